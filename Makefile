@@ -30,8 +30,8 @@ demo: setup      ## run the shop on orders of its own, and say what to look at
 test: setup      ## run the tests, in three processes, since some wait
 	$(RUN)pytest -n 3 --no-loadscope-reorder --durations 25 --minutes
 
-test-pure: .venv/.ready pure  ## the same, with the core as Python
-	$(RUN)pytest -n 3 --no-loadscope-reorder
+test-pure: .venv/.ready pure  ## the same with the core as Python, without the analytics, which hardly use it
+	$(RUN)pytest -n 3 --no-loadscope-reorder --ignore tests/analytics
 
 test-quick: setup  ## run the tests that need neither processes, nor a broker, nor a JVM
 	$(RUN)pytest -n 4 --no-loadscope-reorder -m "not slow and not heavy" tests/saga tests/contract tests/unit
@@ -75,8 +75,8 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 	$(COMPILE) --upgrade --all-extras --group dev --group bench --group docs pyproject.toml -o requirements.lock
 	rm -f deploy/locks/*.lock
 	printf 'hatchling\nsetuptools\n' | $(PART) - -o deploy/locks/build.lock
-	$(PART) --extra cli --extra http --extra identity --extra kafka --extra live --extra personal --extra schemas --extra telemetry pyproject.toml -o deploy/locks/services.lock
-	$(PART) --extra analytics --extra archive --extra cli --extra kafka --extra personal --extra schemas --extra telemetry pyproject.toml \
+	$(PART) --extra cli --extra http --extra identity --extra kafka --extra kms --extra live --extra personal --extra postgres --extra schemas --extra telemetry pyproject.toml -o deploy/locks/services.lock
+	$(PART) --extra analytics --extra archive --extra cli --extra kafka --extra kms --extra personal --extra postgres --extra schemas --extra telemetry pyproject.toml \
 	  -o deploy/locks/spark.lock
 
 clean:           ## remove what was made

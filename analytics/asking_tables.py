@@ -6,15 +6,17 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from analytics.audit.application import Application
 from analytics.events import events
 from analytics.rebuilding.versions import tables
 from eventlib.errors import WiringError
 from eventlib.model.event import contract_of
-from services import shop
 
 
-def query(spark: SparkSession, text: str, place: Path | None, url: str | None) -> DataFrame:
-    """Return a query's result, over the tables in `place` and the events on the log at `url`.
+def query(
+    spark: SparkSession, text: str, place: Path | None, url: str | None, application: Application | None = None
+) -> DataFrame:
+    """Return a query's result, over the tables in `place` and the events of an application on the log at `url`.
 
     Raises: WiringError with Spark's own message for an invalid query; LogUnavailable without tables or log.
     """
@@ -23,10 +25,11 @@ def query(spark: SparkSession, text: str, place: Path | None, url: str | None) -
         for table, rows in tables(spark, place).items():
             if table in named:
                 rows.createOrReplaceTempView(table)
-    for event in shop.events if url is not None else ():
-        name = contract_of(event).type
-        if name.lower() in named and url is not None:
-            events(spark, url, event, strict=False).createOrReplaceTempView(name)
+    if url is not None:
+        for event in (application or Application()).choreography.events:
+            name = contract_of(event).type
+            if name.lower() in named:
+                events(spark, url, event, strict=False).createOrReplaceTempView(name)
     try:
         return spark.sql(text)
     except PySparkException as error:

@@ -126,13 +126,28 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
     keep: Annotated[
         int, typer.Option("--keep", metavar="N", min=1, help="How many versions stay for current readers.")
     ] = 2,
+    choreography: AppOption = None,
+    select: Annotated[
+        str | None,
+        typer.Option(
+            "--select",
+            metavar="TABLE,…",
+            help="Make only these tables, and those that they are made of.",
+            show_default=False,
+        ),
+    ] = None,
+    enforce: Annotated[
+        bool,
+        typer.Option("--enforce", metavar="", help="Publish nothing when new rows break what their columns declare."),
+    ] = False,
     incomplete: Annotated[
         bool,
         typer.Option("--incomplete", metavar="", help="Accept that the log has dropped records; exit code 1 then."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Rebuild tables of orders, payments, stock and sagas from the log, as Parquet: incrementally, or in full."""
+    """Rebuild tables of events and sagas from the log, and the application's own: incrementally, or in full."""
+    from analytics.audit.application import Application
     from analytics.commands.following import follow_command
     from analytics.commands.rebuild import rebuild_command
     from analytics.rebuilding import How
@@ -141,13 +156,28 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
         raise typer.BadParameter(
             "tables as of a time or offsets are not kept current: leave out --as-of or --follow", param_hint="--as-of"
         )
-    url, how = log_url(log), How(full, incomplete, keep)
+    selected = tuple(name.strip() for name in select.split(",")) if select else ()
+    url, whose, how = log_url(log), Application(app_named(choreography)), How(full, incomplete, keep, selected, enforce)
     if follow:
-        lacking = follow_command(url, out, every=every, how=how, as_json=as_json)
+        lacking = follow_command(url, whose, out, every=every, how=how, as_json=as_json)
     else:
         with job_span("analytics rebuild", {"eventlib.log": url}):
-            lacking = rebuild_command(url, out, as_of=as_of, how=how, as_json=as_json)
+            lacking = rebuild_command(url, whose, out, as_of=as_of, how=how, as_json=as_json)
     if lacking:
+        raise typer.Exit(1)
+
+
+@app.command("test", cls=Command)
+def run_tests(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.")],
+    choreography: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Test the rebuilt tables: keys, values and relationships that they declare; exit code 1 if one does not hold."""
+    from analytics.audit.application import Application
+    from analytics.commands.test import test_command
+
+    if test_command(out, Application(app_named(choreography)), as_json=as_json):
         raise typer.Exit(1)
 
 
@@ -164,12 +194,14 @@ def ask_sql(
         str | None,
         typer.Option("--log", metavar="URL", help="A log whose events are tables, too.", show_default=False),
     ] = None,
+    choreography: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Query the rebuilt tables (--out), and the events on a log by their names (--log), with SQL."""
+    from analytics.audit.application import Application
     from analytics.commands.sql import sql_command
 
-    sql_command(text, out, log, as_json=as_json)
+    sql_command(text, out, log, Application(app_named(choreography)), as_json=as_json)
 
 
 @app.command("audit", cls=Command)
@@ -235,7 +267,7 @@ def report_log(  # noqa: PLR0913, PLR0917  one argument for each option
     choreography: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Report on a log: sales, outcomes, times, shortages and the audit, as one HTML page that needs no network."""
+    """Report on a log: flow, outcomes, times, what waits and the audit, and the application's own parts, as one HTML page."""
     from analytics.audit.application import Application
     from analytics.commands.report import report_command
 
@@ -259,7 +291,7 @@ def reconcile_states(
     api: Annotated[
         str | None,
         typer.Option(
-            "--api", metavar="URL", help="A running order API, from which all orders are read.", show_default=False
+            "--api", metavar="URL", help="A running API of the application, from which all is read.", show_default=False
         ),
     ] = None,
     ledger: Annotated[
@@ -269,7 +301,7 @@ def reconcile_states(
             metavar="FILE",
             exists=True,
             dir_okay=False,
-            help="The simulated gateway's ledger, such as shop.db.outside.db.",
+            help="Books of the outside world: the shop's simulated gateway has shop.db.outside.db.",
             show_default=False,
         ),
     ] = None,
@@ -287,6 +319,83 @@ def reconcile_states(
         told["eventlib.errors"] = int(differs)
     if differs:
         raise typer.Exit(1)
+
+
+@app.command("whatif", cls=Command)
+def decide_again(  # noqa: PLR0913, PLR0917  one argument for each option
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.")],
+    log: LogOption = None,
+    choreography: AppOption = None,
+    tomorrow: Annotated[
+        str | None,
+        typer.Option("--with", metavar="MODULE:NAME", help="The application that decides now.", show_default="--app"),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="It decides from then on (UTC).", show_default=False),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODULE:NAME",
+            help="A function that returns the external systems, for questions that were never asked.",
+            show_default=False,
+        ),
+    ] = None,
+    change: Annotated[
+        str | None,
+        typer.Option(
+            "--change",
+            metavar="MODULE:NAME",
+            help="A function from each external event to those in its place.",
+            show_default=False,
+        ),
+    ] = None,
+    orders: Annotated[
+        Path | None,
+        typer.Option(
+            "--orders",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Requests by line: a key to take it, or JSON with its type to put it in the recorded one's place.",
+            show_default=False,
+        ),
+    ] = None,
+    sums: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sum", metavar="NAME=TYPE.FIELD[:CURRENCY]", help="What to add up for each saga.", show_default=False
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="For the model's choices.")] = 0,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", dir_okay=False, help="Also write an HTML page.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Decide the whole log again by other rules, and tell which sagas end otherwise, and why."""
+    from analytics.audit.application import Application
+    from analytics.commands.whatif import whatif_command
+    from analytics.whatif import Figure, Hypothesis
+    from analytics.whatif.hypothesis import Orders
+    from eventlib.values import time_of, to_ms
+
+    url, today = log_url(log), Application(app_named(choreography))
+    hypothesis = Hypothesis(
+        today,
+        today if tomorrow is None else Application(tomorrow),
+        since_ms=0 if since is None else to_ms(time_of(since)),
+        model=model,
+        change=change,
+        orders=Orders() if orders is None else Orders.read(orders, today),
+        figures=tuple(map(Figure.parsed, sums or ())),
+        seed=seed,
+    )
+    with job_span("analytics whatif", {"eventlib.log": url}):
+        whatif_command(url, hypothesis, out, report, as_json=as_json)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -68,22 +69,28 @@ def _members(union: Union) -> list[Node]:
 
 
 def values_of(record: Record) -> Convert:
-    """Return the function from an instance of a record's class to Arrow's value of `struct_of`."""
-    fields = [(each.name, _value_of(each.node)) for each in record.fields]
-    return lambda made: {name: value(getattr(made, name)) for name, value in fields}
+    """Return the function from an instance of a record's class to Arrow's value of `struct_of`: its fields, in order."""
+    names, values = [each.name for each in record.fields], [value_of(each.node) for each in record.fields]
+    if len(names) > 1 and all(each is as_it_is for each in values):
+        return attrgetter(*names)
+    pairs = [*zip(map(attrgetter, names), values, strict=True)]
+    return lambda made: tuple([value(get(made)) for get, value in pairs])
 
 
-def _value_of(node: Node) -> Convert:  # noqa: PLR0911  one for each kind
+def value_of(node: Node) -> Convert:  # noqa: PLR0911  one for each kind
+    """Return the function from a value of a schema to the value that Arrow takes for it."""
     match node:
         case Union():
             return _union_value(node)
         case Record():
             return values_of(node)
         case Array(items=items):
-            item = _value_of(items)
-            return lambda made: [item(each) for each in made]
+            item = value_of(items)
+            if item is as_it_is:
+                return list
+            return lambda made: [*map(item, made)]
         case StringMap(values=values):
-            value = _value_of(values)
+            value = value_of(values)
             return lambda made: [(key, value(each)) for key, each in made.items()]
         case Symbols(members=members):
             symbols = {member: symbol for symbol, member in members.items()}
@@ -91,17 +98,19 @@ def _value_of(node: Node) -> Convert:  # noqa: PLR0911  one for each kind
         case Exact(precision=precision, scale=scale):
             return _digits(precision, scale)
         case Plain(python=kind):
-            return _SINGLE.get(kind, _same)
+            return _SINGLE.get(kind, as_it_is)
         case Choice():
-            return _same
+            return as_it_is
 
 
 def _union_value(union: Union) -> Convert:
     if union.optional is not None:
-        one = _value_of(union.optional)
+        one = value_of(union.optional)
+        if one is as_it_is:
+            return as_it_is
         return lambda made: None if made is None else one(made)
     members = _members(union)
-    converts = [_value_of(each) for each in members]
+    converts = [value_of(each) for each in members]
 
     def convert(made: Any) -> object:
         if made is None:
@@ -133,7 +142,8 @@ def _digits(precision: int, scale: int) -> Convert:
     return (lambda made: made.quantize(step)) if precision <= MOST_DIGITS else str
 
 
-def _same(made: object) -> object:
+def as_it_is(made: object) -> object:
+    """Return a value that Arrow takes as it is."""
     return made
 
 

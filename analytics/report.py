@@ -1,6 +1,8 @@
-"""The parts of the report, for notebooks too: `report.funnel(tables)` shows itself, and has `.frame`, `.rows`, `.plot()`.
+"""The report's parts for any choreography, and what an application writes its own parts with.
 
-`tables` are the rebuilt ones, from `analytics.rebuilding.tables(spark, DIR)`.
+In a notebook a part shows itself: `report.outcomes(tables, shop)` has `.frame`, `.rows` and `.plot()`. `tables` are the
+rebuilt ones, from `analytics.rebuilding.tables(spark, DIR)`. An application names its own parts with `Choreography(...,
+analytics="package.module")`: a `Report` called `report` in that module.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,181 +10,188 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from analytics.audit import Rule
-from analytics.reporting import pictures, sagas, sales, shortages
-from analytics.reporting.drawing import SERIES
-from analytics.reporting.part import Column, Part, Row, duration
-from analytics.reporting.sales import Tables
+from analytics.audit.finding import Rule
+from analytics.reporting import charts, sagas
+from analytics.reporting.charts import counted, first_bars, main_currencies, top_money
+from analytics.reporting.drawing import SERIES, canvas, styled
+from analytics.reporting.flow import diagram
+from analytics.reporting.money import money, short, short_money
+from analytics.reporting.part import Column, Part, Report, Row, Section, Tables, Tile, duration
+from analytics.reporting.sagas import percentiles, reversing
+from eventlib.model.choreography import Choreography
 
-_MONEY = (Column("ordered_cents", "ordered", "money"), Column("revenue_cents", "revenue", "money"))
-_STATUS = tuple(Column(name, name, "count") for name in ("orders", "completed", "cancelled", "open"))
-_PERCENTILES = (Column("p50_ms", "p50", "ms"), Column("p95_ms", "p95", "ms"), Column("p99_ms", "p99", "ms"))
-_CURRENCY = Column("currency", "currency")
+__all__ = [
+    "PERCENTILES", "SERIES", "TABLES", "Column", "Part", "Report", "Row", "Section", "Tables", "Tile",
+    "canvas", "compensations", "counted", "deadlines", "duration", "effects", "findings", "first_bars", "flow", "funnel",
+    "main_currencies", "money", "outcomes", "parked", "percentiles", "reversing", "rules", "sections", "short", "short_money", "step_times", "stuck", "styled", "top_money",
+    "totals", "waiting",
+]  # fmt: skip
+
+TABLES = ("saga_steps", "sagas", "effects", "parked", "deadlines")
+"""The tables that every report reads."""
+
+PERCENTILES = (Column("p50_ms", "p50", "ms"), Column("p95_ms", "p95", "ms"), Column("p99_ms", "p99", "ms"))
 
 
 def totals(tables: Tables) -> Part:
-    """Return the totals of orders and their money."""
-    says = "All orders that were placed. Revenue is the money of completed orders; currencies are never added up."
-    return Part("totals", "Orders and money", says, (_CURRENCY, *_STATUS, *_MONEY), sales.totals(tables))
-
-
-def sales_over_time(tables: Tables) -> Part:
-    """Return orders and revenue over time."""
-    return Part(
-        "over-time",
-        "Orders and revenue over time",
-        "By the time at which orders were placed, in UTC.",
-        (Column("period", "placed"), _CURRENCY, *_STATUS, *_MONEY),
-        sales.sales_over_time(tables),
-        pictures.over_time,
-        lambda rows: (
-            f"Bars from {rows[0]['period']} to {rows[-1]['period']}; the most orders, {_most(rows, 'orders', 'period')}."
-        ),
-        most=400,
+    """Return how many sagas there are, and how long they took."""
+    columns = (
+        *(Column("sagas", "sagas", "count"), Column("open", "open", "count")),
+        *(Column("compensated", "with compensations", "count"), *PERCENTILES),
     )
+    return Part("sagas", "Sagas", "From the first event to the last.", columns, sagas.totals(tables))
 
 
-def sales_by_country(tables: Tables) -> Part:
-    """Return orders and revenue by country."""
+def flow(tables: Tables, choreography: Choreography) -> Part:
+    """Return the diagram of the choreography with the events that took each arrow."""
     return Part(
-        "countries",
-        "Revenue by country",
-        "The countries with most revenue, of completed orders.",
-        (Column("country", "country"), *_STATUS, *_MONEY),
-        sales.sales_by_country(tables),
-        pictures.top_money("country", "revenue_cents"),
-        _first("country", Column("revenue_cents", "", "money")),
-    )
-
-
-def sales_by_product(tables: Tables) -> Part:
-    """Return units and revenue by product."""
-    return Part(
-        "products",
-        "Revenue by product",
-        "The products with most revenue, of completed orders.",
+        "flow",
+        "What led to what",
+        "On each arrow, how many events took it, and the time from cause to event that 95 of 100 did not exceed.",
         (
-            *(Column("sku", "product"), Column("orders", "orders", "count"), Column("units", "units", "count")),
-            Column("revenue_cents", "revenue", "money"),
+            *(Column("cause_type", "after"), Column("type", "came"), Column("source", "emitted by")),
+            *(Column("events", "events", "count"), Column("p95_ms", "p95", "ms")),
         ),
-        sales.sales_by_product(tables),
-        pictures.top_money("sku", "revenue_cents"),
-        _first("sku", Column("revenue_cents", "", "money")),
+        sagas.flow(tables),
+        diagram(choreography),
     )
 
 
-def funnel(tables: Tables) -> Part:
-    """Return how many orders reached each stage."""
+def funnel(tables: Tables, choreography: Choreography) -> Part:
+    """Return how many sagas had each event that a good end needs."""
     return Part(
         "funnel",
-        "How far orders came",
-        "Orders that reached each stage, and their share of those that were placed.",
+        "How far sagas came",
+        "The events that sagas have which end well, and how many of all sagas have them.",
         (
-            *(
-                Column("stage", "stage"),
-                Column("orders", "orders", "count"),
-                Column("share", "of those placed", "share"),
-            ),
+            *(Column("stage", "event"), Column("sagas", "sagas", "count"), Column("share", "of all", "share")),
             Column("lost", "lost before", "count"),
         ),
-        sagas.funnel(tables),
-        pictures.counted(
-            lambda row: str(row["stage"]), "orders", lambda row: f"{row['orders']:,} · {row['share'] or 0:.1%}", most=0
+        sagas.funnel(tables, choreography),
+        counted(
+            lambda row: str(row["stage"]), "sagas", lambda row: f"{row['sagas']:,} · {row['share'] or 0:.1%}", most=0
         ),
-        lambda rows: "; ".join(f"{row['stage']}: {row['orders']:,}" for row in rows) + ".",
+        lambda rows: "; ".join(f"{row['stage']}: {row['sagas']:,}" for row in rows) + ".",
+        nothing="No saga has ended well yet.",
     )
 
 
-def reasons(tables: Tables) -> Part:
-    """Return why orders were not completed."""
+def outcomes(tables: Tables) -> Part:
+    """Return how sagas ended, and why."""
     return Part(
-        "reasons",
-        "Why orders were not completed",
-        "By the reason that counted first, with what these orders would have brought.",
+        "outcomes",
+        "How sagas ended",
+        "By the event that ended them and its reason; the times are those from the first event to the last.",
         (
-            *(Column("reason", "reason"), Column("status", "status"), Column("orders", "orders", "count")),
-            Column("amount_cents", "their money", "money"),
+            *(Column("outcome", "outcome"), Column("reason", "reason")),
+            *(Column("sagas", "sagas", "count"), Column("share", "share", "share"), *PERCENTILES),
         ),
-        sagas.reasons(tables),
-        pictures.counted(lambda row: str(row["reason"]), "orders", lambda row: f"{row['orders']:,}", SERIES[1]),
-        _first("reason", Column("orders", "", "count")),
+        sagas.outcomes(tables),
+        counted(_outcome, "sagas", lambda row: f"{row['sagas']:,}", SERIES[1]),
+        first_bars(_outcome, Column("sagas", "", "count")),
     )
 
 
-def step_times(tables: Tables) -> Part:
+def step_times(tables: Tables, choreography: Choreography) -> Part:
     """Return how long steps take."""
     return Part(
         "steps",
         "Time per step",
         "From an event to what it led to: half of the steps took no longer than p50, 95 of 100 no longer than p95, "
         "99 of 100 no longer than p99.",
-        (Column("cause_type", "after"), Column("type", "came"), Column("events", "events", "count"), *_PERCENTILES),
-        sagas.step_times(tables),
-        pictures.steps,
+        (Column("cause_type", "after"), Column("type", "came"), Column("events", "events", "count"), *PERCENTILES),
+        sagas.step_times(tables, choreography),
+        charts.steps,
         lambda rows: f"The slowest step at p99 is {_slowest(rows)}.",
     )
 
 
-def waits(tables: Tables) -> Part:
-    """Return where sagas wait."""
-    return Part(
-        "waits",
-        "Where sagas wait",
-        "The phases of an order, and their share of the total time of all orders.",
-        (
-            *(Column("part", "part"), Column("orders", "orders", "count"), Column("share", "of all time", "share")),
-            *(Column("total_ms", "together", "ms"), *_PERCENTILES),
-        ),
-        sagas.waits(tables),
-        pictures.counted(lambda row: str(row["part"]), "total_ms", lambda row: f"{row['share'] or 0:.1%}", most=0),
-        lambda rows: "; ".join(f"{row['part']}: {row['share'] or 0:.1%}" for row in rows) + ".",
-    )
-
-
-def compensations(tables: Tables) -> Part:
-    """Return the compensations."""
+def compensations(tables: Tables, choreography: Choreography) -> Part:
+    """Return what was undone."""
     return Part(
         "compensations",
         "What was undone",
-        "Compensations, and the money that was returned.",
-        (
-            *(Column("type", "event"), Column("events", "events", "count"), Column("orders", "orders", "count")),
-            Column("amount_cents", "money returned", "money"),
-        ),
-        sagas.compensations(tables),
-        pictures.counted(lambda row: str(row["type"]), "events", lambda row: f"{row['events']:,}", SERIES[3]),
-        _first("type", Column("events", "", "count")),
+        "Events that make up for others.",
+        (Column("type", "event"), Column("events", "events", "count"), Column("sagas", "sagas", "count")),
+        sagas.compensations(tables, choreography),
+        counted(lambda row: str(row["type"]), "events", lambda row: f"{row['events']:,}", SERIES[3]),
+        first_bars(lambda row: str(row["type"]), Column("events", "", "count")),
     )
 
 
-def stock_outs(tables: Tables) -> Part:
-    """Return the products that ran out."""
+def waiting(tables: Tables) -> Part:
+    """Return what open sagas wait for."""
     return Part(
-        "stock-outs",
-        "What ran out",
-        "Products of which a line could not be reserved, by the money of those lines.",
-        (
-            *(
-                Column("sku", "product"),
-                Column("refused", "lines refused", "count"),
-                Column("orders", "orders", "count"),
-            ),
-            *(Column("units", "units asked for", "count"), Column("amount_cents", "money of the lines", "money")),
-        ),
-        shortages.stock_outs(tables),
-        pictures.top_money("sku", "amount_cents"),
-        _first("sku", Column("amount_cents", "", "money")),
+        "waiting",
+        "What open sagas wait for",
+        "Sagas that have not ended, and for how long the one without an event for longest waits, until the log's end.",
+        (Column("waits_for", "waits for"), Column("sagas", "sagas", "count"), Column("longest_ms", "longest", "ms")),
+        sagas.waiting(tables),
+        counted(lambda row: str(row["waits_for"]), "sagas", lambda row: f"{row['sagas']:,}", SERIES[1]),
+        first_bars(lambda row: str(row["waits_for"]), Column("sagas", "", "count")),
+        nothing="Every saga has ended.",
     )
 
 
-def turned_away(tables: Tables) -> Part:
-    """Return what stock-outs cost."""
+def stuck(tables: Tables) -> Part:
+    """Return the open sagas without an event for longest."""
     return Part(
-        "turned-away",
-        "What stock-outs cost",
-        "An order with one unavailable line is rejected as a whole: this is what was rejected.",
-        (_CURRENCY, Column("orders", "orders rejected", "count"), Column("amount_cents", "their money", "money")),
-        shortages.turned_away(tables),
+        "stuck",
+        "Sagas without an event for longest",
+        "The command eventlib saga ID shows each of them.",
+        (
+            *(Column("saga", "saga"), Column("waits_for", "waits for"), Column("waiting_ms", "for", "ms")),
+            *(Column("steps", "events", "count"), Column("started_at", "began"), Column("last_at", "last event")),
+        ),
+        sagas.stuck(tables),
+        nothing="Every saga has ended.",
+    )
+
+
+def parked(tables: Tables) -> Part:
+    """Return what was parked."""
+    return Part(
+        "parked",
+        "What was parked",
+        "Inputs that could not be handled, and how many of them still wait for a person (eventlib parked list).",
+        (
+            *(Column("service", "service"), Column("decider", "decider"), Column("reason", "reason")),
+            *(Column("parked", "parked", "count"), Column("still", "still parked", "count")),
+        ),
+        sagas.parked(tables),
+        nothing="Nothing.",
+    )
+
+
+def effects(tables: Tables) -> Part:
+    """Return what was asked of the outside world."""
+    return Part(
+        "effects",
+        "What the outside world was asked",
+        "Effects by port: how many were answered, after how many attempts, and the time from request to answer.",
+        (
+            *(Column("port", "port"), Column("handler", "effect"), Column("asked", "asked", "count")),
+            *(Column("answered", "answered", "count"), Column("parked", "parked", "count")),
+            *(Column("attempts", "attempts each", "number"), *PERCENTILES),
+        ),
+        sagas.effects(tables),
+        nothing="Nothing was asked.",
+    )
+
+
+def deadlines(tables: Tables) -> Part:
+    """Return the deadlines that were set."""
+    return Part(
+        "deadlines",
+        "Deadlines",
+        "How many were set, how many have passed, and how many were cancelled, since what they waited for came.",
+        (
+            *(Column("service", "service"), Column("decider", "decider"), Column("name", "deadline")),
+            *(Column("set", "set", "count"), Column("passed", "passed", "count")),
+            Column("cancelled", "cancelled", "count"),
+        ),
+        sagas.deadlines(tables),
+        nothing="None was set.",
     )
 
 
@@ -212,28 +221,31 @@ def findings(found: DataFrame) -> Part:
     return Part(
         "findings",
         "What the audit found",
-        "Each line names the violation, and the order.",
-        tuple(Column(name, name) for name in columns),
+        "Each line names the violation, and the saga.",
+        tuple(Column(name, "saga" if name == "order" else name) for name in columns),
         found.select(*columns).orderBy(*columns),
         nothing="Nothing: every rule below holds.",
     )
 
 
-OF_TABLES = (
-    *(totals, sales_over_time, sales_by_country, sales_by_product, funnel, reasons, step_times, waits),
-    *(compensations, stock_outs, turned_away),
-)
-"""The parts that follow from the rebuilt tables, in the order of the page."""
+def sections(choreography: Choreography) -> list[Section]:
+    """Return the sections that every report has, without the audit's."""
+
+    def of(part: Callable[[Tables, Choreography], Part]) -> Callable[[Tables], Part]:
+        return lambda tables: part(tables, choreography)
+
+    return [
+        Section("flow", "Flow", [of(flow), totals]),
+        Section("outcomes", "Outcomes", [of(funnel), outcomes]),
+        Section("time", "Time", [of(step_times)]),
+        Section("undone", "Undone", [of(compensations)]),
+        Section("waiting", "Waiting", [waiting, stuck, parked]),
+        Section("effects", "Effects", [effects, deadlines]),
+    ]
 
 
-def _most(rows: Sequence[Row], value: str, label: str) -> str:
-    row = max(rows, key=lambda row: row[value])
-    return f"{row[value]:,}, in {row[label]}"
-
-
-def _first(label: str, column: Column) -> Callable[[Sequence[Row]], str]:
-    """Return the text of a bar chart: the first five bars, each with its value."""
-    return lambda rows: "Bars. " + "; ".join(f"{row[label]}: {column.text(row)}" for row in rows[:5]) + "."
+def _outcome(row: Row) -> str:
+    return f"{row['outcome']}: {row['reason']}" if row["reason"] else str(row["outcome"])
 
 
 def _slowest(rows: Sequence[Row]) -> str:

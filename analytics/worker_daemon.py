@@ -9,14 +9,26 @@ importer then reads its whole directory again, and Spark itself is in such files
 files never change while a session lives, and additions are new files.
 """
 
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from zipimport import zipimporter
 
 from pyspark import daemon
 
+from eventlib.command_line import nearest
+from eventlib.errors import EventlibError
 from eventlib.runtime.runtime import collect_garbage_seldom
 
-IMPORTED = ("analytics.audit.auditing", "analytics.kafka", "analytics.sqlite", "services")
+IMPORTED = ("analytics.audit.auditing", "analytics.history", "analytics.kafka", "analytics.sqlite")
+
+
+def import_application(directory: Path) -> None:
+    """Import the application that the nearest pyproject.toml names; a job that needs another one, or one that fails, says so."""
+    with suppress(EventlibError, ImportError):
+        app = nearest(directory)[1]
+        if app is not None:
+            import_module(app.partition(":")[0])
 
 
 def _remember(_: zipimporter) -> None:
@@ -27,5 +39,6 @@ if __name__ == "__main__":
     zipimporter.invalidate_caches = _remember  # type: ignore[assignment]
     for name in IMPORTED:
         import_module(name)
+    import_application(Path.cwd())
     collect_garbage_seldom()
     daemon.manager()  # type: ignore[no-untyped-call]

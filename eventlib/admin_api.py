@@ -1,5 +1,6 @@
 """The admin API on a log: operators act, auditors look; `/healthz`, which reports only what status's exit code does, is public."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Body, FastAPI, HTTPException, Query, Request, Response
@@ -14,12 +15,14 @@ from eventlib.http.body_limit import StrictRoute
 from eventlib.identity.gate import Caller, guard
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import Role, allow, public
-from eventlib.model.event import Position
+from eventlib.model.event import Event, Position
+from eventlib.model.personal import masked
 from eventlib.operations.command_status import pending_retries
 from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retries
 from eventlib.operations.startup_waits import STATE_DIR
 from eventlib.operations.status import Limits, StatusReader, complaints
-from eventlib.queries.parked import ParkedQuery, Parking, parkings, waiting_inputs
+from eventlib.personal.base import NoRight
+from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, parkings, waiting_inputs
 
 SHORTEST_TOKEN = 16
 _MOST_LISTED = 1_000
@@ -130,12 +133,18 @@ class _Handlers:
 
     @allow(*_LOOK)
     async def show(
-        self, service: str, decider: str, key: str, limit: Annotated[int, Query(ge=1, le=_MOST_LISTED)] = 100
+        self,
+        service: str,
+        decider: str,
+        key: str,
+        caller: Caller,
+        limit: Annotated[int, Query(ge=1, le=_MOST_LISTED)] = 100,
     ) -> dict[str, object]:
-        """Show one parked key or effect, and the inputs that wait behind it."""
+        """Show one parked key or effect, and the inputs that wait behind it; personal fields masked for an auditor."""
         parking = await self._one(service, decider, key)
         waiting = await waiting_inputs(self._log, parking, limit)
-        return {**parking_json(parking), "inputs": [waiting_json(parking, each) for each in waiting]}
+        seen = waiting if caller.sees_personal else [_masked(each) for each in waiting]
+        return {**parking_json(parking), "inputs": [waiting_json(parking, each) for each in seen]}
 
     @allow(Role.OPERATOR)
     async def retry_all(
@@ -183,14 +192,26 @@ class _Handlers:
         return found[0]
 
 
+def _masked(waiting: WaitingInput) -> WaitingInput:
+    value = waiting.reading.value
+    if not isinstance(value, Event):
+        return waiting
+    return replace(waiting, reading=waiting.reading._replace(value=masked(value)))
+
+
 def _accepted(parking: Parking, position: Position) -> dict[str, object]:
     at = {"topic": position.topic, "partition": position.partition, "offset": position.offset}
     return {"service": parking.service, "decider": parking.decider, "key": parking.key, "id": parking.id, "asked": at}
 
 
 def _problem(_request: Request, error: Exception) -> JSONResponse:
-    """Map the library's errors: 404 for an unknown name, 422 for invalid data, 503 for an unknown outcome on the log."""
+    """Map the library's errors: 404 for an unknown name, 422 for invalid data, 503 for an unknown outcome on the log.
+
+    403 is for personal data that this process may not write.
+    """
     match error:
+        case NoRight():
+            code = 403
         case WiringError():
             code = 404
         case ContractError() if not isinstance(error, UndecodableRecord):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         terminal,
         warn,
     )
-    from eventlib.cli._common.project import load_choreography, nearest
+    from eventlib.cli._common.project import load_choreography, load_named, nearest
     from eventlib.cli._common.typer_ext import Command, Group
     from eventlib.runtime.runtime import collect_garbage_seldom
 
@@ -32,6 +32,7 @@ __all__ = [
     "iso",
     "lacking",
     "load_choreography",
+    "load_named",
     "nearest",
     "print_json",
     "printable",
@@ -61,7 +62,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
                 "terminal",
                 "warn",
             ],
-            "cli._common.project": ["load_choreography", "nearest"],
+            "cli._common.project": ["load_choreography", "load_named", "nearest"],
             "cli._common.typer_ext": ["Command", "Group"],
             "runtime.runtime": ["collect_garbage_seldom"],
         },

@@ -1,5 +1,6 @@
 """Files and directories that only the user who runs this process may read: what they hold is what events hold."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,3 +20,30 @@ def create_private(path: Path) -> None:
     if not path.exists():
         with suppress(OSError):
             path.touch(mode=0o600)
+
+
+def write_private(path: Path, text: str, *, replace: bool = True) -> None:
+    """Write a file with mode 0600, and the directories above it that are missing.
+
+    Guarantee: it is durable when this returns, and others see all of it or, before, what was there.
+    Raises: FileExistsError where there is a file, unless it is to be replaced; OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)  # what an interrupted call has left may have another mode
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        if replace:
+            beside.replace(path)
+        else:
+            path.hardlink_to(beside)
+    finally:
+        beside.unlink(missing_ok=True)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -40,4 +40,5 @@ shop = Choreography(
     invariants=INVARIANTS,
     sagas=SagaStates(orders, standing),
     settings=[ShopSettings],
+    analytics="services.analytics",
 )

@@ -1,10 +1,9 @@
 """The secrets of one installation of the shop, for where no operator hands them out: made once, and then kept."""
 
-import os
 from pathlib import Path
 from secrets import token_hex
 
-from eventlib.identity import Role, add_token
+from eventlib.identity import Role, add_token, write_private
 
 _CLIENTS = {"prometheus": Role.MONITOR, "web-shop": Role.SHOP, "operator": Role.OPERATOR}
 
@@ -19,18 +18,12 @@ def make_identity(directory: Path) -> list[Path]:
     made = list[Path]()
     key = directory / "key"
     if not key.exists():
-        made.append(_written(key, token_hex(32)))
+        write_private(key, token_hex(32))
+        made.append(key)
     for name, role in _CLIENTS.items():
         text = directory / f"{name}.token"
         if not text.exists():
             token, _ = add_token(directory / "tokens.json", name, [role], renew=True)
-            made.append(_written(text, token))
+            write_private(text, token)
+            made.append(text)
     return made
-
-
-def _written(path: Path, text: str) -> Path:
-    beside = path.with_name(f".{path.name}.new")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-    beside.replace(path)
-    return path

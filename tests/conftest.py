@@ -20,6 +20,7 @@ from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from eventlib.devtools.kafka.layout import alone_in
 from eventlib.devtools.kafka.owned import owned_directory
 from tests import compiled_core, leftovers
+from tests.postgres import Postgres, running_postgres
 from tests.signals import hear_ctrl_c
 
 pytest_plugins = ["tests.minutes"]
@@ -144,3 +145,10 @@ def three_brokers() -> Iterator[Cluster]:
     """Three nodes for one module's tests, which may kill and pause them, and leave them all running."""
     with running_cluster(ClusterConfig(nodes=3)) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server for all tests of a process: each makes databases of its own."""
+    with running_postgres() as server:
+        yield server

@@ -3,20 +3,27 @@
 import asyncio
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from pydantic import AnyHttpUrl, SecretStr
+from pyspark.sql.types import StructType
 
+from analytics.audit.application import Application
+from analytics.history import Fold
+from analytics.history.building import by_name
+from analytics.rebuilding.catalogue import catalogue_of
+from analytics.tables import Table
 from eventlib import open_log
 from eventlib.admin_api import create_admin
-from eventlib.cli._common.http import METRICS_RULES
 from eventlib.cli.app import PANELS, app
 from eventlib.config.effective import as_text, described
 from eventlib.config.settings import PARTS
+from eventlib.http.serving import METRICS_RULES
 from eventlib.identity import Identity, IdentityOptions, Role, Rule
 from eventlib.identity.gate import rules_of
 from eventlib.telemetry.catalogue import METRICS
@@ -51,6 +58,7 @@ def generated() -> dict[str, dict[str, str]]:
         "settings.md": {name: _settings(name) for name in PARTS},
         "metrics.md": _metrics(),
         "roles.md": asyncio.run(_roles()),
+        "tables.md": _tables(),
     }
 
 
@@ -153,6 +161,41 @@ async def _roles() -> dict[str, str]:
         }
         rules = {name: rules_of(app) for name, app in apps.items()} | {"metrics": METRICS_RULES}
     return {name: _role_table(each) for name, each in rules.items()}
+
+
+def _tables() -> dict[str, str]:
+    """Return the tables of the shop: those of any application, but for one event's and one decider's, and its own."""
+    every = catalogue_of(Application("services:shop")).tables
+    generic = [each for each in every if not each.place and not each.hidden]
+    left_out = [each.name for each in generic if each.name.startswith(("event_", "state_"))]
+    shown = [each for each in generic if each.name not in left_out or each.name in _EXAMPLES]
+    columns = {name: table.schema for name, table in by_name(Fold(Application("services:shop"))).items()}
+    return {
+        "generic": _table_list(shown) + "".join(map(partial(_table_columns, columns), shown)),
+        "shop": _table_list(each for each in every if each.place and not each.hidden),
+    }
+
+
+_EXAMPLES = ("event_order_placed", "state_order", "state_order_history")
+
+
+def _table_list(tables: Iterable[Table]) -> str:
+    rows = [
+        f"| `{each.name}` | {', '.join(f'`{name}`' for name in each.key)} | {_first(each.doc)} |" for each in tables
+    ]
+    return "\n".join(["| Table | Key | Content |", "|---|---|---|", *rows]) + "\n"
+
+
+def _table_columns(schemas: Mapping[str, StructType], table: Table) -> str:
+    if table.name in schemas:
+        rows = [f"| `{each.name}` | {each.dataType.simpleString()} | |" for each in schemas[table.name].fields]
+    else:
+        rows = [f"| `{name}` | | {column.doc} |" for name, column in table.columns.items()]
+    return "\n".join([f"\n### `{table.name}`\n", "| Column | Type | Meaning |", "|---|---|---|", *rows]) + "\n"
+
+
+def _first(text: str) -> str:
+    return text.partition("\n")[0].replace("|", "\\|")
 
 
 def _role_table(rules: Iterable[Rule]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from analytics.asking import from_anywhere
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
 from analytics.audit.routing import JOURNAL, Routes
@@ -49,7 +50,7 @@ def decision_findings(spark: SparkSession, url: str, application: Application) -
     """Return which decisions on a log differ from those of today's code."""
     routes = Routes(application.choreography)
     in_order = routes.in_order(routes.past(spark, url))
-    return in_order.mapInArrow(partial(_decided, application=application, url=url), FINDING)
+    return in_order.mapInArrow(partial(_decided, application=application, url=from_anywhere(url)), FINDING)
 
 
 def _decided(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[pa.RecordBatch]:

@@ -9,9 +9,11 @@ from threading import Event
 
 from analytics import session
 from analytics.asking import refuse_unreadable
+from analytics.audit.application import Application
 from analytics.commands.rebuild import rebuilt_json, warn_of_dropped
 from analytics.connectors import fetch_needed
 from analytics.rebuilding import Following, How, Increment, follow
+from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.versions import current, read_manifest
 from eventlib import command_line
 from eventlib.errors import WiringError
@@ -19,8 +21,9 @@ from eventlib.errors import WiringError
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
 
 
-def follow_command(url: str, out: Path, *, every: str, how: How, as_json: bool) -> bool:
+def follow_command(url: str, application: Application, out: Path, *, every: str, how: How, as_json: bool) -> bool:
     """Keep tables current until SIGINT or SIGTERM, print each increment, and return whether they are incomplete."""
+    catalogue_of(application, how.select)  # what is declared wrongly is told before Spark starts
     refuse_unreadable(url)
     fetch_needed(url)
 
@@ -33,7 +36,7 @@ def follow_command(url: str, out: Path, *, every: str, how: How, as_json: bool) 
 
     following = Following(seconds_of(every), told, command_line.warn, Event())
     _end_on_signals(following.ended)
-    follow(session("rebuild"), url, out, following, how)
+    follow(session("rebuild"), url, out, following, how, application)
     version = current(out)
     if version is None:
         return False

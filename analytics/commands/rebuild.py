@@ -8,9 +8,11 @@ from typing import Any
 
 from analytics import session
 from analytics.asking import refuse_unreadable
+from analytics.audit.application import Application
 from analytics.commands.showing import bars, ranges_json, ranges_table
 from analytics.connectors import fetch_needed
 from analytics.rebuilding import How, Rebuilt, rebuild
+from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.rebuild import AsOf
 from analytics.rebuilding.versions import Manifest
 from eventlib import command_line
@@ -19,8 +21,11 @@ from eventlib.log.base import TopicPartition
 from eventlib.values import time_of
 
 
-def rebuild_command(url: str, out: Path, *, as_of: str | None, how: How, as_json: bool) -> bool:
+def rebuild_command(
+    url: str, application: Application, out: Path, *, as_of: str | None, how: How, as_json: bool
+) -> bool:
     """Rebuild the tables, print what was read and written, and return whether they are incomplete."""
+    catalogue_of(application, how.select)  # what is declared wrongly is told before Spark starts
     refuse_unreadable(url)
     fetch_needed(url)
     when = None if as_of is None else as_of_text(as_of)
@@ -30,7 +35,7 @@ def rebuild_command(url: str, out: Path, *, as_of: str | None, how: How, as_json
         def progress(what: str, done: int, total: int) -> None:
             shown.update(task, description=f"rebuilding: {what}", completed=done, total=total)
 
-        done = rebuild(session("rebuild"), url, out, as_of=when, how=how, progress=progress)
+        done = rebuild(session("rebuild"), url, out, as_of=when, how=how, application=application, progress=progress)
     if as_json:
         command_line.print_json([{"log": url, "out": str(out), **rebuilt_json(done)}])
     else:
@@ -78,6 +83,8 @@ def rebuilt_json(done: Rebuilt) -> dict[str, object]:
         "full": done.full,
         "records": done.records,
         "undecodable": done.undecodable,
+        "broken": [each._asdict() for each in done.broken],
+        "left_out": list(done.left_out),
         "dropped": [each.model_dump() for each in done.manifest.dropped],
         "rows": dict(done.manifest.rows),
         "read": ranges_json(done.read),
@@ -104,3 +111,12 @@ def _print(url: str, out: Path, done: Rebuilt) -> None:
         command_line.warn(
             f"{command_line.counted(done.undecodable, 'record')} cannot be decoded and is in no table: see `eventlib parked`"
         )
+    if done.left_out:
+        command_line.warn(
+            f"{', '.join(done.left_out)}: in no table, since only Avro and external events that do not contain themselves "
+            "have columns"
+        )
+    for each in done.broken:
+        older = ", written by an older version of the contract" if each.is_older else ""
+        counted = command_line.counted(each.rows, "row")
+        command_line.warn(f"{counted} of {each.table} break {each.rule}{older}: see the table quarantine")

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from prompt_toolkit import PromptSession
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 from pyspark.sql.types import NumericType, TimestampType
 
 from analytics import session
 from analytics.asking import refuse_unreadable
 from analytics.asking_tables import query
+from analytics.audit.application import Application
 from analytics.commands.rebuild import warn_of_dropped
 from analytics.connectors import fetch_needed
 from analytics.rebuilding.versions import current, read_manifest
@@ -24,7 +25,9 @@ _MOST_SHOWN = 1_000
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 
 
-def sql_command(text: str | None, out: Path | None, url: str | None, *, as_json: bool) -> None:
+def sql_command(
+    text: str | None, out: Path | None, url: str | None, application: Application, *, as_json: bool
+) -> None:
     """Answer one query, or many at a prompt."""
     if out is None and url is None:
         raise WiringError("name the tables, the log, or both: --out DIR, --log URL")
@@ -41,7 +44,7 @@ def sql_command(text: str | None, out: Path | None, url: str | None, *, as_json:
     spark, at_prompt = session("sql"), text is None and sys.stdin.isatty()
     for each in [text] if text is not None else _asked():
         try:
-            _answer(spark, each, out, url, as_json=as_json)
+            _answer(query(spark, each, out, url, application), as_json=as_json)
         except EventlibError as error:
             if not at_prompt:  # a script needs the exit code
                 raise
@@ -66,8 +69,8 @@ def _asked() -> Iterator[str]:
             yield text
 
 
-def _answer(spark: SparkSession, text: str, out: Path | None, url: str | None, *, as_json: bool) -> None:
-    found = _with_times_as_text(query(spark, text, out, url))
+def _answer(rows: DataFrame, *, as_json: bool) -> None:
+    found = _with_times_as_text(rows)
     if as_json:
         command_line.print_json(_plain(row.asDict(recursive=True)) for row in found.toLocalIterator())
         return

@@ -1,7 +1,8 @@
-"""The shop's tables, rebuilt from its log: in full or incrementally, once or continuously."""
+"""The tables of a log, rebuilt: in full or incrementally, once or continuously."""
 
+from analytics.rebuilding.facts import facts_of
 from analytics.rebuilding.following import Following, Increment, follow
 from analytics.rebuilding.rebuild import How, Rebuilt, rebuild
-from analytics.rebuilding.versions import TABLES, tables
+from analytics.rebuilding.versions import tables
 
-__all__ = ["TABLES", "Following", "How", "Increment", "Rebuilt", "follow", "rebuild", "tables"]
+__all__ = ["Following", "How", "Increment", "Rebuilt", "facts_of", "follow", "rebuild", "tables"]

@@ -1,10 +1,9 @@
-"""The shop's events as facts: records with only those fields decoded, as columns, that a table uses."""
+"""Events as facts: records with those fields decoded, as columns, that a table uses; each record decoded once."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -12,141 +11,185 @@ from pyspark.sql import types as t
 from pyspark.sql.avro.functions import from_avro
 
 from analytics.asking import schemas
-from analytics.columns import struct_of
-from analytics.events import events, has_avro, header_of
+from analytics.events import events as records_of
+from analytics.events import has_avro, header_of
 from analytics.log import log
+from analytics.rebuilding.layout import (
+    META,
+    RESERVED,
+    Fields,
+    Layout,
+    column_of,
+    fact_schema,
+    fields_of,
+    layouts_of,
+    required_field,
+)
+from analytics.schema import SCHEMA
 from analytics.schemas import resolves_equally, writers_of
 from analytics.selection import Only
+from analytics.tables import Events
 from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import Json, schema_json
 from eventlib.codec.wire_format import HEADER_BYTES
+from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
-from services import shop
-from services.order.events import OrderPlaced
-from services.stock.events import StockReceived
 
-EVENTS: tuple[type[Event], ...] = tuple(
-    event for event in shop.events if "order_id" in event.model_fields or event is StockReceived
-)
-"""The events of the tables: all steps of a saga, and deliveries of stock."""
+Writers = Mapping[int, tuple[type[Event], str]]
+"""The schemas that have written to a topic, by number, each with its event."""
 
-TOPICS = tuple(sorted({contract_of(event).topic.name for event in EVENTS}))
-
-META = ("topic", "partition", "offset", "recorded_at", "type", "id", "source", "correlation_id", "causation_id")
-
-Writers = Mapping[int, str]
-"""The schemas that have written to a topic, by number."""
+_ROW = (*META, "key", "schema_id")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The shop's events on a log, within `only`; `staged` are their records if they were written to files first."""
+    """Events on a log, within `only`."""
 
     spark: SparkSession
     url: str
     only: Only = field(default_factory=Only)
-    staged: DataFrame | None = None
 
     def records(self, events: Sequence[type[Event]]) -> DataFrame:
-        """Return the records of some events."""
-        contracts = [contract_of(event) for event in events]
-        topics, types = sorted({each.topic.name for each in contracts}), [each.type for each in contracts]
-        if self.staged is None:
-            asked: Only = {**self.only, "topics": topics, "types": types}
-            return log(self.spark, self.url, **asked)
-        return self.staged.filter(f.col("topic").isin(*topics) & f.col("type").isin(*types))
+        """Return the records of some events, external ones among them; their type is the event's."""
+        ours = [contract_of(event) for event in events if contract_of(event).external is None]
+        found = list[DataFrame]()
+        if ours:
+            topics = sorted({each.topic.name for each in ours})
+            asked: Only = {**self.only, "topics": topics, "types": [each.type for each in ours]}
+            found.append(log(self.spark, self.url, **asked))
+        for contract in (contract_of(event) for event in events):
+            if contract.external is not None:
+                there: Only = {**self.only, "topics": [contract.topic.name]}
+                found.append(log(self.spark, self.url, **there).withColumn("type", f.lit(contract.type)))
+        return reduce(DataFrame.unionAll, found)
 
-    def of(self, events: Sequence[type[Event]], fields: Sequence[str]) -> DataFrame:
-        """Return one row per record of some events: `META`, and these fields, NULL where an event lacks one.
+    def of(self, fields: Fields) -> list[tuple[Layout, DataFrame]]:
+        """Return one row per record of the events: `RESERVED`, and their fields, NULL where an event lacks one.
 
-        A record that cannot be decoded, which the services have parked, has NULL in all of them.
+        Events whose fields do not fit into one row are in a DataFrame of their own. A record that cannot be decoded has
+        NULL in all fields, and is not `decoded`.
         """
-        by_topic = dict[str, list[type[Event]]]()
-        for event in events:
-            by_topic.setdefault(contract_of(event).topic.name, []).append(event)
-        frames, decoded = list[DataFrame](), dict[str, Writers]()
-        for topic, here in by_topic.items():
-            if all(
-                contract_of(event).request for event in here
-            ):  # the request's own fields are repeated by what follows
-                frames.append(_row(self.records(here), {"order_id": f.col("key")}, fields))
-                continue
-            written = {event: writers_of(record_of(event), self._texts) for event in here}
-            if has_avro(self.spark) and all(_alike(event, writers) for event, writers in written.items()):
-                decoded[topic] = {number: text for each in written.values() for number, text in each.items()}
+        return [(layout, self._rows(layout, fields)) for layout in layouts_of(fields)]
+
+    def _rows(self, layout: Layout, fields: Fields) -> DataFrame:
+        frames, decoded, plain = list[DataFrame](), dict[str, Writers](), list[type[Event]]()
+        in_jvm = list[type[Event]]()
+        for event in layout.events:
+            contract = contract_of(event)
+            if not fields[event]:
+                plain.append(event)
+            elif contract.external is None and (writers := self._for_jvm(event)) is not None:
+                decoded[contract.topic.name] = {**decoded.get(contract.topic.name, {}), **writers}
+                in_jvm.append(event)
             else:
-                frames += [self._in_python(event, fields) for event in here]
-        if decoded:  # in one scan: with one each, Spark would plan, and Java compile, all of it again
-            frames.append(self._in_jvm([each for topic in decoded for each in by_topic[topic]], decoded, fields))
+                frames.append(self._in_python(event, layout))
+        if plain:
+            frames.append(_row(self.records(plain).select(*_ROW, f.lit(True).alias("decoded")), layout, {}))
+        if in_jvm:  # in one scan: with one each, Spark would plan, and Java compile, all of it again
+            frames.append(self._in_jvm(in_jvm, decoded, layout))
         return reduce(DataFrame.unionAll, frames)
 
     @cached_property
-    def _texts(self) -> Mapping[int, str]:
+    def texts(self) -> Mapping[int, str]:
+        """The schemas on the log, by number."""
         return schemas(self.url)
 
-    def _in_jvm(
-        self, events: Sequence[type[Event]], writers: Mapping[str, Writers], fields: Sequence[str]
-    ) -> DataFrame:
-        there = [name for name in fields if any(name in event.model_fields for event in events)]
+    def _for_jvm(self, event: type[Event]) -> Writers | None:
+        """Return the schemas that have written an event; None when the JVM would not resolve them as the codec does."""
+        if not has_avro(self.spark):
+            return None
+        writers = writers_of(record_of(event), self.texts)
+        alike = all(resolves_equally(record_of(event), json.loads(text)) for text in writers.values())
+        return {number: (event, text) for number, text in writers.items()} if alike else None
+
+    def _in_jvm(self, events: Sequence[type[Event]], writers: Mapping[str, Writers], layout: Layout) -> DataFrame:
+        names = list(layout.avro)
+        struct = _decoded(writers, layout)
         # In an array, it is decoded only once.
-        found = self.records(events).select(*META, f.inline(f.array(_decoded(writers, there))))
-        return _row(found, {name: f.col(name) for name in there}, fields)
+        found = self.records(events).select(*_ROW, f.inline(f.array(struct)))
+        found = found.toDF(*_ROW, *map(_inner, names))
+        whole = f.lit(True)
+        for event in events:
+            required = required_field(event)
+            if required is not None and required in layout.avro:
+                whole = f.when(f.col("type") == contract_of(event).type, f.col(_inner(required)).isNotNull()).otherwise(
+                    whole
+                )
+        there = {name: f.col(_inner(name)) for name in names}
+        return _row(found.withColumn("decoded", whole), layout, there)
 
-    def _in_python(self, event: type[Event], fields: Sequence[str]) -> DataFrame:
-        found = events(self.spark, self.url, event, strict=False, **self.only)
-        return _row(found, {name: f.col(name) for name in fields if name in event.model_fields}, fields)
+    def _in_python(self, event: type[Event], layout: Layout) -> DataFrame:
+        found = records_of(self.spark, self.url, event, strict=False, **self.only)
+        there = {
+            name: f.col(f"event_{name}" if name in SCHEMA.names else name)
+            for name in layout.avro
+            if name in event.model_fields
+        }
+        required = required_field(event)
+        whole = f.lit(True) if required is None or required not in there else there[required].isNotNull()
+        named = {each: f.col(each) for each in _ROW} | {"type": f.lit(contract_of(event).type), "decoded": whole}
+        return _row(found, layout, there, named)
 
 
-def _alike(event: type[Event], writers: Mapping[int, str]) -> bool:
-    return all(resolves_equally(record_of(event), json.loads(text)) for text in writers.values())
+def facts_of(spark: SparkSession, url: str, events: Events) -> DataFrame:
+    """Return the records of some events on a log as an application's tables get them: those that can be decoded.
+
+    Raises: WiringError when fields of one name have types that do not go together; as `analytics.log` does.
+    """
+    return rows_of(Facts(spark, url).of(fields_of([events])), events, "facts_of")
 
 
-def _row(found: DataFrame, there: Mapping[str, Column], fields: Sequence[str]) -> DataFrame:
-    columns = [there.get(name, f.lit(None)).cast(_COLUMNS[name]).alias(name) for name in fields]
-    return found.select(*META, *columns)
+def rows_of(facts: Sequence[tuple[Layout, DataFrame]], events: Events, where: str) -> DataFrame:
+    """Return the rows of some events among facts, each of which was decoded."""
+    found, types = list[DataFrame](), dict[str, t.DataType]()
+    for layout, rows in facts:
+        here = [event for event in events.types if event in layout.events]
+        for name, kind in layout.types.items() if here else ():
+            if name in events.fields and types.setdefault(name, kind) != kind:
+                told = ", ".join(contract_of(event).type for event in events.types)
+                raise WiringError(f"{where}: the field {name!r} has different types in {told}")
+        if here:
+            columns = {name: f.col(column_of(name)) if name in layout.types else f.lit(None) for name in events.fields}
+            ours = rows.filter(f.col("decoded") & f.col("type").isin(*(contract_of(event).type for event in here)))
+            found.append(ours.select(*META, "key", *(each.alias(column_of(name)) for name, each in columns.items())))
+    return reduce(DataFrame.unionAll, found)
 
 
-def _decoded(writers: Mapping[str, Writers], fields: Sequence[str]) -> Column:
+def _inner(name: str) -> str:
+    return f"_field_{name}"
+
+
+def _row(
+    found: DataFrame, layout: Layout, there: Mapping[str, Column], named: Mapping[str, Column] | None = None
+) -> DataFrame:
+    meta = [(named or {}).get(name, f.col(name)).alias(name) for name in RESERVED]
+    fields = [there.get(name, f.lit(None)).cast(kind).alias(column_of(name)) for name, kind in layout.types.items()]
+    return found.select(*meta, *fields)
+
+
+def _decoded(writers: Mapping[str, Writers], layout: Layout) -> Column:
     """Return a struct of fields, of any event, decoded by its topic's writer schemas."""
-    nullable = [{"name": name, "type": _or_null(_AVRO[name]), "default": None} for name in fields]
-    options = {"avroSchema": json.dumps(_record(nullable)), "mode": "PERMISSIVE"}
     rest = f.substring(f.col("value"), HEADER_BYTES + 1, 0x7FFFFFFF - HEADER_BYTES)
-    event: Column = f.when(f.lit(False), from_avro(rest, options["avroSchema"], options))
+    reader = layout.reader()
+    event: Column = f.when(f.lit(False), from_avro(rest, reader, _options(reader)))
     for topic, of_topic in writers.items():
-        event = event.when(f.col("topic") == topic, _written_by(of_topic, rest, options))
+        event = event.when(f.col("topic") == topic, _written_by(of_topic, rest, layout))
     return event
 
 
-def _written_by(writers: Writers, rest: Column, options: dict[str, str]) -> Column:
+def _options(reader: str) -> dict[str, str]:
+    return {"avroSchema": reader, "mode": "PERMISSIVE"}
+
+
+def _written_by(writers: Writers, rest: Column, layout: Layout) -> Column:
     """Return the decoded bytes after a header; schemas with equal encoding share one decoder."""
-    alike = dict[str, list[int]]()
-    for number, text in writers.items():
+    alike, reader = dict[tuple[str, str], list[int]](), layout.reader()
+    for number, (event, text) in writers.items():
         plain = [{"name": each["name"], "type": each["type"]} for each in json.loads(text)["fields"]]
-        alike.setdefault(json.dumps(_record(plain)), []).append(number)
-    event: Column = f.when(f.lit(False), from_avro(rest, options["avroSchema"], options))
-    for text, numbers in alike.items():
+        lacks = {name for name in event.model_fields if name in layout.avro} - {each["name"] for each in plain}
+        key = (json.dumps(fact_schema(plain)), layout.reader(event) if lacks else reader)
+        alike.setdefault(key, []).append(number)
+    found: Column = f.when(f.lit(False), from_avro(rest, reader, _options(reader)))
+    for (text, read), numbers in alike.items():
         ours = f.substring("value", 1, HEADER_BYTES).isin(*(f.lit(header_of(number)) for number in numbers))
-        event = event.when(ours, from_avro(rest, text, options))
-    return event
-
-
-def _record(fields: list[dict[str, Json]]) -> Json:
-    return {"type": "record", "name": "Fact", "fields": fields}
-
-
-def _or_null(kind: Json) -> Json:
-    return kind if isinstance(kind, list) else ["null", kind]
-
-
-def _columns() -> tuple[dict[str, Json], dict[str, t.DataType]]:
-    """Return the fields' types in Avro and in Spark: equal in every event that has them."""
-    avro, columns = dict[str, Json](), dict[str, t.DataType]()
-    sources: tuple[type[Event], ...] = (OrderPlaced, *EVENTS)
-    for event in sources:
-        whole: Any = schema_json(record_of(event))
-        avro |= {each["name"]: each["type"] for each in whole["fields"] if each["name"] not in avro}
-        columns |= {each.name: each.dataType for each in struct_of(record_of(event)).fields if each.name not in columns}
-    return avro, columns
-
-
-_AVRO, _COLUMNS = _columns()
+        found = found.when(ours, from_avro(rest, text, _options(read)))
+    return found

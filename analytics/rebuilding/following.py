@@ -13,9 +13,10 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.asking import ask, spans_of
+from analytics.audit.application import Application
 from analytics.kafka import ends_in_checkpoint, stream
-from analytics.rebuilding.facts import TOPICS
-from analytics.rebuilding.rebuild import NEW, How, Rebuilt, rebuild
+from analytics.rebuilding.catalogue import catalogue_of
+from analytics.rebuilding.rebuild import NEW, How, Rebuilt, rebuild, selection
 from analytics.rebuilding.versions import current, read_manifest
 from eventlib.errors import LogUnavailable, RetryableError
 from eventlib.log.base import TopicPartition
@@ -52,7 +53,14 @@ class Following:
     ended: Event
 
 
-def follow(spark: SparkSession, url: str, place: Path, following: Following, how: How = NEW) -> None:
+def follow(
+    spark: SparkSession,
+    url: str,
+    place: Path,
+    following: Following,
+    how: How = NEW,
+    application: Application | None = None,
+) -> None:
     """Bring the tables in `place` up to a log's end, and keep them there.
 
     From Kafka it is a structured stream with its checkpoint beside the tables; a file or an archive is polled, and the
@@ -62,7 +70,7 @@ def follow(spark: SparkSession, url: str, place: Path, following: Following, how
     repeats changes nothing.
     Raises: as `rebuild` does; retryable errors only at the start, or when they last.
     """
-    _Follower(spark, url, place, following, how).run()
+    _Follower(spark, url, place, following, how, application or Application()).run()
 
 
 class _Ended(Exception):
@@ -70,8 +78,14 @@ class _Ended(Exception):
 
 
 class _Follower:
-    def __init__(self, spark: SparkSession, url: str, place: Path, following: Following, how: How) -> None:
+    def __init__(
+        self, spark: SparkSession, url: str, place: Path, following: Following, how: How, application: Application
+    ) -> None:
         self._spark, self._url, self._place, self._how = spark, url, place, how
+        self._application, self._topics = (
+            application,
+            catalogue_of(application, how.select or selection(current(place), how)).topics,
+        )
         self._following, self._ended = following, following.ended
         self._well_at = monotonic()
         self._busy = Lock()
@@ -102,7 +116,7 @@ class _Follower:
             self._advance(None)
 
     def _stream(self) -> None:
-        records = stream(self._spark, self._url, TOPICS)
+        records = stream(self._spark, self._url, self._topics)
         writer = records.writeStream.option("checkpointLocation", str(self._checkpoint)).foreachBatch(self._batch)
         query = writer.trigger(processingTime=f"{self._following.every_s} seconds").start()
         try:
@@ -141,14 +155,22 @@ class _Follower:
         return {place: max(ends.get(place, 0), upto.get(place, 0)) for place in {**ends, **upto}}
 
     def _rebuild(self, upto: Mapping[TopicPartition, int] | None, how: How) -> Rebuilt:
-        return rebuild(self._spark, self._url, self._place, as_of=upto, how=how, progress=self._unless_ended)
+        return rebuild(
+            self._spark,
+            self._url,
+            self._place,
+            as_of=upto,
+            how=how,
+            application=self._application,
+            progress=self._unless_ended,
+        )
 
     def _unless_ended(self, *_: object) -> None:
         if self._ended.is_set():
             raise _Ended
 
     def _measured(self, done: Rebuilt) -> Increment:
-        there = ask(self._url, lambda log: spans_of(log, TOPICS))
+        there = ask(self._url, lambda log: spans_of(log, self._topics))
         ends = done.manifest.ends
         return Increment(done, sum(max(0, span.stop - ends.get(place, 0)) for place, span in there.items()))
 

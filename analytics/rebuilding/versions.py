@@ -6,7 +6,7 @@ that it shares with the one before are hard links.
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from secrets import token_hex
 from typing import Self
@@ -23,40 +23,33 @@ from eventlib.log.base import TopicPartition
 
 FORMAT = 1
 
-GROWING = ("order_lines", "stock_movements", "saga_steps")
-"""Tables to which rows are only appended."""
-
-WHOLE = ("orders", "payments", "dispatches", "saga_outcomes", "stock_levels")
-"""Tables that each version rewrites."""
-
-TABLES = (*WHOLE, *GROWING)
-KEPT = "kept"
-"""Each order's aggregates, from which the next version continues: not a table for readers."""
-
 _PLAIN = {f"parquet.enable.dictionary#{column}": "false" for column in ("id", "causation_id", "correlation_id")}
 """For columns of which Parquet would build a dictionary in vain."""
 
 _MANIFEST = "manifest.json"
 _SCRATCH = "scratch"
+_CURRENT = "current"
 
 
 class Manifest(BaseModel):
     """A version's origin: its log, table definitions and end offsets, and as of when if not up to the log's end.
 
-    `dropped` are the records that the log no longer had, so that the tables are incomplete.
+    `dropped` are the records that the log no longer had, so that the tables are incomplete; `select` the tables that were
+    asked for, if not all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int = FORMAT
     number: int
-    definition: int
+    definition: int | str
     log_id: str
     log_url: str
     as_of_ms: int | None = None
     topics: Mapping[str, tuple[int, ...]]
     rows: Mapping[str, int]
     dropped: tuple[Lost, ...] = ()
+    select: tuple[str, ...] = ()
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
@@ -75,6 +68,8 @@ class Version:
         # Not where a killed run's Spark, which ends a moment later, may still be writing.
         self.scratch = self.place / _SCRATCH / token_hex(4)
         self.path.mkdir(parents=True)
+        self._written = dict[str, bool]()
+        self._grown = set[str]()
 
     def __enter__(self) -> Self:
         return self
@@ -88,28 +83,47 @@ class Version:
         for made in (self.path, self.place / _SCRATCH):
             shutil.rmtree(made, ignore_errors=True)
 
-    def stage(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write rows to be read again before the version is current, and return them from there."""
-        path = str(self.scratch / name)
-        rows.write.options(**_PLAIN).parquet(path)
-        return rows.sparkSession.read.schema(rows.schema).parquet(path)
+    def stage(self, name: str, rows: DataFrame, by: str | None = None) -> DataFrame:
+        """Write rows to be read again before the version is current, and return them from there.
 
-    def write(self, table: str, rows: DataFrame, before: Path | None = None) -> DataFrame:
-        """Write a table, after the rows that it had `before`; return the rows that were written."""
-        self.stage(table, rows)
+        `by` is a column of few values: rows of one value are read without the others.
+        """
+        path = str(self.scratch / name)
+        writer = rows.write.options(**_PLAIN)
+        (writer if by is None else writer.partitionBy(by)).parquet(path)
+        return rows.sparkSession.read.schema(rows.schema).parquet(path).select(*rows.columns)
+
+    def write(self, table: str, rows: DataFrame, before: Path | None = None, *, hidden: bool = False) -> DataFrame:
+        """Write a table, after the rows that it had `before`; return the rows that were written.
+
+        A `hidden` table is kept for the next version, and is not for readers.
+        """
+        return self.take(table, self.stage(table, rows), table, before, hidden=hidden)
+
+    def take(
+        self, table: str, rows: DataFrame, staged: str, before: Path | None = None, *, hidden: bool = False
+    ) -> DataFrame:
+        """Make a table of staged rows, without writing them again; else as `write`."""
+        self._written[table] = hidden
         target = self.path / table
         target.mkdir()
+        if before is not None:
+            self._grown.add(table)
         for file in sorted(before.glob("*.parquet")) if before else ():
             os.link(file, target / file.name)
-        for i, file in enumerate(sorted((self.scratch / table).glob("*.parquet"))):
+        for i, file in enumerate(sorted((self.scratch / staged).glob("*.parquet"))):
             file.rename(target / f"{self.number:010}-{i:05}.parquet")
         return rows.sparkSession.read.schema(rows.schema).parquet(
             *(str(path) for path in sorted(target.glob(f"{self.number:010}-*.parquet")))
         )
 
+    def read(self, table: str, spark: SparkSession) -> DataFrame:
+        """Return all rows of a table that was written."""
+        return spark.read.parquet(str(self.path / table))
+
     def rows(self) -> dict[str, int]:
-        """Return how many rows each table has."""
-        files = {table: (self.path / table).glob("*.parquet") for table in TABLES}
+        """Return how many rows each table for readers has."""
+        files = {table: (self.path / table).glob("*.parquet") for table, hidden in self._written.items() if not hidden}
         return {table: sum(pq.read_metadata(file).num_rows for file in found) for table, found in files.items()}
 
     def commit(self, manifest: Manifest, keep: int) -> None:
@@ -117,21 +131,28 @@ class Version:
 
         Guarantee: all of it is on disk before it becomes current.
         """
-        for table in GROWING:
+        for table in sorted(self._grown):
             merge_small(self.path / table, f"{self.number:010}")
         (self.path / _MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
         for path in self.path.rglob("*"):
             settle(path)
         settle(self.path)
         settle(self.path.parent)
-        _link(self.place / "current", Path("versions") / self.path.name)
-        for table in TABLES:
-            if not (self.place / table).is_symlink():
-                _link(self.place / table, Path("current") / table)
+        _link(self.place / _CURRENT, Path("versions") / self.path.name)
+        self._link_tables(manifest.rows)
         settle(self.place)
         shutil.rmtree(self.place / _SCRATCH, ignore_errors=True)
         for old in sorted((self.place / "versions").iterdir())[:-keep]:
             shutil.rmtree(old, ignore_errors=True)
+
+    def _link_tables(self, published: Collection[str]) -> None:
+        """Link the tables for readers, and remove links to tables that there are no more."""
+        for table in published:
+            if not (self.place / table).is_symlink():
+                _link(self.place / table, Path("current") / table)
+        for link in self.place.iterdir():
+            if link.is_symlink() and link.readlink().parent.name == _CURRENT and link.name not in published:
+                link.unlink()
 
 
 def _link(path: Path, target: Path) -> None:
@@ -143,7 +164,7 @@ def _link(path: Path, target: Path) -> None:
 
 def current(place: Path) -> Path | None:
     """Return the directory of the current version, None when there is none."""
-    link = place / "current"
+    link = place / _CURRENT
     return link.resolve() if link.is_symlink() else None
 
 
@@ -164,4 +185,4 @@ def tables(spark: SparkSession, place: Path) -> dict[str, DataFrame]:
         raise LogUnavailable(
             f"there are no tables in {place}: `python -m analytics rebuild --log URL --out {place}` creates them"
         )
-    return {table: spark.read.parquet(str(version / table)) for table in TABLES}
+    return {table: spark.read.parquet(str(version / table)) for table in read_manifest(version).rows}

@@ -1,6 +1,6 @@
 """Reconciles the live state with the log: key by key, at a position that both sides have."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,14 +9,14 @@ from time import perf_counter
 
 from pyspark.sql import SparkSession
 
+from analytics.addon import declared
 from analytics.audit.application import Application
 from analytics.reconciling.api import api_findings
 from analytics.reconciling.difference import Compared, Difference
-from analytics.reconciling.expected import expected_orders
-from analytics.reconciling.ledger import accounts, ledger_findings
 from analytics.reconciling.live import STORE
-from analytics.reconciling.orders_api import OrdersApi
+from analytics.reconciling.outside import Outside, Row
 from analytics.reconciling.states import state_findings
+from eventlib.errors import WiringError
 
 _COUNTS = Compared._fields[2:]
 
@@ -26,7 +26,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ReconcileOptions:
-    """What is compared with the log: states always, an order API and a gateway's ledger if given."""
+    """What is compared with the log: states always, an API (its URL) and books of the outside world (a file) if given."""
 
     api: str | None = None
     ledger: Path | None = None
@@ -64,16 +64,32 @@ def _outside(
     spark: SparkSession, url: str, wanted: ReconcileOptions, progress: Progress
 ) -> Iterator[tuple[Compared, list[Difference]]]:
     """Yield the data of the API and of the ledger: both are read before the log."""
+    outside = next(declared(wanted.application, Outside), Outside(_nothing))
     with ExitStack() as stack:
-        api = None if wanted.api is None else stack.enter_context(OrdersApi(wanted.api))
-        progress("the order API and the ledger")
-        listed = {} if api is None else dict(api.orders())
-        before = {} if wanted.ledger is None else accounts(wanted.ledger)
-        logged = expected_orders(spark, url)
-        if api is not None:
-            yield api_findings(spark, (url, wanted.application), api, listed, logged)
-        if wanted.ledger is not None:
-            yield ledger_findings(wanted.ledger, before, logged)
+        about, books = outside.api, outside.ledger
+        if wanted.api is not None and about is None:
+            raise WiringError(_undeclared("--api", "api=LiveApi(…)", wanted.application))
+        if wanted.ledger is not None and books is None:
+            raise WiringError(_undeclared("--ledger", "ledger=LiveBooks(…)", wanted.application))
+        progress("the API and the ledger")
+        api = None if wanted.api is None or about is None else stack.enter_context(about.connect(wanted.api))
+        listed = {} if api is None else dict(api.rows())
+        before = None if wanted.ledger is None or books is None else books.read(wanted.ledger)
+        logged = outside.expected(spark, url, None)
+        if api is not None and about is not None:
+            yield api_findings(spark, (url, wanted.application), outside, about, api, listed, logged)
+        if wanted.ledger is not None and books is not None:
+            yield books.compare(wanted.ledger, before, logged)
+
+
+def _nothing(*_: object) -> Mapping[str, Row]:
+    return {}
+
+
+def _undeclared(option: str, what: str, application: Application) -> str:
+    package = application.choreography.analytics
+    where = f"`{package}` has no" if package else "it has no Choreography(analytics=…) with an"
+    return f"{application.choreography.name} has nothing that {option} is compared with: {where} Outside({what})"
 
 
 def _states(spark: SparkSession, url: str, application: Application) -> tuple[list[Compared], list[Difference]]:

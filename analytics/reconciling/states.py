@@ -12,6 +12,7 @@ import pyarrow as pa
 from pydantic_core import to_json
 from pyspark.sql import DataFrame, SparkSession
 
+from analytics.asking import from_anywhere
 from analytics.audit.application import Application
 from analytics.audit.routing import JOURNAL, Routes
 from analytics.audit.rows import batches_of
@@ -49,7 +50,7 @@ def state_findings(
     live, lost = take_down(spark, url, application, place)
     routes = Routes(application.choreography)
     in_order = routes.in_order(routes.past(spark, url).unionAll(live))
-    return in_order.mapInArrow(partial(_compared, application=application, url=url), FOUND), lost
+    return in_order.mapInArrow(partial(_compared, application=application, url=from_anywhere(url)), FOUND), lost
 
 
 def _compared(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[pa.RecordBatch]:

@@ -10,11 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from analytics.reporting.drawing import svg
-from analytics.reporting.money import money
-from analytics.reporting.part import Part, duration
+from analytics.reporting.part import Part, Tile
 from eventlib.log.base import TopicPartition
-
-TITLE = "How the shop is doing"
 
 
 class Made(NamedTuple):
@@ -27,7 +24,7 @@ class Made(NamedTuple):
     seconds: float
 
 
-class Section(NamedTuple):
+class MadeSection(NamedTuple):
     """Parts under one heading, that of the first of them."""
 
     name: str
@@ -35,50 +32,38 @@ class Section(NamedTuple):
     parts: Sequence[Part]
 
 
-class _Tile(NamedTuple):
-    value: str
-    label: str
-    mood: str = ""
-
-
 class _Picture(NamedTuple):
     wide: Markup
-    narrow: Markup
+    narrow: Markup | None
 
 
-class _Head(NamedTuple):
+class Head(NamedTuple):
+    """The top of a page, and how it was made: facts, and the offsets read, by topic."""
+
     sentence: str
-    tiles: Sequence[_Tile]
+    tiles: Sequence[Tile]
     facts: Sequence[tuple[str, str]]
     read: Sequence[tuple[str, int, str]]
 
 
-def page(parts: Mapping[str, Part], span: tuple[datetime, datetime] | None, made: Made) -> str:
+def page(
+    title: str,
+    sections: Sequence[MadeSection],
+    tiles: Sequence[Tile],
+    span: tuple[datetime, datetime] | None,
+    made: Made,
+) -> str:
     """Return the page as HTML; `span` is from the first event to the last.
 
     Guarantee: the same input gives the same text; external text is escaped.
     """
-    sections = [
-        Section(name, title, [parts[each] for each in names if each in parts]) for name, title, names in _SECTIONS
-    ]
-    return _template().render(
-        title=TITLE,
-        head=_head(parts, span, made),
-        sections=[section for section in sections if section.parts],
-        pictures={name: _picture(part) for name, part in parts.items()},
-    )
+    return rendered(title, _head(tiles, span, made, sections), [section for section in sections if section.parts])
 
 
-_SECTIONS = (
-    ("sales", "Sales", ("over-time", "totals")),
-    ("countries", "Countries", ("countries",)),
-    ("products", "Products", ("products",)),
-    ("outcomes", "Outcomes", ("funnel", "reasons")),
-    ("time", "Time", ("waits", "steps")),
-    ("undone", "Undone", ("compensations",)),
-    ("shortages", "Shortages", ("stock-outs", "turned-away")),
-    ("audit", "Audit", ("findings", "rules")),
-)
+def rendered(title: str, head: Head, sections: Sequence[MadeSection]) -> str:
+    """Return a page of sections as HTML. Guarantee: the same input gives the same text; external text is escaped."""
+    pictures = {part.name: _picture(part) for section in sections for part in section.parts}
+    return _template().render(title=title, head=head, sections=sections, pictures=pictures)
 
 
 @cache
@@ -91,18 +76,22 @@ def _template() -> Template:
 
 
 def _picture(part: Part) -> _Picture | None:
-    wide, narrow = part.plot(), part.plot(narrow=True)
+    wide, narrow = part.drawn(), part.drawn(narrow=True)
     if wide is None or narrow is None:
         return None
+    # Made by matplotlib or by the diagram, which have escaped their texts.
+    if isinstance(wide, str) or isinstance(narrow, str):
+        return _Picture(Markup(wide), None)  # noqa: S704  as said
     words = part.title, part.describe(part.rows)
-    # Made by matplotlib, which has escaped its texts.
     return _Picture(Markup(svg(wide, part.name, *words)), Markup(svg(narrow, f"{part.name}-n", *words)))  # noqa: S704  as said
 
 
-def _head(parts: Mapping[str, Part], span: tuple[datetime, datetime] | None, made: Made) -> _Head:
+def _head(
+    tiles: Sequence[Tile], span: tuple[datetime, datetime] | None, made: Made, sections: Sequence[MadeSection]
+) -> Head:
     events = sum(map(len, made.read.values()))
     if span is None:
-        sentence = "No order has been placed on this log yet."
+        sentence = "No saga has begun on this log yet."
     else:
         sentence = f"What its log says {_span(*span)} UTC, in {events:,} records."
     facts = [
@@ -111,7 +100,7 @@ def _head(parts: Mapping[str, Part], span: tuple[datetime, datetime] | None, mad
         ("Code", made.code_version),
         ("Made", f"{made.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC, in {made.seconds:.1f} s"),
     ]
-    return _Head(sentence, _tiles(parts), facts, _read(made.read))
+    return Head(sentence, [*tiles, *_findings_tile(sections)], facts, offsets_read(made.read))
 
 
 def _span(first: datetime, last: datetime) -> str:
@@ -121,28 +110,16 @@ def _span(first: datetime, last: datetime) -> str:
     return f"from {first:{day}}, {first:%H:%M}, to {last:{day}}, {last:%H:%M}"
 
 
-def _tiles(parts: Mapping[str, Part]) -> list[_Tile]:
-    totals = parts["totals"].rows
-    orders = sum(row["orders"] for row in totals)
-    tiles = [_Tile(f"{orders:,}", "orders placed")]
-    if orders:
-        completed, is_open = (sum(row[name] for row in totals) for name in ("completed", "open"))
-        tiles.append(_Tile(f"{completed / orders:.1%}", f"completed; {is_open:,} still open"))
-        tiles += [_Tile(money(row["revenue_cents"], row["currency"]), "revenue") for row in totals[:3]]
-        slowest = max(parts["waits"].rows, key=lambda row: row["total_ms"], default=None)
-        if slowest is not None:
-            tiles.append(_Tile(duration(slowest["p50_ms"]), f"median wait, {slowest['part']}"))
-    if "findings" in parts:
-        found = len(parts["findings"].rows)
-        tiles.append(
-            _Tile(f"{found:,}", "findings of the audit", "bad")
-            if found
-            else _Tile("✓", "the audit found nothing", "good")
-        )
-    return tiles
+def _findings_tile(sections: Sequence[MadeSection]) -> list[Tile]:
+    for part in (part for section in sections for part in section.parts if part.name == "findings"):
+        found = len(part.rows)
+        bad, good = Tile(f"{found:,}", "findings of the audit", "bad"), Tile("✓", "the audit found nothing", "good")
+        return [bad if found else good]
+    return []
 
 
-def _read(read: Mapping[TopicPartition, range]) -> list[tuple[str, int, str]]:
+def offsets_read(read: Mapping[TopicPartition, range]) -> list[tuple[str, int, str]]:
+    """Return the offsets that were read, by topic: how many, and which of each partition."""
     found = list[tuple[str, int, str]]()
     for topic, places in groupby(sorted(read), key=lambda place: place[0]):
         spans = [(partition, read[topic, partition]) for _, partition in places]

@@ -1,6 +1,6 @@
 """A part of the report: a small table with a chart; in a notebook it shows itself."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -11,10 +11,13 @@ from pyspark.sql import DataFrame
 
 from analytics.reporting.money import money
 
-Kind = Literal["text", "count", "money", "ms", "share"]
+Kind = Literal["text", "count", "number", "money", "ms", "share"]
 Row = dict[str, Any]
-Draw = Callable[[Sequence[Row], bool], Figure | None]
-"""Draws rows, narrow or wide; None without anything to draw."""
+Tables = Mapping[str, DataFrame]
+"""The rebuilt tables by name, as `analytics.rebuilding.tables` returns them."""
+
+Draw = Callable[[Sequence[Row], bool], Figure | str | None]
+"""Draws rows, narrow or wide, with matplotlib or as the text of an SVG element; None without anything to draw."""
 
 
 class Column(NamedTuple):
@@ -32,17 +35,7 @@ class Column(NamedTuple):
         value = row[self.name]
         if value is None:
             return "–"  # noqa: RUF001  the sign for nothing
-        match self.kind:
-            case "count":
-                return f"{value:,}"
-            case "money":
-                return money(value, row["currency"])
-            case "ms":
-                return duration(value)
-            case "share":
-                return f"{value:.1%}"
-            case "text":
-                return str(value)
+        return money(value, row["currency"]) if self.kind == "money" else _TEXTS[self.kind](value)
 
 
 def duration(milliseconds: float) -> str:
@@ -51,6 +44,15 @@ def duration(milliseconds: float) -> str:
         if milliseconds >= size:
             return f"{milliseconds / size:,.1f} {unit}"
     return f"{milliseconds:,.0f} ms"
+
+
+_TEXTS: Mapping[str, Callable[[Any], str]] = {
+    "text": str,
+    "count": "{:,}".format,
+    "number": "{:,.2f}".format,
+    "ms": duration,
+    "share": "{:.1%}".format,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,20 +78,57 @@ class Part:
         """The rows, collected once."""
         return [row.asDict(recursive=True) for row in self.frame.collect()]
 
-    def plot(self, *, narrow: bool = False) -> Figure | None:
-        """Return the chart; None without anything to draw."""
+    def drawn(self, *, narrow: bool = False) -> Figure | str | None:
+        """Return the chart, or the text of an SVG element; None without anything to draw."""
         return self.draw(self.rows, narrow) if self.draw is not None and self.rows else None
+
+    def plot(self) -> Figure | None:
+        """Return the chart, for matplotlib; None without one."""
+        drawn = self.drawn()
+        return drawn if isinstance(drawn, Figure) else None
 
     def _repr_html_(self) -> str:
         from analytics.reporting.drawing import plain_svg
 
-        figure = self.plot()
+        figure = self.drawn()
         head = "".join(f"<th>{escape(column.title)}</th>" for column in self.columns)
         body = "".join(
             f"<tr>{''.join(f'<td>{escape(column.text(row))}</td>' for column in self.columns)}</tr>"
             for row in self.rows[: self.most]
         )
-        picture = "" if figure is None else plain_svg(figure)
+        picture = figure or "" if not isinstance(figure, Figure) else plain_svg(figure)
         return (
             f"<h4>{escape(self.title)}</h4>{picture}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
+
+
+@dataclass(frozen=True)
+class Section:
+    """Parts under one heading, that of the first of them; `name` is its place in the page, as in `report.html#time`."""
+
+    name: str
+    title: str
+    parts: Sequence[Callable[[Tables], Part]]
+
+
+class Tile(NamedTuple):
+    """A figure at the top of the page, with what it is; its `mood` is "", `good` or `bad`."""
+
+    value: str
+    label: str
+    mood: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an application adds to the report: its title, the figures at the top, and sections of its own.
+
+    `tables` are those that the sections are made of, beside those that every report reads.
+    A section with the name of one that every report has (`flow`, `outcomes`, `time`, `undone`, `waiting`, `effects`,
+    `audit`) takes its place; others come before. `tiles` gets the parts by name.
+    """
+
+    title: str
+    sections: Sequence[Section] = ()
+    tiles: Callable[[Mapping[str, Part]], Sequence[Tile]] = lambda _: ()
+    tables: Sequence[str] = ()

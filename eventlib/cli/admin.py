@@ -8,15 +8,16 @@ from typing import Annotated
 import typer
 
 from eventlib.admin_api import create_admin
-from eventlib.cli._common.http import Listening, serve_insecurely
 from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
 from eventlib.cli._common.project import load_choreography
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
+from eventlib.http.serving import Listening, serve_insecurely
 from eventlib.identity.identity import identity_of
 from eventlib.opening import open_log
+from eventlib.personal.opening import personal_options
 from eventlib.telemetry.logs import tell
 
 
@@ -35,6 +36,7 @@ def admin(
     operators act, auditors look. EVENTLIB_ADMIN_TOKEN is one more operator's.
     Without either the API does not start. /healthz is public: 200 or 503.
     Who acted is the token's name, on the log with the act (`eventlib acts`).
+    With EVENTLIB_PERSONAL_MASTER operators see and edit personal fields.
 
     [dim]Examples:[/dim]
       EVENTLIB_ADMIN_TOKEN=$(openssl rand -hex 32) eventlib admin --http 9000
@@ -65,7 +67,8 @@ def serve_admin(log_options: LogOptions, http: str) -> None:
                 late = LateApp(lambda: startup.lacks)
                 server = await stack.enter_async_context(listening.serve(late))
                 async with unless_stopped(stop):
-                    opened = partial(open_log, log_options.url, choreography, read_only=True)
+                    rights = personal_options().personal_master is not None
+                    opened = partial(open_log, log_options.url, choreography, read_only=True, personal=rights)
                     log = await startup.enter(stack, f"the log {log_options.url}", opened)
                 await stack.enter_async_context(
                     late.opened(create_admin(log, *tokens, state_dir=state_dir, identity=identity))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.http import host_and_port
 from eventlib.cli._common.options import (
     LOG_VARIABLE,
     AppOption,
@@ -27,13 +26,14 @@ from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.cli._common.views import faust_or_remedy
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
+from eventlib.http.serving import host_and_port
 from eventlib.identity.identity import identity_of
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
-from eventlib.cli._common.http import Listening, metered, serve_insecurely
+from eventlib.http.serving import Listening, metered, serve_insecurely
 
 live = typer.Typer(add_completion=False, cls=Group)
 

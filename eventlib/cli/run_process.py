@@ -6,11 +6,11 @@ from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eventlib.cli._common.http import Listening, Server, gated, metered
 from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.stopping import Stopped, starting_up, unless_stopped
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.http.serving import Listening, Server, gated, metered
 from eventlib.identity.identity import identity_of
 from eventlib.model.choreography import Choreography
 from eventlib.opening import open_log

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli._common.http import serve_insecurely
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.project import load_choreography
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
@@ -16,6 +15,7 @@ from eventlib.cli.run_process import OWN_SCHEMAS, Running, Tuning, open_ports_an
 from eventlib.config.effective import refuse_wrong
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
+from eventlib.http.serving import serve_insecurely
 from eventlib.model.choreography import Choreography
 from eventlib.runtime.runtime import collect_garbage_seldom, prepare_own
 from eventlib.telemetry.logs import set_up_logging, tell

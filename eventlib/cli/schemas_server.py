@@ -6,10 +6,10 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any
 
-from eventlib.cli._common.http import Listening, Tls
 from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.config.settings import runtime_config
+from eventlib.http.serving import Listening, Tls
 from eventlib.log.open import open_port
 from eventlib.registry.errors import NO_WRITER
 from eventlib.registry.server.app import make_app

@@ -9,12 +9,13 @@ import typer
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.record_json import record_line
 from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.eventlog import EventLog
-from eventlib.log.record import key_text
 from eventlib.operations.erasure import receipts, restore_keys, resume
 from eventlib.operations.personal_export import personal_records
-from eventlib.personal.opening import keys_path, open_store, personal_options
+from eventlib.personal.copies import back_up
+from eventlib.personal.opening import open_store, personal_options
 from eventlib.personal.receipt import Receipt
 from eventlib.personal.secret_file import create_secret
 from eventlib.personal.store import KeyStore
@@ -76,18 +77,7 @@ def show(
 
     async def shown(log: EventLog) -> None:
         async for reading in personal_records(log, subject):
-            record = reading.record
-            line = {
-                "topic": record.topic,
-                "partition": record.partition,
-                "offset": record.offset,
-                "recorded_at": output.iso_ms(record.timestamp_ms),
-                "key": None if record.key is None else key_text(record),
-                "type": record.type,
-                "id": record.event_id,
-                "data": reading.value,
-            }
-            output.write_lines([output.json_line(line if reading.error is None else {**line, "error": reading.error})])
+            output.write_lines([record_line(reading)])
 
     run_on_log(LogOptions.of(context, app, log, personal=True), shown)
 
@@ -115,7 +105,7 @@ def backup(context: typer.Context, file: FileArgument, log: LogOption = None) ->
     """
     store = open_store(LogOptions.of(context, None, log).url, personal_options(), create=False)
     try:
-        store.backup(file)
+        back_up(store, file)
     finally:
         store.close()
     output.terminal().print(
@@ -140,23 +130,18 @@ def restore(
       eventlib subjects restore /mnt/keys/shop-2026-01-31.keys
     """
     options = LogOptions.of(context, app, log)
-
-    async def restored(log: EventLog) -> int:
-        path = keys_path(options.url, personal_options())
-        return await restore_keys(
-            log.port, file, path or open_store(options.url, personal_options(), create=False).path
-        )
-
-    erased = run_on_log(options, restored)
+    erased = _with_store(options, lambda log, store: restore_keys(log.port, file, store), create=True)
     if as_json:
         output.print_json([{"erased_again": erased}])
     else:
         output.terminal().print(f"The keys are restored; {output.counted(erased, 'subject')} erased again.")
 
 
-def _with_store(options: LogOptions, command: Callable[[EventLog, KeyStore], Awaitable[T]]) -> T:
+def _with_store(
+    options: LogOptions, command: Callable[[EventLog, KeyStore], Awaitable[T]], *, create: bool = False
+) -> T:
     async def run(log: EventLog) -> T:
-        store = open_store(options.url, personal_options(), create=False)
+        store = open_store(options.url, personal_options(), create=create)
         try:
             return await command(log, store)
         finally:

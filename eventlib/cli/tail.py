@@ -18,6 +18,7 @@ from eventlib.cli._common.options import (
     PersonalOption,
     run_on_log,
 )
+from eventlib.cli._common.record_json import record_line
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.record import key_text
@@ -70,7 +71,7 @@ def print_tail(log_options: LogOptions, topics: list[str], start: str, *, follow
         begin = start_of(start)
     except ContractError as error:
         raise typer.BadParameter(str(error), param_hint="--from") from error
-    line = _json if as_json else _readable_lines()
+    line = record_line if as_json else _readable_lines()
 
     async def printed(log: EventLog) -> None:
         reader = RecordReader(log)
@@ -80,31 +81,6 @@ def print_tail(log_options: LogOptions, topics: list[str], start: str, *, follow
                 output.write_lines(map(line, await reader.read(records)))
 
     run_on_log(log_options, printed)
-
-
-def _json(reading: Reading) -> bytes:
-    record = reading.record
-    line: dict[str, object] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "recorded_at": output.iso_ms(record.timestamp_ms),
-        "key": None if record.key is None else key_text(record),
-        "type": record.type,
-        "id": record.event_id,
-        "source": record.source,
-        "subject": record.subject,
-        "sequence": record.sequence,
-        "correlation_id": record.correlation_id,
-        "causation_id": record.causation_id,
-        "data": reading.value,
-    }
-    if reading.error is not None:
-        line["error"] = reading.error
-    try:
-        return output.json_line(line)
-    except ValueError as error:
-        return output.json_line({**line, "data": None, "error": f"the event cannot be written as JSON: {error}"})
 
 
 def _readable_lines() -> Callable[[Reading], bytes]:

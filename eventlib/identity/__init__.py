@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from eventlib.identity.options import IdentityOptions
     from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Rule, Unauthenticated, allow, public
     from eventlib.identity.tokens import add_token
+    from eventlib.private_files import write_private
 
 __all__ = [
     "Caller",
@@ -26,6 +27,7 @@ __all__ = [
     "guard",
     "identity_of",
     "public",
+    "write_private",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
@@ -45,5 +47,6 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
                 "public",
             ],
             "identity.tokens": ["add_token"],
+            "private_files": ["write_private"],
         },
     )

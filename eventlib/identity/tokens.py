@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from eventlib.errors import WiringError
 from eventlib.identity.principal import Principal, Role
+from eventlib.private_files import write_private
 from eventlib.pydantic_errors import sentence_of
 
 _log = logging.getLogger("eventlib.identity")
@@ -138,18 +139,9 @@ def add_token(
         others = [each for each in named.tokens if each.name != name]
         if len(others) < len(named.tokens) and not renew:
             raise WiringError(f"{path} has a token {name!r} already: remove its entry first, or choose another name")
-        _replace(path, named.model_copy(update={"tokens": [*others, entry]}))
+        changed = named.model_copy(update={"tokens": [*others, entry]})
+        write_private(path, changed.model_dump_json(indent=2, exclude_none=True) + "\n")
     return text, entry
-
-
-def _replace(path: Path, named: Named) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.new")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(named.model_dump_json(indent=2, exclude_none=True) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
 
 
 def _state_of(path: Path) -> tuple[int, int, int]:

@@ -19,6 +19,7 @@ from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.http.serving import DEFAULT_HOST
 from eventlib.live.connection import connection_to
 from eventlib.live.events import CarriedSchema, Carry, EventSchema, Publisher, Recorded
 from eventlib.live.figures import ViewCounters
@@ -27,6 +28,7 @@ from eventlib.live.rows import Row, Rows
 from eventlib.live.store import LiveTable
 from eventlib.live.timed import Joined, Keeping, Sessions, Sums, Windows
 from eventlib.live.transport import Consumer, Sent, Transport
+from eventlib.live.web import Pages
 from eventlib.log.kafka.bounded_consumers import bound_fetches
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
@@ -73,7 +75,6 @@ class LiveApp(faust.App):
         self._schema = EventSchema(self.connection, self._wanted, lambda: self.log_here, self.figures)
         super().__init__(self.connection.options.group(self.viewing.group), **_settings(self.connection.settings()))
         self.queries = Queries(self)
-        self.queries.serve()
 
     @property
     def log_here(self) -> EventLog:
@@ -237,6 +238,9 @@ class LiveApp(faust.App):
 
         return decorate
 
+    def _new_web(self) -> Pages:
+        return Pages(self)
+
     def _new_transport(self) -> Transport:
         bound_fetches(self.connection.options.inflated_bytes)
         return Transport(self.conf.broker_consumer, self)
@@ -259,4 +263,5 @@ def _settings(connection: dict[str, Any]) -> dict[str, Any]:
         "agent_supervisor": mode.CrashingSupervisor,
         "autodiscover": False,
         "worker_redirect_stdouts": False,
+        "web_bind": DEFAULT_HOST,
     }

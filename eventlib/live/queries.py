@@ -6,15 +6,17 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
-from aiohttp import web
-from aiohttp.typedefs import Handler
-from faust.web import Request, Response, View
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
+from eventlib.identity.gate import Gate
 from eventlib.identity.identity import identity_of
-from eventlib.identity.principal import IdentityUnavailable, Role, Unauthenticated
+from eventlib.identity.principal import Role, Rule
 from eventlib.live.rows import SEPARATOR, Row, Rows
 from eventlib.live.timed import Timed, added
 
@@ -22,7 +24,12 @@ if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
 
 _PATIENCE_S = 10.0
-_READERS = (Role.SHOP, Role.OPERATOR, Role.AUDITOR)
+_READERS = frozenset({Role.SHOP, Role.OPERATOR, Role.AUDITOR, Role.ADMIN})
+RULES = (
+    *(Rule(path, frozenset({"GET"}), _READERS) for path in ("/views", "/views/{name}")),
+    Rule("/readyz", frozenset({"GET"}), frozenset()),
+)
+"""Who may call what."""
 
 
 class Elsewhere(Exception):
@@ -30,57 +37,35 @@ class Elsewhere(Exception):
 
 
 class Queries:
-    """The pages of an app's views."""
+    """The pages of an app's views, as an ASGI app."""
 
     def __init__(self, app: "LiveApp") -> None:
         self._app = app
-        self._identity = identity_of()
-        self._token = self._identity.internal_token  # workers ask each other by it
+        self.identity = identity_of()
+        self._token = self.identity.internal_token  # workers ask each other by it
+        routes = [Route("/views", self._views), Route("/readyz", self._ready), Route("/views/{name}", self._rows)]
+        self.pages = Gate(Starlette(routes=routes), self.identity, RULES)
 
-    def serve(self) -> None:
-        """Add the pages to the app, behind the identity."""
-        cast("Any", self._app.web).web_app.middlewares.append(self._admit)
+    async def _views(self, _: Request) -> Response:
+        return JSONResponse({"service": self._app.of, "views": sorted(self._app.views)})
 
-        @self._app.page("/views", name="views")
-        async def views(view: View, request: Request) -> Response:
-            del request
-            return view.json({"service": self._app.of, "views": sorted(self._app.views)})
+    async def _ready(self, _: Request) -> Response:
+        lacking = self.lacking()
+        return JSONResponse({"ready": True}) if lacking is None else _unavailable(lacking)
 
-        @self._app.page("/readyz", name="ready")
-        async def ready(view: View, request: Request) -> Response:
-            del request
-            lacking = self.lacking()
-            return view.json({"ready": True}) if lacking is None else _unavailable(view, lacking)
-
-        @self._app.page("/views/{name}", name="rows")
-        async def rows(view: View, request: Request, name: str) -> Response:
-            found = self._app.views.get(name)
-            if found is None:
-                known = ", ".join(sorted(self._app.views))
-                return view.json({"title": f"there is no view {name!r}: there are {known}"}, status=404)
-            key, here = request.query.get("key"), request.query.get("partition")
-            try:
-                if here is not None:
-                    return view.json(self._of(found, key, [int(each) for each in here.split(",")]))
-                return view.json(await self._everywhere(found, key))
-            except Elsewhere as error:
-                return _unavailable(view, str(error))
-
-    @web.middleware
-    async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer those who may read views; `/readyz` is public."""
-        if request.path == "/readyz":
-            return await handler(request)
-        headers = [(name.lower(), value) for name, value in request.raw_headers]
+    async def _rows(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        found = self._app.views.get(name)
+        if found is None:
+            known = ", ".join(sorted(self._app.views))
+            return JSONResponse({"title": f"there is no view {name!r}: there are {known}"}, 404)
+        key, here = request.query_params.get("key"), request.query_params.get("partition")
         try:
-            principal = await self._identity.principal(headers, request.remote)
-        except Unauthenticated as error:
-            return _refusal(401, str(error), {"WWW-Authenticate": "Bearer"})
-        except IdentityUnavailable as error:
-            return _refusal(503, str(error), {"Retry-After": "2"})
-        if not principal.has(*_READERS):
-            return _refusal(403, f"this takes the role {', '.join(_READERS)}, which {principal.by} does not have", {})
-        return await handler(request)
+            if here is not None:
+                return JSONResponse(self._of(found, key, _numbers(here)))
+            return JSONResponse(await self._everywhere(found, key))
+        except Elsewhere as error:
+            return _unavailable(str(error))
 
     def lacking(self) -> str | None:
         """Return what keeps this worker from answering for everything; None when nothing does."""
@@ -165,13 +150,16 @@ class Queries:
         return {partition: host for host, topics in hosts.items() for partition in topics.get(changelog, ())}
 
 
-def _refusal(status: int, why: str, headers: dict[str, str]) -> web.StreamResponse:
-    body = {"type": "about:blank", "status": status, "detail": why}
-    return web.json_response(body, status=status, headers=headers, content_type="application/problem+json")
+def _numbers(text: str) -> list[int]:
+    """Return the numbers of partitions. Raises: Elsewhere for what is none: no worker has it."""
+    parts = text.split(",")
+    if not all(each.isdecimal() for each in parts):
+        raise Elsewhere(f"{text!r} are no partitions: write numbers with commas")
+    return [int(each) for each in parts]
 
 
-def _unavailable(view: View, why: str) -> Response:
-    return view.json({"title": why}, status=503, headers={"Retry-After": "2"})
+def _unavailable(why: str) -> Response:
+    return JSONResponse({"title": why}, 503, {"Retry-After": "2"})
 
 
 def _whole(parts: list[Row]) -> list[Row]:

@@ -51,7 +51,7 @@ async def run_views(
 
     With `http` their pages are at ports in a row, the first of which is given. Raises: what any of them failed with.
     """
-    if http is not None:
+    if http is not None:  # before anything starts
         identity_of().refuse_open(http[0], f"--http {http[0]}:{http[1]}")
     for number, app in enumerate(apps):
         _configure(app, http, number)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _FILE = "sqlite:///"
 _USERINFO = re.compile(r"(:/{1,2})[^\s/?#]*@")
+_PASSWORD = re.compile(r"(?i)([?&](?:ssl)?password=)[^\s&#'\"]*")
 
 
 def log_file(url: str) -> Path | None:
@@ -32,7 +33,7 @@ def has_userinfo(url: str) -> bool:
 
 def without_userinfo(text: str) -> str:
     """Return a text with users and passwords removed from its URLs."""
-    return _USERINFO.sub(r"\1…@", text)
+    return _PASSWORD.sub(r"\1…", _USERINFO.sub(r"\1…@", text))
 
 
 def refused_userinfo(instead: str) -> str:

@@ -32,6 +32,8 @@ class Choreography:
     `accepts` are findings of `eventlib check` that are meant to be so, each with the reason.
     `settings` are the classes of the application's own settings: `eventlib run` refuses wrong ones, and `eventlib config`
     prints them.
+    `analytics` names the package with the application's own tables and its own parts of the report (`shop.analytics`), which
+    only the analytics import.
     Raises: WiringError when two services, deciders, event types or topics contradict each other.
     """
 
@@ -47,8 +49,10 @@ class Choreography:
         accepts: Iterable[Accepted] = (),
         sagas: SagaStates[Any] | None = None,
         settings: Iterable[type["BaseSettings"]] = (),
+        analytics: str | None = None,
     ) -> None:
         self.name = name
+        self.analytics = analytics
         self.settings = tuple(settings)
         self.sagas = sagas
         self.ports = ports
@@ -102,6 +106,7 @@ class Choreography:
             accepts=[*self.accepts, *accepts],
             sagas=self.sagas,
             settings=self.settings,
+            analytics=self.analytics,
         )
 
     def service(self, name: str) -> Service:

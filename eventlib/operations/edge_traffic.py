@@ -5,11 +5,12 @@ the newest few hundred thousand. An event whose cause is older is counted withou
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from eventlib.analysis.diagram.model import Traffic, deadline_id, effect_id
-from eventlib.analysis.event_graph import EventGraph, Transition
+from eventlib.analysis.diagram.explained import ExplainedArrows
+from eventlib.analysis.diagram.model import Traffic
+from eventlib.analysis.event_graph import EventGraph
 from eventlib.eventlog import EventLog
 from eventlib.histogram import Histogram
 from eventlib.log.record import Record
@@ -20,9 +21,6 @@ from eventlib.queries.stream import tail
 
 MOST_CAUSES = 250_000
 _P95 = 0.95
-
-Arrows = Sequence[tuple[str, str]]
-"""The arrows from a cause to an emitted event: two when an effect is in between."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class _Counting:
     def __post_init__(self) -> None:
         flow = EventGraph(self.choreography)
         self._entries = {contract_of(event).type for event in flow.entries}
-        self._answered, self._overdue = _explained(flow.reactions)
+        self._arrows = ExplainedArrows(flow)
         self._causes = _Causes(self.most_causes)
         self._asked = Counter[tuple[str, str]]()
         self._times: dict[tuple[str, str], Histogram] = {}
@@ -116,32 +114,10 @@ class _Counting:
             if cause is None:
                 self.without_cause += 1
                 continue
-            emitted = record.type or "", record.source or ""
-            arrows = self._answered.get((cause[0], *emitted)) or self._overdue.get((emitted[1], emitted[0]))
-            if arrows is None:
+            arrows = self._arrows.of(cause[0], record.type or "", record.source or "")
+            if not arrows:
                 self.unexplained += 1
                 continue
             self._asked.update(arrows[:-1])
             self._times.setdefault(arrows[-1], Histogram()).add(record.timestamp_ms - cause[1])
         self._now.clear()
-
-
-def _explained(
-    reactions: Iterable[Transition],
-) -> tuple[dict[tuple[str, str, str], Arrows], dict[tuple[str, str], Arrows]]:
-    """Return the arrows of emitted events by (cause, type, source), and after a deadline by (source, type)."""
-    answered: dict[tuple[str, str, str], Arrows] = {}
-    overdue: dict[tuple[str, str], Arrows] = {}
-    for reaction in reactions:
-        source = f"{reaction.service}/{reaction.decider.name}"
-        for emitted in (event.__name__ for event in reaction.emits):
-            if reaction.cause is None:
-                overdue[source, emitted] = [(deadline_id(reaction.decider, reaction.name), emitted)]
-                continue
-            cause = reaction.cause.__name__
-            through = effect_id(reaction.decider, reaction.cause)
-            is_effect = reaction.kind == "effect"
-            answered[cause, emitted, source] = (
-                [(cause, through), (through, emitted)] if is_effect else [(cause, emitted)]
-            )
-    return answered, overdue

@@ -17,7 +17,7 @@ from eventlib.log.base import Log
 from eventlib.log.open import open_port
 from eventlib.log.reading import SkippingReader, chunks
 from eventlib.log.record import Record
-from eventlib.personal.opening import keys_path, open_store, personal_options
+from eventlib.personal.opening import find_store, personal_options
 from eventlib.personal.receipt import ERASED_TYPE, ERASURES, REQUESTED, Receipt, read_receipt
 from eventlib.values import from_ms, now_ms
 
@@ -50,7 +50,7 @@ async def resume(log: Log, store: "KeyStore") -> list[Receipt]:
     """
     requested, done = await _known(log)
     apply_erasures(store, done)
-    for subject, _ in store.erased():
+    for subject, _ in store.erased_after(0):
         if subject not in done and subject not in requested:
             again = Receipt(token_hex(16), subject, "erased before the log was restored", "eventlib", _iso(now_ms()))
             await _write(log, REQUESTED, again)
@@ -63,11 +63,9 @@ async def erase_again(url: str) -> list[Receipt]:
 
     Raises: as `resume`.
     """
-    options = personal_options()
-    path = keys_path(url, options)
-    if path is None or not path.is_file():
+    store = find_store(url, personal_options())
+    if store is None:
         return []
-    store = open_store(url, options, create=False)
     try:
         log = await open_port(url)
         try:
@@ -78,33 +76,17 @@ async def erase_again(url: str) -> list[Receipt]:
         store.close()
 
 
-async def restore_keys(log: Log, copy: Path, to: Path) -> int:
-    """Put a copy of a key store in the place of another, and return how many subjects were erased again.
+async def restore_keys(log: Log, copy: Path, store: "KeyStore") -> int:
+    """Put a copy of the keys in the place of a store's, and return how many subjects were erased again.
 
-    Guarantee: what the log or the other store has erased is erased in the copy before it takes its place. Raises: WiringError
+    Guarantee: what the log or the store has erased is erased in the copy before it takes its place. Raises: WiringError
     when there is no copy; LogCorrupt for one that cannot be read.
     """
-    return _restored(copy, to, {subject for each in await _known(log) for subject in each})
+    from eventlib.personal.copies import restore
 
-
-def _restored(copy: Path, to: Path, erased: set[str]) -> int:
-    from eventlib.personal.store import KeyStore
-
-    if to.is_file():
-        present = KeyStore(to, create=False)
-        erased |= {subject for subject, _ in present.erased()}
-        present.close()
-    source, made = KeyStore(copy, create=False), to.with_name(f"{to.name}.restoring")
-    made.unlink(missing_ok=True)
-    source.backup(made)
-    source.close()
-    store = KeyStore(made, create=False)
-    again = apply_erasures(store, erased)
-    store.close()
-    for rest in ("-wal", "-shm"):
-        to.with_name(to.name + rest).unlink(missing_ok=True)
-    made.replace(to)
-    return again
+    on_log = dict.fromkeys(subject for each in await _known(log) for subject in each)
+    in_store = {subject: store.of_subject(subject) for subject, _ in store.erased_after(0)}
+    return restore(store, copy, on_log | in_store)
 
 
 async def receipts(log: Log) -> list[Receipt]:
@@ -116,7 +98,7 @@ def apply_erasures(store: "KeyStore", subjects: Any) -> int:
     """Destroy the keys of these subjects in a key store, and return how many it still had."""
     from eventlib.personal.ring import erase
 
-    gone = {subject for subject, _ in store.erased()}
+    gone = {subject for subject, _ in store.erased_after(0)}
     return sum(erase(store, subject) for subject in subjects if subject not in gone)
 
 

@@ -15,6 +15,7 @@ from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, Position, contract_of, key_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.identity import root_traceparent
+from eventlib.model.personal import MASKED, personal_fields
 from eventlib.pydantic_errors import sentence_of
 from eventlib.queries.parked import Parking, WaitingInput, waiting_inputs
 from eventlib.runtime.parking.control import (
@@ -53,7 +54,8 @@ async def request_edit(log: EventLog, parking: Parking, event: Event, by: str, r
     """Request that the first input of a parked key is handled as `event` instead, and then those behind it.
 
     Guarantee: nothing is written unless the event fits: its class's fields, its topic, its key, its decider. The request
-    changes nothing when another input is first by then. Raises: ContractError.
+    changes nothing when another input is first by then. Raises: ContractError; NoRight where a field is personal, and this
+    process may not write it.
     """
     first = await first_waiting(log, parking)
     contract, record = contract_of(type(event)), first.record
@@ -66,7 +68,10 @@ async def request_edit(log: EventLog, parking: Parking, event: Event, by: str, r
             "and publish another one"
         )
     await log.codec.prepare([(contract.topic.name, type(event))])
-    data, most = log.codec.encode(event), min(contract.topic.max_event_bytes, service.control.max_event_bytes)
+    data = log.codec.encode(event)
+    if hidden := [name for name in personal_fields(type(event)) if getattr(event, name) == MASKED]:
+        raise ContractError(f"{', '.join(hidden)}: {MASKED} is shown in place of a text; give the text")
+    most = min(contract.topic.max_event_bytes, service.control.max_event_bytes)
     if len(data) > most - _ATTRIBUTES_BYTES:
         raise ContractError(f"{contract.type} has {len(data)} bytes; an edit takes up to {most - _ATTRIBUTES_BYTES}")
     edit = ParkedInputEdited(parking.decider, parking.key, record.event_id, contract.type, data, by, reason)

@@ -7,9 +7,13 @@ from eventlib.errors import WiringError
 from eventlib.model.personal import ERASED, MASKED
 
 NO_MASTER = (
-    "set EVENTLIB_PERSONAL_MASTER to the master key, file:PATH or https://VAULT/transit/KEY; "
+    "set EVENTLIB_PERSONAL_MASTER to the master key, file:PATH, https://VAULT/transit/KEY or aws-kms:KEY; "
     "`eventlib subjects master PATH` makes one"
 )
+
+
+class NoRight(WiringError):
+    """A process without the right to personal data was to write some."""
 
 
 class FieldCipher(ABC):
@@ -19,7 +23,7 @@ class FieldCipher(ABC):
     def encrypt(self, subject: str, field: str, text: str) -> str:
         """Return the ciphertext of a field's text; `ERASED` when the subject was erased.
 
-        Raises: WiringError without the right to encrypt; ContractError; LogUnavailable when the keys are out of reach.
+        Raises: NoRight without the right to encrypt; ContractError; LogUnavailable when the keys are out of reach.
         """
 
     def encrypt_all(self, subject: str, fields: tuple[str, ...], texts: tuple[str | None, ...]) -> Mapping[str, str]:
@@ -54,8 +58,8 @@ class Mask(FieldCipher):
     """Shows `MASKED` in the stead of all personal text, and encrypts nothing."""
 
     def encrypt(self, subject: str, field: str, text: str) -> str:  # noqa: ARG002  it is the same for all
-        """Refuse. Raises: WiringError."""
-        raise WiringError(f"field {field} is personal, and this process has no right to write it: {NO_MASTER}")
+        """Refuse. Raises: NoRight."""
+        raise NoRight(f"field {field} is personal, and this process has no right to write it: {NO_MASTER}")
 
     def decrypt(self, text: str, subject: str | None = None) -> str:  # noqa: ARG002  it is the same for all
         """See `FieldCipher.decrypt`."""

@@ -10,12 +10,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from eventlib.errors import ContractError
 from eventlib.personal.base import FieldCipher
+from eventlib.personal.store import KEY_BYTES, KEY_ID_BYTES
 
 PREFIX = "pd1."
 """Begins every ciphertext; the 1 is the version of its form: base64url of key id, nonce, ciphertext and tag."""
-KEY_ID_BYTES = 9
-KEY_BYTES = 64
-"""32 bytes encrypt, 32 derive nonces."""
 _NONCE_BYTES = 12
 _HEAD_BYTES = KEY_ID_BYTES + _NONCE_BYTES
 _TAG_BYTES = 16

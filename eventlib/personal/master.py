@@ -1,4 +1,4 @@
-"""Master keys: they wrap the key of a key store, and stay where they are: in a file, or in Vault."""
+"""Master keys: they wrap the key of a key store, and stay where they are: in a file, in Vault, or in a service like it."""
 
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from eventlib.errors import LogUnavailable, WiringError
 from eventlib.personal.secret_file import read_secret
+from eventlib.plaintext import warn_of_plaintext
 
 _NONCE_BYTES = 12
 
@@ -60,6 +61,7 @@ class VaultMaster(MasterKey):
             raise WiringError(f"the master key {url!r} names no transit key: write https://HOST:PORT/transit/KEY")
         if not token:
             raise WiringError("the master key is in Vault: set EVENTLIB_PERSONAL_VAULT_TOKEN")
+        warn_of_plaintext("EVENTLIB_PERSONAL_VAULT_TOKEN", url, "give Vault's https:// URL")
         self._path = f"{server}/v1/{mount}/%s/{name}"
         self._headers = {"X-Vault-Token": token}
 

@@ -29,12 +29,12 @@ def open_cipher(choreography: Choreography, url: str, *, rights: bool) -> FieldC
     options = personal_options()
     if rights:
         return open_ring(url, options, create=True)
-    path = keys_path(url, options)
-    if path is None or not path.is_file():
+    store = find_store(url, options)
+    if store is None:
         return Mask()
     from eventlib.personal.ring import StoreMask
 
-    return StoreMask(open_store(url, options, create=False))
+    return StoreMask(store)
 
 
 def open_ring(url: str, options: PersonalOptions, *, create: bool) -> FieldCipher:
@@ -73,38 +73,63 @@ def open_master(options: PersonalOptions) -> "MasterKey":
     if where.startswith(("https://", "http://")):
         token = options.personal_vault_token
         return VaultMaster(where, None if token is None else token.get_secret_value())
-    raise WiringError(f"EVENTLIB_PERSONAL_MASTER={where!r}: write file:PATH, or https://HOST:PORT/transit/KEY")
+    if where.startswith("aws-kms:"):
+        return _kms_master(where.removeprefix("aws-kms:"))
+    raise WiringError(
+        f"EVENTLIB_PERSONAL_MASTER={where!r}: write file:PATH, https://HOST:PORT/transit/KEY, or aws-kms:KEY"
+    )
+
+
+def _kms_master(key: str) -> "MasterKey":
+    try:
+        from eventlib.personal.kms import KmsMaster
+    except ImportError as error:
+        raise WiringError(f"a master key in AWS KMS needs boto3 ({error}): install eventlib-sagas[kms]") from error
+    return KmsMaster(key)
 
 
 def open_store(url: str, options: PersonalOptions, *, create: bool) -> "KeyStore":
-    """Open the store of the subjects' keys for a log. Raises: WiringError, LogUnavailable, LogCorrupt."""
-    _need_cryptography()
-    from eventlib.personal.store import KeyStore
+    """Open the store of the subjects' keys for a log. Raises: NoKeys, WiringError, LogUnavailable, LogCorrupt."""
+    from eventlib.personal.store import NoKeys
 
-    path = keys_path(url, options)
-    if path is None:
-        raise WiringError(
+    where = options.personal_keys or (None if (path := log_file(url)) is None else f"sqlite:///{path}.keys")
+    if where is None:
+        raise NoKeys(
             f"{url} is no file, so that the subjects' keys have no place beside it: set EVENTLIB_PERSONAL_KEYS to "
-            "sqlite:///PATH, one file that all processes of this log share"
+            "postgresql://HOST/DATABASE, or to sqlite:///PATH where all processes of this log are on one machine"
         )
-    return KeyStore(path, create=create)
+    store = _store_at(where, create=create)
+    _need_cryptography()  # only now: a reader of a log without keys needs none
+    return store
+
+
+def find_store(url: str, options: PersonalOptions) -> "KeyStore | None":
+    """Open the store of the subjects' keys for a log; None when it has none yet. Raises: as `open_store`."""
+    from eventlib.personal.store import NoKeys
+
+    try:
+        return open_store(url, options, create=False)
+    except NoKeys:
+        return None
+
+
+def _store_at(where: str, *, create: bool) -> "KeyStore":
+    path = log_file(where)
+    if path is not None:
+        from eventlib.personal.sqlite_store import SqliteKeyStore
+
+        return SqliteKeyStore(path, create=create)
+    try:
+        from eventlib.personal.postgres_store import PostgresKeyStore
+    except ImportError as error:
+        raise WiringError(f"keys in PostgreSQL need psycopg ({error}): install eventlib-sagas[postgres]") from error
+    return PostgresKeyStore(where, create=create)
 
 
 def personal_classes(choreography: Choreography) -> Iterator[type[Any]]:
     """Yield the events and states that have personal fields."""
     classes = [*choreography.events, *(decider.state for decider in choreography.deciders)]
     yield from (cls for cls in dict.fromkeys(classes) if _is_personal(cls))
-
-
-def keys_path(url: str, options: PersonalOptions) -> Path | None:
-    """Return the file of the subjects' keys; None where neither the settings nor the log's URL tell. Raises: WiringError."""
-    if options.personal_keys is not None:
-        path = log_file(options.personal_keys)
-        if path is None:
-            raise WiringError(f"EVENTLIB_PERSONAL_KEYS={options.personal_keys!r}: write sqlite:///PATH")
-        return path
-    path = log_file(url)
-    return None if path is None else path.with_name(path.name + ".keys")
 
 
 def _is_personal(cls: type[Any]) -> bool:

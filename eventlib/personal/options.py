@@ -1,11 +1,24 @@
 """The settings EVENTLIB_PERSONAL_…: where the keys of personal data are, and what opens them."""
 
 from typing import Annotated
+from urllib.parse import parse_qs, urlsplit
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from eventlib.config.variables import Variables
-from eventlib.log.url import no_userinfo
+from eventlib.log.url import log_file, no_userinfo
+
+
+def _place_of_keys(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ValueError(f"write postgresql://USER@HOST/DATABASE, or sqlite:///PATH ({error})") from error
+    if log_file(url) is None and parts.scheme not in {"postgresql", "postgres"}:
+        raise ValueError("write postgresql://USER@HOST/DATABASE, or sqlite:///PATH")
+    if parts.password is not None or {"password", "sslpassword"} & parse_qs(parts.query).keys():
+        raise ValueError("a URL is shown in messages, so no password belongs there: set PGPASSFILE, or PGPASSWORD")
+    return url
 
 
 class PersonalOptions(Variables):
@@ -14,12 +27,15 @@ class PersonalOptions(Variables):
     personal_master: Annotated[
         str | None,
         no_userinfo("set EVENTLIB_PERSONAL_VAULT_TOKEN"),
-        Field(description="the master key: file:PATH, or https://HOST:PORT/transit/KEY of Vault's transit engine"),
+        Field(
+            description="the master key: file:PATH, https://HOST:PORT/transit/KEY of Vault's transit engine, or aws-kms:KEY, an ARN or alias/NAME of AWS KMS"
+        ),
     ] = None
     personal_keys: Annotated[
         str | None,
+        AfterValidator(lambda url: url if url is None else _place_of_keys(url)),
         Field(
-            description="the subjects' keys: sqlite:///PATH; unset: beside an SQLite log, in its file's name + .keys"
+            description="the subjects' keys: postgresql://USER@HOST/DATABASE, or sqlite:///PATH; unset: beside an SQLite log, in its file's name + .keys"
         ),
     ] = None
     personal_pseudonyms: Annotated[

@@ -13,17 +13,15 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from eventlib.errors import ContractError, WiringError
 from eventlib.model.personal import ERASED, MASKED
 from eventlib.personal.base import FieldCipher, Mask
-from eventlib.personal.cipher import KEY_BYTES, KEY_ID_BYTES, PREFIX, DataKey, is_ciphertext, sealed_bytes
+from eventlib.personal.cipher import PREFIX, DataKey, is_ciphertext, sealed_bytes
 from eventlib.personal.master import MasterKey
-from eventlib.personal.store import KeyRow, KeyStore
+from eventlib.personal.store import KEY_BYTES, KEY_ID_BYTES, NONCE_BYTES, KeyRow, KeyStore, new_row
 
 _RING_BYTES = 32
-_NONCE_BYTES = 12
-_WRAPPED_BYTES = _NONCE_BYTES + KEY_BYTES + 16
 _CACHED = 20_000
 _TEXTS = 5_000
 """How many values are kept encrypted, and texts decrypted."""
-_LOOK_EVERY_S = 0.05
+_ASK_EVERY_S = 0.05
 """How long a destroyed key may stay in use in another process."""
 
 
@@ -31,7 +29,8 @@ class KeyRing(FieldCipher):
     """Encrypts and decrypts with the keys of a store.
 
     Guarantee: a subject that was erased stays erased: new text under it is written as `ERASED`. Another process's erasure
-    takes effect here within 50 ms. With `create=False` it makes no key for a subject that has none.
+    takes effect here within 50 ms and one question to the store; while that is out of reach, nothing is encrypted or decrypted
+    after those 50 ms. With `create=False` it makes no key for a subject that has none.
     """
 
     def __init__(self, store: KeyStore, master: MasterKey, *, create: bool) -> None:
@@ -43,9 +42,7 @@ class KeyRing(FieldCipher):
         self._of_id: OrderedDict[bytes, DataKey | None] = OrderedDict()
         self._encrypted = dict[tuple[str, tuple[str, ...], tuple[str | None, ...]], Mapping[str, str]]()
         self._decrypted = dict[str, str]()
-        self._look_at = 0.0
-        self._changed = store.changed()
-        self._erasures = store.erasures()
+        self._watch = _Watch(store, store.erasures())
 
     def encrypt(self, subject: str, field: str, text: str) -> str:
         """See `FieldCipher.encrypt`."""
@@ -70,7 +67,7 @@ class KeyRing(FieldCipher):
         """See `FieldCipher.prepare`."""
         new = [each for each in dict.fromkeys(subjects) if each not in self._of_subject]
         if new and self._create:
-            for row in self.store.add_all([self.new_row(each) for each in new]):
+            for row in self.store.add_all([self._new_row(each) for each in new]):
                 self._keep(row)
 
     def decrypt(self, text: str, subject: str | None = None) -> str:
@@ -99,7 +96,7 @@ class KeyRing(FieldCipher):
         except KeyError:
             row = self.store.of_id(key_id)
             if row is None:
-                raise ContractError(f"a personal field needs a key that is not in {self.store.path}") from None
+                raise ContractError(f"a personal field needs a key that is not in {self.store.name}") from None
             key = self._keep(row)
         return ERASED if key is None else key.decrypt(sealed)
 
@@ -118,23 +115,21 @@ class KeyRing(FieldCipher):
         if row is None:
             if not self._create:
                 raise ContractError(f"subject {subject!r} has no key, and a reader makes none")
-            (row,) = self.store.add_all([self.new_row(subject)])
+            (row,) = self.store.add_all([self._new_row(subject)])
         return self._keep(row)
 
-    def new_row(self, subject: str) -> KeyRow:
-        """Return a new key for a subject, wrapped."""
-        key_id, nonce = token_bytes(KEY_ID_BYTES), token_bytes(_NONCE_BYTES)
-        wrapped = nonce + self._aead.encrypt(nonce, token_bytes(KEY_BYTES), key_id + subject.encode())
-        return KeyRow(subject, key_id, wrapped)
+    def _new_row(self, subject: str) -> KeyRow:
+        row, nonce = new_row(subject), token_bytes(NONCE_BYTES)
+        return row._replace(wrapped=nonce + self._aead.encrypt(nonce, token_bytes(KEY_BYTES), _bound_to(row)))
 
     def _keep(self, row: KeyRow) -> DataKey | None:
         key = None
         if row.erased_ms is None:
-            nonce, body = row.wrapped[:_NONCE_BYTES], row.wrapped[_NONCE_BYTES:]
+            nonce, body = row.wrapped[:NONCE_BYTES], row.wrapped[NONCE_BYTES:]
             try:
-                secret = self._aead.decrypt(nonce, body, row.id + row.subject.encode())
+                secret = self._aead.decrypt(nonce, body, _bound_to(row))
             except InvalidTag as error:
-                raise ContractError(f"the key of subject {row.subject!r} in {self.store.path} is damaged") from error
+                raise ContractError(f"the key of subject {row.subject!r} in {self.store.name} is damaged") from error
             key = DataKey(row.id, secret)
         self._of_subject[row.subject] = self._of_id[row.id] = key
         while len(self._of_subject) > _CACHED:
@@ -144,29 +139,42 @@ class KeyRing(FieldCipher):
         return key
 
     def _look(self) -> None:
-        """Drop the keys that were destroyed since the last look."""
-        now = monotonic()
-        if now < self._look_at:
-            return
-        self._look_at = now + _LOOK_EVERY_S
-        self.drop_erased()
+        if monotonic() >= self._watch.due:
+            self.drop_erased()
 
     def drop_erased(self) -> None:
         """Drop the keys that were destroyed, now."""
-        changed = self.store.changed()
-        if changed == self._changed:
+        erased = self._watch.new()
+        if not erased:
             return
-        self._changed = changed
-        erasures = self.store.erasures()
-        if erasures == self._erasures:
-            return
-        for subject, key_id in self.store.erased_after(self._erasures):
+        for subject, key_id in erased:
             self._of_subject[subject] = self._of_id[key_id] = None
-        self._erasures = erasures
         self._encrypted.clear()
         self._decrypted.clear()
         for call in self._drops:
             call()
+
+
+class _Watch:
+    """Notices the erasures in a store: it is to be asked again when that is due, before a key is used."""
+
+    def __init__(self, store: KeyStore, seen: int) -> None:
+        self.due = 0.0
+        self._store = store
+        self._seen = seen
+
+    def new(self) -> list[tuple[str, bytes]]:
+        """Return the subjects and key ids that were erased since the last call."""
+        now = monotonic()
+        last = self._store.erasures()
+        found = [] if last == self._seen else self._store.erased_after(self._seen)
+        self._seen, self.due = last, now + _ASK_EVERY_S  # only now that the store has answered
+        return found
+
+
+def _bound_to(row: KeyRow) -> bytes:
+    """Return what a wrapped key is bound to: it does not open under another id or subject."""
+    return row.id + row.subject.encode()
 
 
 def _remember(texts: dict[Any, Any], key: object, text: object) -> None:
@@ -180,16 +188,20 @@ class StoreMask(Mask):
 
     def __init__(self, store: KeyStore) -> None:
         self._store = store
+        self._watch = _Watch(store, 0)
+        self._subjects, self._ids = set[str](), set[bytes]()
 
     def decrypt(self, text: str, subject: str | None = None) -> str:
         """See `FieldCipher.decrypt`."""
         if text == ERASED:
             return text
+        if monotonic() >= self._watch.due:
+            for gone, key_id in self._watch.new():
+                self._subjects.add(gone)
+                self._ids.add(key_id)
         if is_ciphertext(text):
-            row = self._store.of_id(sealed_bytes(text)[:KEY_ID_BYTES])
-        else:
-            row = self._store.of_subject(subject or "")
-        return ERASED if row is not None and row.erased_ms is not None else MASKED
+            return ERASED if sealed_bytes(text)[:KEY_ID_BYTES] in self._ids else MASKED
+        return ERASED if subject in self._subjects else MASKED
 
     def close(self) -> None:
         """Close the store."""
@@ -206,15 +218,14 @@ def erase(store: KeyStore, subject: str, at_ms: int | None = None) -> bool:
 
     Guarantee: as `KeyStore.erase`; a subject without a key is erased, too, so that none is made for it later.
     """
-    row = KeyRow(subject, token_bytes(KEY_ID_BYTES), bytes(_WRAPPED_BYTES))
-    return store.erase(row, time_ns() // 1_000_000 if at_ms is None else at_ms)
+    return store.erase(new_row(subject), time_ns() // 1_000_000 if at_ms is None else at_ms)
 
 
 def _ring_key(store: KeyStore, master: MasterKey, *, create: bool) -> bytes:
     wrapped = store.ring()
     if wrapped is None:
         if not create:
-            raise WiringError(f"the personal keys at {store.path} have not been used yet: start a service first")
+            raise WiringError(f"the personal keys at {store.name} have not been used yet: start a service first")
         store.set_ring(master.wrap(token_bytes(_RING_BYTES)))
         wrapped = store.ring()
         assert wrapped is not None  # noqa: S101  it was stored a moment ago

@@ -1,11 +1,11 @@
 """Secret keys in files: 32 random bytes as base64, readable by the file's owner only."""
 
-import os
 from base64 import b64decode, b64encode
 from pathlib import Path
 from secrets import token_bytes
 
 from eventlib.errors import WiringError
+from eventlib.private_files import write_private
 
 _KEY_BYTES = 32
 _OTHERS = 0o077
@@ -33,15 +33,10 @@ def read_secret(path: Path, what: str) -> bytes:
 def create_secret(path: Path) -> None:
     """Write a new key, durable and readable by its owner only. Raises: WiringError when the file exists."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        write_private(path, b64encode(token_bytes(_KEY_BYTES)).decode() + "\n", replace=False)
     except FileExistsError as error:
         raise WiringError(
             f"{path} exists: a key is never replaced, since what it has encrypted would be lost"
         ) from error
     except OSError as error:
         raise WiringError(f"{path} cannot be written: {error}") from error
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(b64encode(token_bytes(_KEY_BYTES)) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())

@@ -1,29 +1,22 @@
-"""The key store: one wrapped data key for each subject, in an SQLite file that all processes of a log share."""
+"""The interface of key stores: one wrapped data key for each subject, which all processes of a log share."""
 
-import os
-import sqlite3
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from pathlib import Path
-from threading import RLock
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from secrets import token_bytes
 from typing import NamedTuple
 
-from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
+from eventlib.errors import WiringError
 
-_WAIT_S = 10
-_TABLES = """
-CREATE TABLE IF NOT EXISTS ring (one INTEGER PRIMARY KEY CHECK (one = 1), wrapped BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS generation (one INTEGER PRIMARY KEY CHECK (one = 1), erasures INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS keys (slot INTEGER PRIMARY KEY, wrapped BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS subjects (
-  subject TEXT PRIMARY KEY, id BLOB NOT NULL UNIQUE, slot INTEGER NOT NULL UNIQUE, had_key INTEGER NOT NULL,
-  erased_ms INTEGER, erasure INTEGER
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS erased ON subjects (erasure) WHERE erasure IS NOT NULL;
-INSERT OR IGNORE INTO generation VALUES (1, 0);
-"""
-_ROW = "SELECT subject, id, wrapped, erased_ms, had_key FROM subjects JOIN keys USING (slot) WHERE "
+KEY_ID_BYTES = 9
+KEY_BYTES = 64
+"""32 bytes encrypt, 32 derive nonces."""
+NONCE_BYTES = 12
+WRAPPED_BYTES = NONCE_BYTES + KEY_BYTES + 16
+_PAGE = 10_000
+
+
+class NoKeys(WiringError):
+    """A log has no key store yet."""
 
 
 class KeyRow(NamedTuple):
@@ -36,167 +29,78 @@ class KeyRow(NamedTuple):
     had_key: bool = True
 
 
-class KeyStore:
-    """The wrapped keys in an SQLite file.
+class KeyStore(ABC):
+    """The wrapped keys of a log's subjects, and the wrapped key of the store itself.
 
-    Guarantee: a key is durable before anything is encrypted with it. A destroyed key is overwritten in place, in the file
-    and in its write-ahead log, before `erase` returns: a row of `keys` never moves, since its table only grows at its end and
-    a row keeps its size. Raises: LogUnavailable while the file is out of reach, LogCorrupt, WiringError.
+    Guarantee, of each adapter: a key is durable before `add_all` returns it, and one subject has one key, whatever processes
+    add it at once. What `erase` destroyed is returned by no call that begins later, in any process; where the destroyed bytes
+    may still be is in the adapter's docstring. One connection is used by one process: a fork opens its own.
+    Raises, of each call: LogUnavailable while the store is out of reach, LogCorrupt, WiringError.
     """
 
-    def __init__(self, path: Path, *, create: bool) -> None:
-        if not create and not path.is_file():
-            raise WiringError(f"there are no personal keys at {path}: name them with EVENTLIB_PERSONAL_KEYS")
-        self.path = path
-        self._lock = RLock()
-        self._own_erasures = 0
-        self._opened: tuple[int, sqlite3.Connection] | None = None
-        if create:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-            with self._used() as file:
-                file.executescript(_TABLES)
+    name: str
+    """How messages name the store; without a password."""
 
+    @abstractmethod
     def ring(self) -> bytes | None:
         """Return the wrapped key of the store; None for a new one."""
-        with self._used() as file:
-            row = file.execute("SELECT wrapped FROM ring").fetchone()
-        return None if row is None else row[0]
 
+    @abstractmethod
     def set_ring(self, wrapped: bytes) -> None:
         """Store the wrapped key of a new store; one that is there already stays."""
-        with self._used() as file:
-            file.execute("INSERT OR IGNORE INTO ring VALUES (1, ?)", (wrapped,))
 
+    @abstractmethod
     def of_subject(self, subject: str) -> KeyRow | None:
         """Return a subject's key, if there is one."""
-        return self._row("subject = ?", subject)
 
+    @abstractmethod
     def of_id(self, key_id: bytes) -> KeyRow | None:
         """Return the key with an id, if there is one."""
-        return self._row("id = ?", key_id)
 
+    @abstractmethod
     def add_all(self, rows: Sequence[KeyRow]) -> list[KeyRow]:
         """Store keys of subjects, and return those that are stored: another process may have been first."""
-        with self._used() as file:
-            with _transaction(file):
-                for row in rows:
-                    _add(file, row)
-            return [_row(file.execute(_ROW + "subject = ?", (row.subject,)).fetchone()) for row in rows]
 
+    @abstractmethod
     def erase(self, row: KeyRow, at_ms: int) -> bool:
-        """Destroy a subject's key; `row` is stored as erased for a subject without one. Return whether it had a key.
+        """Destroy a subject's key; `row` is stored as erased for a subject without one. Return whether it was known.
 
         Guarantee: again after a crash it completes what was begun, and keeps the time of the first erasure.
         """
-        with self._used() as file:
-            with _transaction(file):
-                known = file.execute(_ROW + "subject = ?", (row.subject,)).fetchone()
-                if known is None:
-                    _add(file, row._replace(had_key=False))
-                if known is None or known[3] is None:
-                    _destroy(file, row.subject, at_ms)
-            self._own_erasures += 1
-            self._truncate(file)
-        return known is not None
 
-    def erased(self) -> Iterator[tuple[str, int]]:
-        """Yield every erased subject, and when it was erased."""
-        with self._used() as file:
-            yield from file.execute(
-                "SELECT subject, erased_ms FROM subjects WHERE erasure IS NOT NULL ORDER BY erasure"
-            ).fetchall()
-
-    def changed(self) -> tuple[int, int]:
-        """Return what changes when another process writes, or this one erases; cheap enough to be asked often."""
-        with self._used() as file:
-            return self._own_erasures, int(file.execute("PRAGMA data_version").fetchone()[0])
-
+    @abstractmethod
     def erasures(self) -> int:
-        """Return how many erasures there were."""
-        with self._used() as file:
-            return int(file.execute("SELECT erasures FROM generation").fetchone()[0])
+        """Return the number of the last erasure; cheap enough to be asked 20 times a second."""
 
+    @abstractmethod
     def erased_after(self, erasure: int) -> list[tuple[str, bytes]]:
-        """Return the subjects and key ids of the erasures after the one with this number."""
-        with self._used() as file:
-            return file.execute("SELECT subject, id FROM subjects WHERE erasure > ?", (erasure,)).fetchall()
+        """Return the subjects and key ids of the erasures after the one with this number, 0 for all, in their order."""
 
-    def backup(self, to: Path) -> None:
-        """Copy the store to a file that is not there yet."""
-        os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        with self._used() as file, closing(sqlite3.connect(to)) as copy:
-            file.backup(copy)
-            copy.execute("PRAGMA journal_mode=DELETE")
+    @abstractmethod
+    def page(self, after: bytes, size: int) -> list[KeyRow]:
+        """Return up to `size` keys whose ids are greater than `after`, in their ids' order; also what was erased."""
 
+    @abstractmethod
+    def replace_all(self, ring: bytes | None, rows: Iterable[KeyRow]) -> None:
+        """Put other keys in the place of all that are stored; after a crash all are replaced, or none."""
+
+    @abstractmethod
     def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            if self._opened is not None and self._opened[0] == os.getpid():
-                self._opened[1].close()
-            self._opened = None
+        """Close it; a later call opens it again."""
 
-    def _row(self, where: str, value: str | bytes) -> KeyRow | None:
-        with self._used() as file:
-            row = file.execute(_ROW + where, (value,)).fetchone()
-        return None if row is None else _row(row)
-
-    @contextmanager
-    def _used(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection of this process: one does not survive a fork."""
-        with self._lock:
-            try:
-                if self._opened is None or self._opened[0] != os.getpid():
-                    self._opened = os.getpid(), self._connect()
-                yield self._opened[1]
-            except sqlite3.OperationalError as error:
-                raise LogUnavailable(f"the personal keys at {self.path} are out of reach: {error}") from error
-            except sqlite3.DatabaseError as error:
-                raise LogCorrupt(
-                    f"the personal keys at {self.path} are damaged: {error}; restore a copy of them"
-                ) from error
-
-    def _connect(self) -> sqlite3.Connection:
-        file = sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
-        file.executescript("PRAGMA secure_delete=ON; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
-        return file
-
-    def _truncate(self, file: sqlite3.Connection) -> None:
-        """Empty the write-ahead log, which holds pages as they were. Raises: LogUnavailable while a reader needs it."""
-        end = time.monotonic() + _WAIT_S
-        while file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            if time.monotonic() > end:
-                raise LogUnavailable(
-                    f"{self.path}-wal is in use, and may still hold a destroyed key: run the command again"
-                )
-            time.sleep(0.01)
+    def rows(self) -> Iterator[KeyRow]:
+        """Yield all keys, also what was erased."""
+        after = b""
+        while page := self.page(after, _PAGE):
+            yield from page
+            after = page[-1].id
 
 
-def _destroy(file: sqlite3.Connection, subject: str, at_ms: int) -> None:
-    slot = "(SELECT slot FROM subjects WHERE subject = ?)"
-    file.execute(f"UPDATE keys SET wrapped = zeroblob(length(wrapped)) WHERE slot = {slot}", (subject,))  # noqa: S608  a constant
-    file.execute("UPDATE generation SET erasures = erasures + 1")
-    number = "(SELECT erasures FROM generation)"
-    file.execute(f"UPDATE subjects SET erased_ms = ?, erasure = {number} WHERE subject = ?", (at_ms, subject))  # noqa: S608
+def new_row(subject: str, wrapped: bytes = bytes(WRAPPED_BYTES), *, had_key: bool = True) -> KeyRow:
+    """Return a row with an id of its own."""
+    return KeyRow(subject, token_bytes(KEY_ID_BYTES), wrapped, had_key=had_key)
 
 
-def _row(row: tuple[str, bytes, bytes, int | None, int]) -> KeyRow:
-    return KeyRow(*row[:4], had_key=bool(row[4]))
-
-
-def _add(file: sqlite3.Connection, row: KeyRow) -> None:
-    if file.execute("SELECT 1 FROM subjects WHERE subject = ?", (row.subject,)).fetchone():
-        return
-    slot = file.execute("INSERT INTO keys (wrapped) VALUES (?)", (row.wrapped,)).lastrowid
-    file.execute("INSERT INTO subjects VALUES (?, ?, ?, ?, NULL, NULL)", (row.subject, row.id, slot, row.had_key))
-
-
-@contextmanager
-def _transaction(file: sqlite3.Connection) -> Iterator[None]:
-    file.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        file.execute("ROLLBACK")
-        raise
-    file.execute("COMMIT")
+def destroyed(row: KeyRow, at_ms: int) -> KeyRow:
+    """Return a row as it is after an erasure; an earlier one keeps its time."""
+    return row._replace(wrapped=bytes(WRAPPED_BYTES), erased_ms=at_ms if row.erased_ms is None else row.erased_ms)

@@ -5,7 +5,7 @@ are compared with the recorded ones and dropped, so that a difference is counted
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.log.record import Record, key_text
@@ -270,29 +270,37 @@ class TaskReplayer:
             plan.entries.put(key, KeyedState(state, 0, changed_by, saga, None, memory))
 
     def _claim(self, by: EmissionKey, cause_id: str, decider: str) -> Sequence[Item]:
-        """Remove and return a cause's outputs, by their ids, which derive from the cause."""
-        emitted = self._outputs.get(by)
-        if emitted is None:
-            return _NOTHING
-        key = by[1] or ""
-        if len(emitted) == 1 and emitted[0][0].id == derived_id(cause_id, decider, key, 0):
-            del self._outputs[by]
-            return emitted
-        left = {record.event_id: (record, event) for record, event in emitted}
-        found = list[Item]()
-        while (item := left.pop(derived_id(cause_id, decider, key, len(found)), None)) is not None:
-            found.append(item)
-        if left:
-            self._outputs[by] = [*left.values()]
-        else:
-            del self._outputs[by]
-        return found
+        """Remove and return a cause's outputs."""
+        return claimed(self._outputs, by, cause_id, decider)
 
     def _claim_deadline(self, deadline: PassedDeadline) -> Sequence[Item]:
         source, key = f"{self.service.emits_as}/{deadline.decider}", deadline.key
         all_of_key = [by for by in self._outputs if by[:2] == (source, key)]
         found = (self._claim(by, deadline.id, deadline.decider) for by in all_of_key)
         return next((each for each in found if each), _NOTHING)
+
+
+ItemT = TypeVar("ItemT", bound=Sequence[Any])  # begins with its record
+
+
+def claimed(outputs: dict[EmissionKey, list[ItemT]], by: EmissionKey, cause_id: str, decider: str) -> Sequence[ItemT]:
+    """Remove and return the outputs of a cause, in their order: by their ids, which derive from the cause."""
+    emitted = outputs.get(by)
+    if emitted is None:
+        return _NOTHING
+    key = by[1] or ""
+    if len(emitted) == 1 and emitted[0][0].id == derived_id(cause_id, decider, key, 0):
+        del outputs[by]
+        return emitted
+    left = {item[0].event_id: item for item in emitted}
+    found = list[ItemT]()
+    while (item := left.pop(derived_id(cause_id, decider, key, len(found)), None)) is not None:
+        found.append(item)
+    if left:
+        outputs[by] = [*left.values()]
+    else:
+        del outputs[by]
+    return found
 
 
 def _decide_now(

@@ -1,8 +1,15 @@
 """The same log in other places."""
 
+from dataclasses import replace
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from analytics.cli import run
+from analytics.rebuilding import How, Rebuilt, rebuild
+from analytics.rebuilding.building import Progress
+from analytics.rebuilding.rebuild import NEW, AsOf
+from services.analytics import TABLES
 from tests.commands import said
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,3 +25,16 @@ def moved_to(url: str, source: str) -> str:
     """Copy a log to another URL, and return that."""
     said("copy", "--from", source, "--to", url, "--source-stays")
     return url
+
+
+def rebuild_shop(
+    spark: SparkSession,
+    url: str,
+    place: Path,
+    *,
+    as_of: AsOf | None = None,
+    how: How = NEW,
+    progress: Progress = lambda *_: None,
+) -> Rebuilt:
+    """Rebuild the shop's own tables, and none of the generic ones that they are not made of."""
+    return rebuild(spark, url, place, as_of=as_of, how=replace(how, select=TABLES), progress=progress)

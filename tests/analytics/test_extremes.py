@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics import report
 from analytics.cli import run
+from services.analytics.parts import sales_over_time
 from tests.analytics.damages import as_if_written_so, copied, orders_ended
 
 TIMES = ("0001-01-01 00:00:00", "2011-05-03 10:00:00", "2011-05-03 11:00:00", "9999-12-31 23:59:59.999")
@@ -18,7 +18,7 @@ TIMES = ("0001-01-01 00:00:00", "2011-05-03 10:00:00", "2011-05-03 11:00:00", "9
 def test_a_report_has_orders_of_any_time(spark: SparkSession) -> None:
     rows = [(at, "completed", 250, "GBP") for at in TIMES]
     orders = spark.createDataFrame(rows, "placed string, status string, total_cents long, currency string")
-    part = report.sales_over_time({"orders": orders.selectExpr("*", "CAST(placed AS timestamp) AS placed_at")})
+    part = sales_over_time({"orders": orders.selectExpr("*", "CAST(placed AS timestamp) AS placed_at")})
     found = {row["period"]: row["orders"] for row in part.rows}
     assert found == {"before 1970": 1, "2011-05-03 10:00": 1, "2011-05-03 11:00": 1, "from 2200": 1}
     assert part.plot() is not None

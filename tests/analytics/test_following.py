@@ -14,14 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.commands.following import line_of, seconds_of
-from analytics.rebuilding import TABLES, Following, Increment, follow, rebuild
+from analytics.rebuilding import Following, Increment, follow
 from analytics.rebuilding.versions import current, read_manifest
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogVersionMismatch, WiringError
 from eventlib.log.base import TopicPartition
+from services.analytics import TABLES
 from tests.analytics.growing import GrowingLog, ends_of, traded
 from tests.analytics.independent import Story, read_all
 from tests.analytics.processes import first_line, running, wait_until
+from tests.analytics.sources import rebuild_shop as rebuild
 from tests.analytics.test_rebuild import assert_same, written
 from tests.saga.shop_runs import ShopLog, order_file
 
@@ -51,7 +53,11 @@ def assert_each_offset_was_read_once(increments: Sequence[Increment], begin: Map
         for place, span in increment.done.read.items():
             assert span.start == ends.get(place, 0)
             ends[place] = span.stop
-    assert ends == {place: end for place, end in increments[-1].done.manifest.ends.items() if end}
+    made = increments[-1].done.manifest.ends
+    events = {
+        place for place in made if not place[0].endswith(".journal")
+    }  # what an increment tells of journals is less
+    assert {place: ends.get(place, 0) for place in events} == {place: made[place] for place in events}
 
 
 def as_of(story: Story, ends: Mapping[TopicPartition, int]) -> Story:

@@ -1,4 +1,5 @@
-"""Tables and findings of logs that commit b0c4a11 wrote are those that it made of them.
+"""Tables and findings of logs that commit b0c4a11 wrote are those that it made of them.from tests.analytics.sources import rebuild_shop as rebuild
+
 
 The log on Kafka is read, replayed and gone on with in `tests/integration/test_golden_shops.py`; what Spark makes of it
 differs by Kafka's source alone, which other tests have, and is longer.
@@ -12,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.cli import run
-from analytics.rebuilding import rebuild
+from tests.analytics.sources import rebuild_shop as rebuild
 from tests.commands import ended
 from tests.golden.shops.shops import EMBEDDED, KAFKA, golden_log, holds, printed
 

@@ -14,11 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import analytics
-from analytics.rebuilding import TABLES, Rebuilt, rebuild
+from analytics.rebuilding import Rebuilt
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogUnavailable, WiringError
+from services.analytics import TABLES
 from tests.analytics.independent import Story, read_all, tables_of, totals_of_file
 from tests.analytics.sources import archived
+from tests.analytics.sources import rebuild_shop as rebuild
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog
 
 LONGEST_IMPORT_S = 3_600

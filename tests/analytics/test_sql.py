@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from analytics.asking_tables import query
 from analytics.cli import run
-from analytics.rebuilding import rebuild
 from eventlib.errors import WiringError
+from tests.analytics.sources import rebuild_shop as rebuild
 
 
 def test_tables_and_events_are_asked_by_name(

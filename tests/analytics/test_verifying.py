@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.audit.bytes import DAMAGED, damage_findings
-from analytics.rebuilding import rebuild
 from analytics.schema import UNREADABLE
 from analytics.selection import Selection
 from analytics.sqlite import read_here
 from eventlib.errors import LogCorrupt
 from tests.analytics.damages import copied
+from tests.analytics.sources import rebuild_shop as rebuild
 
 Place = tuple[str, int, int]
 CHANGES = {

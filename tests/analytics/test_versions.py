@@ -8,12 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.cli import run
-from analytics.rebuilding import How, rebuild
+from analytics.rebuilding import How
 from analytics.rebuilding.merging import merge_small
 from analytics.rebuilding.versions import current, tables
 from eventlib.errors import LogUnavailable
 from eventlib.log.archive.files import Lost, commit, directory_of, read_manifest
 from tests.analytics.independent import read_all, tables_of
+from tests.analytics.sources import rebuild_shop as rebuild
 from tests.analytics.test_rebuild import thirds
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from eventlib.cli._common.http import Listening, Tls
+from eventlib.http.serving import Listening, Tls
 from eventlib.log.base import Log
 from eventlib.log.memory import MemoryLog
 from eventlib.registry.server.app import make_app

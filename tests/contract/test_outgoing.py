@@ -12,13 +12,13 @@ import pytest
 from opentelemetry.sdk.trace.export import SpanExportResult
 from pydantic import AnyHttpUrl, SecretStr
 
-from analytics.reconciling.orders_api import OrdersApi
 from eventlib.codec.remote_registry import RemoteRegistry
 from eventlib.errors import LogUnavailable, OutcomeUnknown, RegistryUnavailable
 from eventlib.http.client import http_client
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.security import NoToken, connection_arguments
 from eventlib.telemetry.process import exporter_of
+from services.analytics.orders_api import OrdersApi
 from services.http_calls import open_calls
 from services.payment.http_gateway import HttpGateway
 from services.settings import ShopSettings
@@ -83,14 +83,14 @@ async def test_a_token_servers_answer_is_bounded() -> None:
 
 
 async def test_an_order_apis_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("analytics.reconciling.orders_api._TRIES", 1)
+    monkeypatch.setattr("analytics.reconciling.http._TRIES", 1)
     async with answering(BOMB, "Content-Encoding: gzip") as url:
         with (
             in_bounded_memory(),
             OrdersApi(url) as api,
             pytest.raises(LogUnavailable, match="more than 8,000,000 bytes"),
         ):
-            await asyncio.to_thread(list, api.orders())
+            await asyncio.to_thread(list, api.rows())
 
 
 async def test_a_collectors_answer_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:

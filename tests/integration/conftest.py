@@ -1,14 +1,22 @@
-"""Fixtures of tests that run commands on a log."""
+"""Fixtures of tests that run commands on a log, and of those that ask a server with tokens."""
 
 import asyncio
 import json
-from collections.abc import Iterator
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from eventlib.cli import run
+from services.order.api import create_app
+from services.order.index import OrderIndex
+from tests.integration.api_shop import Shop, open_shop, serving
+from tests.integration.callers import identity
 from tests.integration.shop_log import Objects, Print, fill
+from tests.issuers import Issuer, asked, ec, rsa, running_issuer
 from tests.keycloak import Keycloak, running_keycloak
 
 
@@ -50,3 +58,32 @@ def objects(shown: Print) -> Objects:
         return [json.loads(line) for line in shown(*arguments, "--json").splitlines()]
 
     return read
+
+
+@pytest.fixture
+async def issuer() -> AsyncIterator[Issuer]:
+    """An issuer of tokens with an RSA and an EC key."""
+    async with running_issuer(rsa("one"), ec("two")) as found:
+        yield found
+
+
+@pytest.fixture
+async def client(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a server that believes the issuer, with all that it logs."""
+    caplog.set_level(logging.DEBUG)
+    async with asked(issuer.identity()) as found:
+        yield found
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
+    """A shop whose services run."""
+    async with open_shop(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+async def api(shop: Shop) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the shop's order API, which knows the callers of `tests.integration.callers`."""
+    async with serving(create_app(shop.log, None, OrderIndex(shop.log), identity())) as found:
+        yield found

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -16,8 +15,8 @@ from services.payment.events import PaymentFailed
 from services.simulation.faults import GatewayFaults
 from services.simulation.ledger import Ledger
 from tests.integration.connect import DEBEZIUM, connect, has_compiler
-from tests.integration.postgres import DATABASE, PASSWORD, USER, Postgres, programs, running_postgres
 from tests.integration.test_connect import listing, until
+from tests.postgres import DATABASE, PASSWORD, USER, Postgres
 from tests.saga.fleet import Fleet, free_port, wait_for
 from tests.saga.running import TOTAL_CENTS, RunningShop
 from tests.saga.shop_runs import EVENTLIB, ShopLog
@@ -34,14 +33,7 @@ OUTCOMES = "SELECT jsonb_strip_nulls(to_jsonb(o)) FROM order_outcomes o ORDER BY
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not has_compiler(), reason="no JDK here, and the converter has to be compiled"),
-    pytest.mark.skipif(programs() is None, reason="no PostgreSQL here: neither on PATH nor in /usr/lib/postgresql"),
 ]
-
-
-@pytest.fixture
-def postgres() -> Iterator[Postgres]:
-    with running_postgres() as server:
-        yield server
 
 
 async def test_rows_become_products_and_outcomes_become_rows(

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from eventlib.cli._common.http import Listening
+from eventlib.http.serving import Listening
 from eventlib.identity import Identity, IdentityOptions
 from tests.issuers import SECRET, app_of, asked, rsa, running_issuer
 

@@ -1,30 +1,15 @@
 """Claims of tokens that the issuer has signed: which are refused, and with which sentence."""
 
 import json
-import logging
-from collections.abc import AsyncIterator
 from time import time
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.issuers import Issuer, answer, asked, part, refused, rsa, running_issuer, signed, signed_by_hand
+from tests.issuers import Issuer, answer, part, refused, rsa, signed, signed_by_hand
 
 NOW = int(time())
-
-
-@pytest.fixture
-async def issuer() -> AsyncIterator[Issuer]:
-    async with running_issuer(rsa("one")) as found:
-        yield found
-
-
-@pytest.fixture
-async def client(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> AsyncIterator[httpx.AsyncClient]:
-    caplog.set_level(logging.DEBUG)
-    async with asked(issuer.identity()) as found:
-        yield found
 
 
 @pytest.mark.parametrize(

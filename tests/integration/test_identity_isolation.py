@@ -5,8 +5,6 @@ import json
 import socket
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -19,24 +17,12 @@ from eventlib.errors import WiringError
 from eventlib.identity import Principal, Role, allow, guard, public
 from services.order.api import create_app
 from services.order.index import OrderIndex
-from tests.integration.api_shop import Shop, open_shop, place, serving, wanted
+from tests.integration.api_shop import Shop, place, serving, wanted
 from tests.integration.callers import headers_of, identity
 
 OTHER_KEY = "ffeeddccbbaa99887766554433221100"
 READ_BYTES = 100_000
 ROUNDS = 150
-
-
-@pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
-    async with open_shop(tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-async def api(shop: Shop) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(create_app(shop.log, None, OrderIndex(shop.log), identity())) as client:
-        yield client
 
 
 async def ordered(api: httpx.AsyncClient, caller: str, key: str | None = None) -> str:

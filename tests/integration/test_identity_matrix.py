@@ -1,12 +1,10 @@
 """Each route of each server, by each role, on its own data and on others': what is answered is in tables of this test."""
 
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 from starlette.responses import PlainTextResponse
@@ -14,13 +12,13 @@ from starlette.types import Receive, Scope, Send
 
 from eventlib import open_log
 from eventlib.admin_api import create_admin
-from eventlib.cli._common.http import metered
+from eventlib.http.serving import metered
 from services.order.api import create_app
 from services.order.index import OrderIndex
 from services.settings import ShopSettings
 from services.simulation.ledger import Ledger
 from services.simulation.server import Simulators, make_app
-from tests.integration.api_shop import Shop, open_shop, serving, wanted
+from tests.integration.api_shop import Shop, wanted
 from tests.integration.callers import OWNER, headers_of, identity, table, wrong_answers
 from tests.integration.test_runtime import Ordered, Outside, make_shop, settle
 
@@ -100,18 +98,6 @@ def routes(app: FastAPI) -> set[tuple[str, str]]:
     found = {(method, each.path or "") for each in iter_route_contexts(app.routes) for method in each.methods or ()}
     plain = {(method, re.sub(r":\w+", "", path)) for method, path in found if method != "HEAD"}
     return plain - {("GET", "/docs/oauth2-redirect")}
-
-
-@pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
-    async with open_shop(tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-async def api(shop: Shop) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(create_app(shop.log, None, OrderIndex(shop.log), identity())) as client:
-        yield client
 
 
 async def ended_order(api: httpx.AsyncClient) -> str:

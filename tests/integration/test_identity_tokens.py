@@ -4,8 +4,7 @@ import asyncio
 import base64
 import hmac
 import json
-import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from time import time
 from typing import Any
 
@@ -16,25 +15,12 @@ from hypothesis import strategies as st
 from joserfc.jwe import encrypt_compact
 
 from eventlib.identity import Unauthenticated
-from tests.issuers import Issuer, answer, asked, ec, part, refused, rsa, running_issuer, signed, signed_by_hand
+from tests.issuers import Issuer, answer, ec, part, refused, rsa, running_issuer, signed, signed_by_hand
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
 JSON = st.recursive(
     LEAVES, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=5), each, max_size=3)
 )
-
-
-@pytest.fixture
-async def issuer() -> AsyncIterator[Issuer]:
-    async with running_issuer(rsa("one"), ec("two")) as found:
-        yield found
-
-
-@pytest.fixture
-async def client(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> AsyncIterator[httpx.AsyncClient]:
-    caplog.set_level(logging.DEBUG)
-    async with asked(issuer.identity()) as found:
-        yield found
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["RSA", "EC"])

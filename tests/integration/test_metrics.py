@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from eventlib import Choreography, EventLog, OutcomeUnknown, Publication, Runtime, RuntimeConfig, open_log
-from eventlib.cli._common.http import Listening
+from eventlib.http.serving import Listening
 from eventlib.queries.sagas import find_saga
 from eventlib.telemetry.catalogue import METRICS
 from eventlib.telemetry.options import TelemetryOptions

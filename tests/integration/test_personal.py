@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from getpass import getuser
 from pathlib import Path
@@ -29,6 +29,7 @@ from eventlib.replay import replay
 from examples.letters import LetterSubmitted, StampRequested, app
 from tests.commands import ended, said
 from tests.integration.letters_app import FlakyPost
+from tests.postgres import PASSWORD, Postgres
 
 PEOPLE = 24
 
@@ -256,7 +257,7 @@ _KILLED = """
 import asyncio, os, signal, sys
 from eventlib.cli import run
 from eventlib.operations import erasure
-from eventlib.personal import ring, store
+from eventlib.personal import ring, sqlite_store
 step, arguments = sys.argv[1], sys.argv[2:]
 def die(*_a, **_k): os.kill(os.getpid(), signal.SIGKILL)
 real = erasure._write
@@ -265,9 +266,9 @@ async def write(log, kind, receipt):
     await real(log, kind, receipt)
     if step == "after " + kind: die()
 erasure._write = write
-destroy = store._destroy
-if step == "in the transaction": store._destroy = lambda *a: (destroy(*a), die())
-if step == "before the truncation": store.KeyStore._truncate = die
+destroy = sqlite_store._destroy
+if step == "in the transaction": sqlite_store._destroy = lambda *a: (destroy(*a), die())
+if step == "before the truncation": sqlite_store.SqliteKeyStore._truncate = die
 sys.exit(run(arguments))
 """
 
@@ -304,6 +305,23 @@ async def test_a_forget_killed_at_any_step_is_completed_by_the_next(tmp_path: Pa
 
 
 async def test_restored_keys_lack_who_was_erased_since(tmp_path: Path, url: str) -> None:
+    await backed_up_and_restored(tmp_path, url, lambda: lose(tmp_path / "data" / "letters.db.keys"))
+
+
+async def test_keys_in_postgresql_are_backed_up_and_restored_by_the_same_commands(
+    tmp_path: Path, url: str, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = "letters_restored"
+    postgres.run(f"CREATE SCHEMA {schema}")
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    monkeypatch.setenv("EVENTLIB_PERSONAL_KEYS", f"{postgres.url}?options=-csearch_path%3D{schema}")
+    await backed_up_and_restored(
+        tmp_path, url, lambda: postgres.run(f"DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}")
+    )
+    assert not (tmp_path / "data" / "letters.db.keys").exists()
+
+
+async def backed_up_and_restored(tmp_path: Path, url: str, lose_keys: Callable[[], object]) -> None:
     where = ["--log", url, "--app", "examples.letters:app"]
     async with open_log(url, app) as log:
         await log.publish_many([letter(0), letter(1)])
@@ -312,7 +330,7 @@ async def test_restored_keys_lack_who_was_erased_since(tmp_path: Path, url: str)
     said("subjects", "backup", str(copy), "--log", url)
     assert copy.stat().st_mode & 0o077 == 0
     said("forget", "c0", "--reason", "asked", *where)
-    lose(tmp_path / "data" / "letters.db.keys")
+    lose_keys()
     assert json.loads(said("subjects", "restore", str(copy), "--json", *where)) == {"erased_again": 1}
     async with open_log(url, app) as log:
         assert (await state_of(log, "letter", "l0")).state.name == ERASED

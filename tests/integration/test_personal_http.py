@@ -2,16 +2,21 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 from fastapi import FastAPI
 from pydantic import SecretStr
 
 from eventlib import EventLog, Runtime, open_log
+from eventlib.admin_api import create_admin
 from eventlib.http import SagaApi, Shown
 from eventlib.identity import Caller, Identity, IdentityOptions, Role, add_token, allow
 from eventlib.personal import MASKED
+from eventlib.personal.secret_file import create_secret
 from eventlib.queries import SagaIndex
 from examples.letters import LetterSubmitted, letters
 from tests.integration.letters_app import FlakyPost, app
@@ -64,3 +69,63 @@ async def test_auditors_see_a_mask(tmp_path: Path) -> None:
                 streamed = (await client.get("/letters/L1/events")).text
                 assert (NAME in streamed) is (role is Role.SHOP)
                 assert (STREET in json.dumps(found) + streamed) is (role is Role.SHOP)
+
+
+@pytest.fixture
+async def parked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the URL of a log with a letter that no stamp is for, so that it is parked."""
+    create_secret(tmp_path / "master.key")
+    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", f"file:{tmp_path / 'master.key'}")
+    url = f"sqlite:///{tmp_path}/log.db"
+    async with open_log(url, app) as log, Runtime(log, ports={"post": FlakyPost()}) as runtime:
+        letter = LetterSubmitted(letter_id="L1", customer_id="c", name=NAME, street=STREET, city="X", kind="unknown")
+        await log.publish(letter)
+        await runtime.idle()
+    return url
+
+
+def written(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
+
+
+@asynccontextmanager
+async def admin_of(url: str, tokens: Path, *, personal: bool) -> AsyncIterator[httpx.AsyncClient]:
+    identity = Identity(IdentityOptions(tokens_file=tokens, key=SecretStr("ab" * 16)))
+    async with open_log(url, app, read_only=True, personal=personal) as log:
+        transport = httpx.ASGITransport(create_admin(log, identity=identity))
+        async with httpx.AsyncClient(transport=transport, base_url="http://admin") as client:
+            yield client
+
+
+async def test_an_operator_edits_a_parked_input_with_personal_fields(tmp_path: Path, parked: str) -> None:
+    tokens, one = tmp_path / "tokens.json", "/parked/letters/letter/L1"
+    operator, auditor = (
+        {"Authorization": f"Bearer {add_token(tokens, role.value, [role])[0]}"}
+        for role in (Role.OPERATOR, Role.AUDITOR)
+    )
+    async with admin_of(parked, tokens, personal=True) as admin:
+        for headers, name in ((operator, NAME), (auditor, MASKED)):
+            found = await admin.get(one, headers=headers)
+            assert found.json()["inputs"][0]["data"]["name"] == name
+            assert (STREET in found.text) is (headers is operator)
+        hidden = await admin.post(f"{one}/edit", json={"set": {"name": MASKED}}, headers=operator)
+        assert (hidden.status_code, hidden.json()["detail"][:6]) == (422, "name: ")
+        changed = {"set": {"kind": "standard", "city": "Arlington"}, "reason": "a stamp"}
+        assert (await admin.post(f"{one}/edit", json=changed, headers=operator)).status_code == 202
+    post = FlakyPost()
+    async with open_log(parked, app) as log, Runtime(log, ports={"post": post}) as runtime:
+        await runtime.idle()
+    assert post.delivered == {"L1": f"{NAME}, {STREET}, Arlington"}
+    assert not [each for each in (NAME, STREET, "Arlington") if each.encode() in written(tmp_path)]
+
+
+async def test_a_process_without_the_right_refuses_the_edit(tmp_path: Path, parked: str) -> None:
+    tokens = tmp_path / "tokens.json"
+    headers = {"Authorization": f"Bearer {add_token(tokens, 'operator', [Role.OPERATOR])[0]}"}
+    async with admin_of(parked, tokens, personal=False) as admin:
+        for change in ({"set": {"kind": "standard"}}, {"set": {"name": "Ada"}}):
+            refused = await admin.post("/parked/letters/letter/L1/edit", json=change, headers=headers)
+            assert refused.status_code == 403
+            assert refused.headers["content-type"] == "application/problem+json"
+            assert "EVENTLIB_PERSONAL_MASTER" in refused.json()["detail"]
+        assert (await admin.get("/parked/letters/none/L1", headers=headers)).status_code == 404

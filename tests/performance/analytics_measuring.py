@@ -26,7 +26,8 @@ from analytics.audit.application import Application
 from analytics.audit.auditing import rule_findings
 from analytics.audit.decisions import decision_findings
 from analytics.rebuilding import How, rebuild
-from analytics.rebuilding.facts import TOPICS
+from analytics.rebuilding.catalogue import catalogue_of
+from services.analytics import TABLES
 
 _EVERY_S = 0.2
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -63,10 +64,11 @@ class Jobs:
         self._spark = spark
         self._url = url
         self._application = Application()
+        self._topics = catalogue_of(self._application, TABLES).topics
         self.findings = 0
         ends = {place: len(span) for place, span in spans(url).items()}
         self._audited = sum(n for (topic, _), n in ends.items() if topic in self._application.topics)
-        self._rebuilt = sum(n for (topic, _), n in ends.items() if topic in TOPICS)
+        self._rebuilt = sum(n for (topic, _), n in ends.items() if topic in self._topics)
 
     @property
     def round(self) -> Iterator[tuple[str, Callable[[], int]]]:
@@ -79,18 +81,18 @@ class Jobs:
 
     def scan(self) -> int:
         """Read what a rebuild reads."""
-        read_all(log(self._spark, self._url, topics=TOPICS))
+        read_all(log(self._spark, self._url, topics=self._topics))
         return self._rebuilt
 
     def count(self) -> int:
         """Read three of its columns."""
-        aggregate(log(self._spark, self._url, topics=TOPICS))
+        aggregate(log(self._spark, self._url, topics=self._topics))
         return self._rebuilt
 
     def rebuild(self) -> int:
         """Rebuild all tables from the beginning."""
         with tempfile.TemporaryDirectory() as place:
-            rebuild(self._spark, self._url, Path(place) / "tables", how=How(full=True))
+            rebuild(self._spark, self._url, Path(place) / "tables", how=How(full=True, select=TABLES))
         return self._rebuilt
 
     def rules(self) -> int:

@@ -14,8 +14,8 @@ from tests.integration.images import needed
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 EXTRAS = {
-    "services": {"cli", "http", "identity", "kafka", "live", "personal", "schemas", "telemetry"},
-    "spark": {"analytics", "archive", "cli", "kafka", "personal", "schemas", "telemetry"},
+    "services": {"cli", "http", "identity", "kafka", "kms", "live", "personal", "postgres", "schemas", "telemetry"},
+    "spark": {"analytics", "archive", "cli", "kafka", "kms", "personal", "postgres", "schemas", "telemetry"},
 }
 
 

@@ -15,10 +15,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from eventlib.cli._common.http import Listening, Server
 from eventlib.http.admission import Admission
 from eventlib.http.limits import HttpLimits
 from eventlib.http.repeated_errors import RepeatedErrors
+from eventlib.http.serving import Listening, Server
 
 LARGE = b"x" * 20_000_000
 HELLO = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"

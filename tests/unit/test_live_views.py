@@ -1,5 +1,6 @@
 """Live views where no broker is needed: what is refused, and which windows a time is in."""
 
+import asyncio
 import importlib
 import logging
 import tracemalloc
@@ -8,19 +9,23 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from aiokafka.consumer import fetcher
 from aiokafka.structs import TopicPartition
 
 from eventlib import cli
-from eventlib.errors import ContractError
+from eventlib.errors import ContractError, WiringError
 from eventlib.live.app import LiveApp
+from eventlib.live.web import Pages
 from eventlib.log.kafka.batches import batches
 from eventlib.log.kafka.bounded_consumers import bound_fetches
 from eventlib.log.record import Record
 from eventlib.personal.secret_file import create_secret
+from services import shop
 from services.order import views
 from services.order.events import OrderLine, OrderPlaced
+from tests.saga.fleet import free_port
 from tests.unit.test_kafka_batches import NOBODY, batches_from, placed
 
 
@@ -144,3 +149,46 @@ def test_a_customers_hash_is_keyed_once_there_is_a_key(tmp_path: Path, monkeypat
     assert len(keyed) == 16
     assert keyed not in {plain, by_installation}
     assert keyed == without_person(order).customer_hash
+
+
+async def test_pages_are_served_within_the_limits_of_all_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLIB_HTTP_HEADER_S", "0.2")
+    monkeypatch.setenv("EVENTLIB_HTTP_HEADER_COUNT", "20")
+    monkeypatch.setenv("EVENTLIB_HTTP_CONNECTIONS", "3")
+    app, port = LiveApp(shop, "order"), free_port()
+    app.finalize()
+    app.conf.web_port = port
+    pages = Pages(app)
+    await pages.start_server()
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            assert (await client.get("/views")).json() == {"service": "order", "views": []}
+            assert (await client.get("/views/none")).status_code == 404
+            assert (await client.get("/router")).status_code == 404  # one of Faust's own
+            assert (await client.get("/views", headers={"Host": "rebound.example"})).status_code == 421
+            assert (await client.get("/views", headers={f"X-{n}": "y" for n in range(20)})).status_code == 431
+        assert await answered(port, b"GET /views HTTP/1.1\r\nX: ") == b"HTTP/1.1 408"
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+        assert (await asyncio.wait_for(silent[0][0].read(), 10)) == b""
+        for _, writer in silent:
+            writer.close()
+    finally:
+        await pages.stop_server()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+async def answered(port: int, head: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(head)
+    found = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    return found[:12]
+
+
+async def test_pages_are_not_served_to_other_machines_without_identity() -> None:
+    app = LiveApp(shop, "order")
+    app.finalize()
+    app.conf.web_bind = "0.0.0.0"  # noqa: S104  it is refused
+    with pytest.raises(WiringError, match="no identity is configured"):
+        await Pages(app).start_server()

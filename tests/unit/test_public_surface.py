@@ -11,11 +11,11 @@ import eventlib
 ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "eventlib": 28,
-    "eventlib.command_line": 17,
+    "eventlib.command_line": 18,
     "eventlib.config": 7,
     "eventlib.external": 3,
     "eventlib.http": 37,
-    "eventlib.identity": 14,
+    "eventlib.identity": 15,
     "eventlib.invariants": 8,
     "eventlib.live": 11,
     "eventlib.operations": 4,

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Route
 
-from eventlib.cli._common.http import Listening
+from eventlib.http.serving import Listening
 
 
 async def numbers() -> AsyncIterator[str]:

@@ -9,8 +9,8 @@ import pytest
 from pydantic import SecretStr
 
 from eventlib.cli import run
-from eventlib.cli._common.http import Listening
 from eventlib.errors import WiringError
+from eventlib.http.serving import Listening
 from eventlib.identity import Identity, IdentityOptions, Role, Unauthenticated, add_token
 from eventlib.identity import tokens as named_tokens
 

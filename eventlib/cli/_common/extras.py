@@ -36,20 +36,12 @@ _EXTRAS = {
 """The extra that installs a package, by its import name."""
 
 
-SHOP = "services"
-
-
 def lacking(error: ModuleNotFoundError, extra: str | None = None) -> str | None:
     """Return a sentence that names what to install; None when no extra installs the module.
 
     `extra` is the one that installs all that this command needs, where a package is in several.
     """
     package = (error.name or "").partition(".")[0]
-    if package == SHOP:
-        return (
-            "this command needs the shop, whose code (the package services) is not part of what pip installs: run it in a "
-            "checkout of the project, or put one on PYTHONPATH"
-        )
     if package not in _EXTRAS:
         return None
     return f"this needs the package {package}: pip install 'eventlib-sagas[{extra or _EXTRAS[package]}]'"

@@ -46,6 +46,11 @@ def load_simulation(scenario: str | None, start: Path | None = None) -> object:
     return _load(directory, "simulation", scenario, _HOW_TO_SIMULATE)
 
 
+def load_named(option: str, named: str, start: Path) -> object:
+    """Import what an option names as module:name, from the application's directory. Raises: WiringError."""
+    return _load(nearest(start)[0], option, named, f"give --{option} module:name")
+
+
 def nearest(start: Path) -> tuple[Path, str | None]:
     """Return the directory of the nearest pyproject.toml that names an application, and that name."""
     directory, settings = _settings(start)
@@ -73,8 +78,8 @@ def _load(directory: Path, what: str, named: str, how: str) -> object:
         sys.path.insert(0, str(directory))
     module_name, colon, attribute = named.partition(":")
     if not (module_name and colon and attribute):
-        thing = "choreography" if what == "app" else "scenario"
-        raise WiringError(f"{what} {named!r} does not name its {thing}: {how}")
+        thing = {"app": "its choreography", "simulation": "its scenario"}.get(what, "a function")
+        raise WiringError(f"{what} {named!r} does not name {thing}: {how}")
     found = _import(module_name, f"{what} {named!r}", how)
     for name in attribute.split("."):
         if not hasattr(found, name):

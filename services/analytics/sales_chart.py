@@ -1,6 +1,6 @@
-"""The chart of each part of the report."""
+"""The chart of the shop's sales over time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
@@ -9,14 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
-from analytics.reporting.drawing import SERIES, bars, canvas, ranges, styled
-from analytics.reporting.money import money, short, short_money
-from analytics.reporting.part import Draw, Row, duration
+from analytics.report import SERIES, Row, canvas, main_currencies, short, short_money, styled
 
-_TOP = 12
-_CURRENCIES = 3
 _FORMS = ("%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y-%m")
-_STEPS = 24
 
 
 def over_time(every: Sequence[Row], narrow: bool) -> Figure | None:
@@ -25,7 +20,7 @@ def over_time(every: Sequence[Row], narrow: bool) -> Figure | None:
     rows = [row for row in every if row["period"] in days]
     if not rows:
         return None
-    currencies = _currencies(rows)
+    currencies = main_currencies(rows)
     in_order = sorted(days.values())
     width = 0.85 * min((after - before for before, after in pairwise(in_order)), default=1.0)
     with styled():
@@ -76,64 +71,3 @@ def _day(period: str) -> float | None:
             continue
         return float(date2num(at))  # type: ignore[no-untyped-call]  # matplotlib's
     return None
-
-
-def _currencies(rows: Sequence[Row]) -> list[str]:
-    """Return the currencies with most orders."""
-    orders = dict[str, int]()
-    for row in rows:
-        orders[row["currency"]] = orders.get(row["currency"], 0) + row["orders"]
-    return sorted(orders, key=lambda currency: (-orders[currency], currency))[:_CURRENCIES]
-
-
-def top_money(label: str, value: str) -> Draw:
-    """Return a chart of the rows with most money: in the most frequent currency, since others cannot be compared."""
-
-    def draw(rows: Sequence[Row], narrow: bool) -> Figure | None:
-        found = top_rows(rows, value)
-        if not found:
-            return None
-        texts = [money(row[value], row["currency"]) for row in found]
-        return bars([row[label] for row in found], [row[value] for row in found], texts, narrow=narrow)
-
-    return draw
-
-
-def top_rows(rows: Sequence[Row], value: str) -> list[Row]:
-    """Return the first rows of the most frequent currency, those with any money."""
-    currency = next(iter(_currencies(rows)), "")
-    return [row for row in rows if row["currency"] == currency and row[value]][:_TOP]
-
-
-def counted(
-    label: Callable[[Row], str], value: str, text: Callable[[Row], str], color: str = SERIES[0], most: int = _TOP
-) -> Draw:
-    """Return a chart of numbers that may be added up: those of one label are."""
-
-    def draw(rows: Sequence[Row], narrow: bool) -> Figure | None:
-        sums = dict[str, Row]()
-        for row in rows:
-            name = label(row)
-            sums[name] = {**row, value: row[value] + sums.get(name, {value: 0})[value]}
-        found = sorted(sums, key=lambda name: -sums[name][value]) if most else [*sums]
-        found = found[: most or None]
-        if not any(sums[name][value] for name in found):
-            return None
-        return bars(
-            found,
-            [sums[name][value] for name in found],
-            [text(sums[name]) for name in found],
-            narrow=narrow,
-            color=color,
-        )
-
-    return draw
-
-
-def steps(rows: Sequence[Row], narrow: bool) -> Figure:
-    """Draw how long steps take; in the table's order, the most frequent ones if there are too many."""
-    often = sorted(rows, key=lambda row: -row["events"])[:_STEPS]
-    shown = [row for row in rows if row in often]
-    labels = [row["type"] if narrow else f"{row['cause_type']} → {row['type']}" for row in shown]
-    triples = [(row["p50_ms"], row["p95_ms"], row["p99_ms"]) for row in shown]
-    return ranges(labels, triples, duration, narrow=narrow)

@@ -1,32 +1,23 @@
 """Orders and their money according to the log: as of its end, or at the order service's cursors for each order."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from analytics.rebuilding import kept
-from analytics.rebuilding.facts import Facts
-from analytics.rebuilding.tables import dispatches, orders, payments
-from eventlib.model.event import contract_of
+from analytics.rebuilding import facts_of
+from analytics.reconciling import Cut, Row
+from analytics.tables import Events, is_one
+from services.analytics.kept import ABOUT_ORDERS, kept
+from services.analytics.tables import dispatches, orders, payments
 from services.order.events import OrderPlaced
 
-ORDERS = contract_of(OrderPlaced).topic.name
+ORDERS = "orders"
 CONSUMED = ("stock", "payments", "dispatches")
 """The topics that the order service consumes."""
 
-Row = Mapping[str, object]
-"""Fields by name: texts, numbers, times in UTC."""
-
-
-@dataclass(frozen=True)
-class Cut:
-    """The order service's cursors in a task: the next offset of each input, and the time of its last transaction (ms)."""
-
-    next: Mapping[str, int]
-    at_ms: int
+_NEEDED = Events(ABOUT_ORDERS.types, (*ABOUT_ORDERS.fields, "lines"))
 
 
 def expected_orders(spark: SparkSession, url: str, cuts: Mapping[str, Cut | None] | None = None) -> dict[str, Row]:
@@ -34,11 +25,11 @@ def expected_orders(spark: SparkSession, url: str, cuts: Mapping[str, Cut | None
 
     As of the log's end; with `cuts`, only these orders, and where there is a cut as of what the order service had handled.
     """
-    found = Facts(spark, url).of(kept.ABOUT_ORDERS, (*kept.FIELDS, "lines"))
+    found = facts_of(spark, url, _NEEDED)
     if cuts is not None:
         found = _as_of(spark, found, cuts)
-    told = kept.by_order(found, found, None)
-    lines = found.filter(kept.is_one(OrderPlaced)).groupBy("order_id").agg(f.max(f.size("lines")).alias("line_count"))
+    told = kept.merged(kept(found, found))
+    lines = found.filter(is_one(OrderPlaced)).groupBy("order_id").agg(f.max(f.size("lines")).alias("line_count"))
     money = payments(told).select("order_id", "taken_cents", "refunded_cents")
     parcels = dispatches(told).select("order_id", "tracking")
     whole = orders(told).join(money, "order_id", "left").join(parcels, "order_id", "left")

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from analytics.reconciling.difference import Compared, Difference, compared_of
-from analytics.reconciling.expected import Row
+from analytics.reconciling import Compared, Difference, Row, compared_of
 from eventlib.errors import LogUnavailable
 
 WHERE, TABLE = "gateway", "payments"

@@ -1,13 +1,10 @@
 """Sales, from the rebuilt tables: over time, by country and by product; by currency."""
 
-from collections.abc import Mapping
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from analytics.report import Tables
 from eventlib.values import EARLIEST, LATEST
-
-Tables = Mapping[str, DataFrame]
 
 _UNITS = ((3, "minute", "yyyy-MM-dd HH:mm"), (72, "hour", "yyyy-MM-dd HH:mm"), (24 * 400, "day", "yyyy-MM-dd"))
 """Up to so many hours from the first order to the last, the period of one bar, and its format."""

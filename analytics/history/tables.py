@@ -1,0 +1,181 @@
+"""The tables that a fold of the journals makes, from a choreography alone."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from analytics.audit.routing import Routes
+from analytics.columns import struct_of
+from eventlib.codec.avro.derive import record_of
+from eventlib.model.choreography import Choreography
+from eventlib.model.decider import Decider
+from eventlib.model.personal import personal_fields
+
+EFFECTS, PARKED, DEADLINES, ERRORS = "effects", "parked", "deadlines", "fold_errors"
+
+_TEXT, _TIME, _NUMBER, _FLAG = t.StringType(), t.TimestampType(), t.LongType(), t.BooleanType()
+
+_PLAIN: dict[str, dict[str, t.DataType]] = {
+    EFFECTS: {
+        **dict.fromkeys(("id", "service", "decider", "handler", "port", "key", "saga"), _TEXT),
+        **dict.fromkeys(("requested_at", "answered_at"), _TIME),
+        "attempts": _NUMBER,
+        "outcome": _TEXT,
+        "latency_ms": _NUMBER,
+    },
+    PARKED: {
+        **dict.fromkeys(("service", "decider", "key", "saga"), _TEXT),
+        "parked_at": _TIME,
+        **dict.fromkeys(("reason", "input_id", "input_type"), _TEXT),
+        "attempts": _NUMBER,
+        "released_at": _TIME,
+        "how": _TEXT,
+    },
+    DEADLINES: {
+        **dict.fromkeys(("service", "decider", "name", "key", "saga"), _TEXT),
+        **dict.fromkeys(("set_at", "due_at", "passed_at", "cancelled_at"), _TIME),
+    },
+    ERRORS: {
+        **dict.fromkeys(("service", "decider", "key", "input_id", "input_type"), _TEXT),
+        "at": _TIME,
+        "reason": _TEXT,
+    },
+}
+_KEYS = {
+    EFFECTS: ("id",),
+    PARKED: ("service", "decider", "key", "input_id", "parked_at"),
+    DEADLINES: ("service", "decider", "name", "key", "set_at", "due_at"),
+    ERRORS: ("service", "decider", "key", "input_id", "at"),
+}
+_DOCS = {
+    EFFECTS: "One row per request to the outside world, with its answer.",
+    PARKED: "One row per input or effect that was parked, with what became of it.",
+    DEADLINES: "One row per deadline that was set, with whether it passed or was cancelled.",
+    ERRORS: "One row per event that the current code cannot apply to a state, which stays as it was.",
+}
+_OF_STATE: dict[str, t.DataType] = {
+    "key": _TEXT,
+    "changed_by": _TEXT,
+    "changed_at": _TIME,
+    "partition": t.IntegerType(),
+}
+_OF_PERIOD: dict[str, t.DataType] = {"valid_from": _TIME, "valid_to": _TIME, "set_by": _TEXT, "removed": _FLAG}
+
+RESERVED = frozenset({*_OF_STATE, *_OF_PERIOD})
+"""Names of columns; a state's field with one of them is the column `state_<name>`."""
+
+
+@dataclass(frozen=True)
+class FoldTable:
+    """A table of a fold: its columns in order, its key, and how it changes from one version to the next.
+
+    `changes` is `whole` for a table that each version rewrites, and `settles` for one whose rows are open, to be written
+    anew with each version, until they are settled, and then stay as they are.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    schema: t.StructType
+    changes: Literal["whole", "settles"]
+    staged: str
+    doc: str
+
+    def settled(self, staged: DataFrame) -> DataFrame:
+        """Return the rows that a fold has settled: they are appended."""
+        return self._rows(staged, f.lit(self.changes == "settles") & ~f.col("open"))
+
+    def open(self, carried: DataFrame) -> DataFrame:
+        """Return the rows that may still change: they replace the open ones of the version before."""
+        return self._rows(carried, f.col("open"))
+
+    def _rows(self, staged: DataFrame, which: Column) -> DataFrame:
+        found = staged.filter((f.col("table") == self.staged) & which & f.col(self.staged).isNotNull())
+        renamed = {"changed_by": "set_by"} if "valid_from" in self.schema.names else {}
+        columns = [f.col(self.staged)[renamed.get(each.name, each.name)] for each in self.schema.fields]
+        made = [
+            f.timestamp_millis(column) if each.dataType == _TIME and each.name not in self._of_fields else column
+            for column, each in zip(columns, self.schema.fields, strict=True)
+        ]
+        return found.select(*(c.alias(each.name) for c, each in zip(made, self.schema.fields, strict=True)))
+
+    @property
+    def _of_fields(self) -> frozenset[str]:
+        """The columns that are a state's own fields."""
+        return frozenset() if self.staged in _PLAIN else frozenset(self.schema.names) - RESERVED
+
+
+def snake(name: str) -> str:
+    """Return a name in snake case."""
+    return re.sub(r"\W+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def state_fields(decider: Decider[Any]) -> t.StructType:
+    """Return the columns of a decider's states. Raises: WiringError for a state that contains itself."""
+    struct = struct_of(record_of(decider.state))
+    return t.StructType([
+        t.StructField(f"state_{each.name}" if each.name in RESERVED else each.name, each.dataType)
+        for each in struct.fields
+    ])  # fmt: skip
+
+
+def deciders_of(choreography: Choreography) -> Sequence[Decider[Any]]:
+    """Return the deciders whose past is kept, in their services' order."""
+    return [decider for service in Routes(choreography).services for decider in service.deciders]
+
+
+def tables_of(choreography: Choreography) -> Sequence[FoldTable]:
+    """Return the tables of a choreography. Raises: WiringError for a state that contains itself."""
+    found = list[FoldTable]()
+    for decider in deciders_of(choreography):
+        name, fields = f"state_{snake(decider.name)}", state_fields(decider).fields
+        key = ("key",) if decider.key is not None else ("key", "partition")
+        state = [_field("key"), *fields, _field("changed_by"), _field("changed_at"), _field("partition")]
+        period = [_field("key"), *fields, *map(_field, ("valid_from", "valid_to", "changed_by", "removed"))]
+        found += [
+            FoldTable(
+                name, key, t.StructType(state), "whole", name, f"Each key's state under the decider {decider.name}."
+            ),
+            FoldTable(
+                f"{name}_history",
+                ("key", "valid_from", "changed_by"),
+                t.StructType(period),
+                "settles",
+                name,
+                f"Every state that a key has had under the decider {decider.name}, and from when to when.",
+            ),
+        ]
+    found += [
+        FoldTable(
+            name, _KEYS[name], t.StructType([t.StructField(*c) for c in columns.items()]), "settles", name, _DOCS[name]
+        )
+        for name, columns in _PLAIN.items()
+    ]
+    return found
+
+
+def staged_of(choreography: Choreography) -> dict[str, t.StructType]:
+    """Return what a fold's rows have for each table: times are in ms, but for those of a state's own fields."""
+    found = {name: t.StructType([_in_ms(*c) for c in columns.items()]) for name, columns in _PLAIN.items()}
+    for decider in deciders_of(choreography):
+        fields = [_in_ms(*c) for c in (_OF_STATE | _OF_PERIOD).items()]
+        found[f"state_{snake(decider.name)}"] = t.StructType([*fields, *state_fields(decider).fields])
+    return found
+
+
+def shown_fields(decider: Decider[Any]) -> Sequence[tuple[str, bool]]:
+    """Return a state's fields in order, and whether each is shown: personal ones are NULL in every table."""
+    hidden = personal_fields(decider.state)
+    return [(each.name, each.name not in hidden) for each in record_of(decider.state).fields]
+
+
+def _field(name: str) -> t.StructField:
+    return t.StructField(name, (_OF_STATE | _OF_PERIOD)[name])
+
+
+def _in_ms(name: str, kind: t.DataType) -> t.StructField:
+    return t.StructField(name, _NUMBER if kind == _TIME else kind)

@@ -1,0 +1,209 @@
+"""The tables of any choreography, from its contracts alone: each event's, and one row per saga."""
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from analytics import tables as declared
+from analytics.audit.application import Application
+from analytics.columns import struct_of
+from analytics.history.tables import snake
+from analytics.rebuilding.layout import column_of, is_tabular
+from analytics.rebuilding.naming import event_table
+from analytics.rebuilding.steps import STEPS, Steps
+from analytics.tables import Events, Table
+from eventlib.codec.avro.derive import record_of
+from eventlib.errors import WiringError
+from eventlib.model.event import Event, contract_of
+
+_META = {
+    "topic": "The topic of its record.",
+    "partition": "The partition of its record.",
+    "offset": "The offset of its record.",
+    "key": "The key of its record.",
+    "recorded_at": "When it was written to the log (UTC).",
+    "id": "The event's id.",
+    "source": "The service and decider that emitted it.",
+    "correlation_id": "The same for all events that follow from one input.",
+    "causation_id": "The id of the input that led to it.",
+}
+PLACE = ("topic", "partition", "offset")
+_REASON = "reason"
+_FACTS = "saga_facts"
+
+
+def event_tables(application: Application) -> list[Table]:
+    """Return a table for each event that has columns. Raises: WiringError when two would have one name."""
+    found = [_event_table(event) for event in application.choreography.events if is_tabular(event)]
+    names = [table.name for table in found]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise WiringError(
+            f"two events would have the table {twice[0]}: names of events differ by more than their capitals"
+        )
+    return found
+
+
+def _event_table(event: type[Event]) -> Table:
+    fields = tuple(each.name for each in record_of(event).fields)
+    docs = {column_of(name): event.model_fields[name].description or "" for name in fields}
+
+    def make(facts: DataFrame) -> DataFrame:
+        return facts.select(*_META, *(column_of(name) for name in fields))
+
+    return Table(
+        name=event_table(event),
+        make=make,
+        reads={"facts": Events((event,), fields)},
+        key=PLACE,
+        increment="append",
+        columns={name: declared.Column(doc) for name, doc in {**_META, **docs}.items()},
+        doc=(event.__doc__ or "").partition("\n")[0],
+    )
+
+
+def saga_tables(steps: Steps) -> list[Table]:
+    """Return `sagas`, and what is kept to go on with it."""
+    return [_saga_facts(steps), _sagas(steps)]
+
+
+def _saga_facts(steps: Steps) -> Table:
+    failing = steps.application.choreography.failures
+    telling = tuple(e for e in steps.events if (contract_of(e).final or e in failing) and is_tabular(e))
+    reasoned = tuple(event for event in telling if _has_reason(event))
+    waits = _effects(steps.application)
+
+    def make(saga_steps: DataFrame, **selected: DataFrame) -> DataFrame:
+        numbers = _numbers(steps, waits)
+        counted = saga_steps.groupBy(f.col(steps.key).alias("saga")).agg(
+            *(column.alias(name) for name, column in numbers.items())
+        )
+        for facts in selected.values():
+            place = ("recorded_at", "topic", "partition", "offset", "type")
+            reason = f.when(f.col("type").isin(*_types(reasoned)), f.col(_REASON)) if reasoned else f.lit(None)
+            told = f.struct(*place, reason.cast("string").alias(_REASON))
+            final = f.col("type").isin(*_types(e for e in telling if contract_of(e).final))
+            fails = f.col("type").isin(*_types(e for e in telling if e in failing))
+            ends = facts.select(
+                steps.saga().alias("saga"), f.when(final, told).alias("ending"), f.when(fails, told).alias("failure")
+            )
+            kept = ends.groupBy("saga").agg(f.min("ending").alias("ending"), f.min("failure").alias("failure"))
+            counted = counted.unionByName(kept.filter(f.col("saga").isNotNull()), allowMissingColumns=True)
+        return counted
+
+    fields = tuple(name for name in (steps.application.story_field, *([_REASON] if reasoned else [])) if name)
+    merges = {"first_at": "min", "last_at": "max"} | dict.fromkeys([*_COUNTS, *_asked(waits)], "sum")
+    return Table(
+        name=_FACTS,
+        make=make,
+        reads={STEPS: STEPS} | ({"ends": Events(telling, fields)} if telling else {}),
+        key=("saga",),
+        increment="merge",
+        merges=merges | (dict.fromkeys(("ending", "failure"), "min") if telling else {}),
+        doc="What is kept of each saga, so that new steps can be added.",
+        hidden=True,
+    )
+
+
+_Effects = Mapping[type[Event], tuple[str, tuple[type[Event], ...]]]
+_COUNTS = ("steps", "failures", "compensations")
+
+
+def _numbers(steps: Steps, waits: _Effects) -> dict[str, Column]:
+    failing = steps.application.choreography.failures
+
+    def count(condition: Column) -> Column:
+        return f.sum(condition.cast("bigint"))
+
+    open_effects = {
+        name: count(f.col("type") == contract_of(request).type)
+        - count(
+            f.col("type").isin(*_types(answers))
+            & f.coalesce(f.col("cause_type") == contract_of(request).type, f.lit(False))
+        )
+        for name, (request, (_, answers)) in zip(_asked(waits), waits.items(), strict=True)
+    }
+    return {
+        "first_at": f.min("recorded_at"),
+        "last_at": f.max("recorded_at"),
+        "steps": f.count("*"),
+        "failures": count(f.col("type").isin(*_types(e for e in steps.events if e in failing))),
+        "compensations": count(f.col("type").isin(*_types(e for e in steps.events if contract_of(e).reverses))),
+        **open_effects,
+    }
+
+
+def _sagas(steps: Steps) -> Table:
+    waits = _effects(steps.application)
+    turned = {e for e in steps.events if e in steps.application.choreography.failures or contract_of(e).reverses}
+
+    def make(saga_facts: DataFrame) -> DataFrame:
+        has_ended = f.col("ending").isNotNull() if "ending" in saga_facts.columns else f.lit(False)
+        ended_at, outcome, reason = f.lit(None).cast("timestamp"), f.lit("open"), f.lit(None).cast("string")
+        if "ending" in saga_facts.columns:
+            ended_at = f.col("ending.recorded_at")
+            outcome = f.lit("open")
+            for event in steps.events:
+                if contract_of(event).final:
+                    name = snake(contract_of(event).type)
+                    outcome = f.when(f.col("ending.type") == contract_of(event).type, name).otherwise(outcome)
+            told = f.coalesce(f.col("failure.reason"), _named(f.col("failure.type")))
+            went_wrong = ~has_ended | f.col("ending.type").isin(*_types(turned))
+            reason = f.coalesce(f.col("ending.reason"), f.when(went_wrong, told))
+        waiting: Column = f.lit("event")
+        for name, (label, _) in reversed([*zip(_asked(waits), waits.values(), strict=True)]):
+            waiting = f.when(f.col(name) > 0, f"effect:{label}").otherwise(waiting)
+        took = (f.unix_millis(ended_at) - f.unix_millis("first_at")).alias("duration_ms")
+        return saga_facts.filter(f.col("first_at").isNotNull()).select(
+            *("saga", f.col("first_at").alias("started_at"), ended_at.alias("ended_at"), outcome.alias("outcome")),
+            *(reason.alias("reason"), took, *_COUNTS, "last_at", f.when(~has_ended, waiting).alias("waits_for")),
+        )
+
+    docs = {
+        "saga": "The saga: the key of what ends it, or the correlation id where nothing does.",
+        "started_at": "The time of its first event (UTC).",
+        "ended_at": "The time of its first final event (UTC); NULL while it is open.",
+        "outcome": "The type of that event in snake case, or `open`.",
+        "reason": "What that event gives as its reason, or what its first failure does.",
+        "duration_ms": "From its first event to its end.",
+        "steps": "How many events it has.",
+        "failures": "How many of them are failures.",
+        "compensations": "How many of them reverse another.",
+        "last_at": "The time of its last event so far (UTC).",
+        "waits_for": "What an open one waits for: the answer of an effect, or an event.",
+    }
+    return Table(
+        name="sagas",
+        make=make,
+        reads={_FACTS: _FACTS},
+        key=("saga",),
+        columns={name: declared.Column(doc) for name, doc in docs.items()},
+        doc="One row per saga: how it went, how it ended, and what it waits for.",
+    )
+
+
+def _named(kind: Column) -> Column:
+    return f.lower(f.regexp_replace(kind, r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_"))
+
+
+def _types(events: Iterable[type[Event]]) -> list[str]:
+    return [contract_of(event).type for event in events]
+
+
+def _effects(application: Application) -> _Effects:
+    """Return the question of each effect, with its port and handler, and its answers."""
+    return {
+        request: (f"{effect.ask.port or '-'}/{getattr(effect.ask.call, '__name__', request.__name__)}", effect.emits)
+        for decider in application.choreography.deciders
+        for request, effect in decider.effects.items()
+    }
+
+
+def _asked(waits: Mapping[type[Event], object]) -> list[str]:
+    return [f"asked_{snake(contract_of(request).type)}" for request in waits]
+
+
+def _has_reason(event: type[Event]) -> bool:
+    return any(each.name == _REASON and each.dataType == t.StringType() for each in struct_of(record_of(event)).fields)

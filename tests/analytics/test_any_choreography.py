@@ -1,0 +1,179 @@
+"""Tables of services that the analytics have never heard of: from contracts alone, and those that they add."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from analytics.audit.application import Application
+from analytics.cli import run
+from analytics.rebuilding import How, rebuild
+from analytics.rebuilding.quality import RowsRefused
+from analytics.rebuilding.versions import Version
+from eventlib import Runtime, open_log
+from examples import loyalty
+from services.analytics import TABLES
+from tests.analytics.damages import copied
+from tests.analytics.independent import Row
+from tests.analytics.repairs import worked
+from tests.analytics.sources import archived
+from tests.analytics.test_rebuild import Rows, thirds
+
+REPAIRS = Application("tests.analytics.repairs:repairs")
+GENERIC = ("event_repair_asked", "event_part_sent", "event_repair_given_up", "saga_steps", "sagas")
+OWN = ("intake", "bills", "endings", "kinds")
+
+
+@pytest.fixture(scope="session")
+def repair_log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a log of a dozen repairs: done, given up, and waiting for the supplier."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('repairs')}/repairs.db"
+    asyncio.run(worked(url))
+    return url
+
+
+@pytest.fixture(scope="session")
+def repair_archive(repair_log: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return archived(repair_log, tmp_path_factory.mktemp("repair archive"))
+
+
+def rows_of(place: Path, *names: str) -> dict[str, Rows]:
+    return {name: Rows.of(list(map(plain, rows_in(place / name)))) for name in names}
+
+
+def plain(row: Row) -> Row:
+    return {name: repr(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+def rows_in(table: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pyarrow.dataset.dataset(str(table), format="parquet").to_table().to_pylist()
+    return found
+
+
+def test_they_are_there_from_contracts_alone_and_increments_give_the_same(
+    spark: SparkSession, repair_log: str, repair_archive: str, tmp_path: Path
+) -> None:
+    done = rebuild(spark, repair_log, tmp_path / "full", application=REPAIRS)
+    asked_rows = {row["repair_id"]: row for row in rows_in(tmp_path / "full/event_repair_asked")}
+    assert len(asked_rows) == done.manifest.rows["event_repair_asked"] == 13
+    assert (asked_rows["old1"]["minutes"], asked_rows["old1"]["event_offset"]) == (3, "")
+    assert asked_rows["r3"]["event_offset"] == "xxx"
+    assert asked_rows["r3"]["offset"] >= 0
+    sagas = {row["saga"]: row for row in rows_in(tmp_path / "full/sagas")}
+    assert {name: (row["outcome"], row["reason"], row["waits_for"]) for name, row in sagas.items()} == {
+        **dict.fromkeys(("old1", "r2", "r5", "r8"), ("repair_done", None, None)),
+        **dict.fromkeys(("old0", "lax"), ("open", None, "event")),  # they are parked
+        **dict.fromkeys(("r1", "r4", "r7"), ("repair_given_up", "no part 2", None)),
+        **dict.fromkeys(("r0", "r3", "r6", "r9"), ("open", None, "effect:supplier/order_part")),
+    }
+    assert {(row["steps"], row["failures"], row["compensations"]) for row in sagas.values()} == {
+        *{(5, 0, 0), (5, 1, 1), (3, 0, 0), (1, 0, 0)}
+    }
+    steps = [row for row in rows_in(tmp_path / "full/saga_steps") if row["repair_id"] == "r1"]
+    assert {(row["type"], row["cause_type"], row["minutes"], row["reason"]) for row in steps} == {
+        ("RepairAsked", None, None, None),
+        ("RepairTaken", "RepairAsked", 2, None),
+        ("PartAsked", "RepairTaken", None, None),
+        ("PartLacking", "PartAsked", None, "no part 2"),
+        ("RepairGivenUp", "PartLacking", None, None),
+    }
+    full = rows_of(tmp_path / "full", *GENERIC, *OWN, "quarantine")
+    for n in (1, 2):
+        rebuild(spark, repair_log, tmp_path / "parts", as_of=thirds(repair_log, n), application=REPAIRS)
+    assert not rebuild(spark, repair_archive, tmp_path / "parts", application=REPAIRS).full
+    assert rows_of(tmp_path / "parts", *GENERIC, *OWN, "quarantine") == full
+
+
+def test_own_tables_are_made_in_order_and_tested(
+    spark: SparkSession, repair_archive: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = rebuild(spark, repair_archive, tmp_path, application=REPAIRS, how=How(select=("endings",)))
+    assert {*done.manifest.rows} == {"event_repair_asked", "saga_steps", "sagas", *OWN}
+    bills = {row["repair_id"]: (row["cents"], row["minutes"]) for row in rows_in(tmp_path / "bills")}
+    assert bills == {**{f"r{n}": (250, n + 1) for n in (2, 5, 8)}, "old1": (250, 3)}
+    assert {(row["kind"], row["outcome"], row["count"]) for row in rows_in(tmp_path / "endings")} == {
+        *{("clock", "repair_done", 3), ("clock", "repair_given_up", 1), ("clock", "open", 3)},
+        *{("radio", "repair_done", 1), ("radio", "repair_given_up", 2), ("radio", "open", 2), ("sofa", "open", 1)},
+    }
+    command = ["test", "--out", str(tmp_path), "--app", "tests.analytics.repairs:repairs", "--json"]
+    assert run(command) == 1
+    results = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    broken = {(each["table"], each["column"], each["rows"], each["example"]) for each in results if each["rows"]}
+    assert broken == {("intake", "kind", 1, "sofa"), ("kinds", "kind", 1, "sofa")}
+    tests = {(each["table"], each["column"], each["test"]) for each in results}
+    assert ("bills", "repair_id", "relationships(intake.repair_id)") in tests
+    assert ("intake", "repair_id", "unique") in tests
+
+
+def test_rows_that_break_their_contract_are_noted_and_can_refuse_the_run(
+    spark: SparkSession, repair_archive: str, tmp_path: Path
+) -> None:
+    how = How(select=("event_repair_asked", "quarantine"))
+    done = rebuild(spark, repair_archive, tmp_path, application=REPAIRS, how=how)
+    assert [(each.table, each.rule, each.is_older, each.rows) for each in done.broken] == [
+        ("event_repair_asked", "kind: one of clock, radio", False, 1),
+        ("event_repair_asked", "minutes: ge=1", True, 1),
+        ("event_repair_asked", "offset: pattern=^[a-z]*$", False, 1),
+    ]
+    by_rule = {row["rule"].partition(":")[0]: row for row in rows_in(tmp_path / "quarantine")}
+    assert {name: row["value"] for name, row in by_rule.items()} == {
+        "kind": "sofa",
+        "minutes": "0",
+        "offset": "NOT LOWER",
+    }
+    places = {
+        row["repair_id"]: (row["topic"], row["partition"], row["offset"])
+        for row in rows_in(tmp_path / "event_repair_asked")
+    }
+    assert places["lax"] == tuple(by_rule["kind"][name] for name in ("topic", "partition", "offset"))
+    with pytest.raises(RowsRefused, match="2 new rows break a rule, and nothing is published: 1 of event_repair_asked"):
+        rebuild(
+            spark, repair_archive, tmp_path / "other", application=REPAIRS, how=How(enforce=True, select=how.select)
+        )
+    assert not (tmp_path / "other/current").exists()
+    assert not (tmp_path / "other/event_repair_asked").exists()
+
+
+async def with_points(url: str) -> None:
+    async with open_log(url, loyalty.app) as log, Runtime(log, services=["loyalty"]) as runtime:
+        await asyncio.wait_for(runtime.idle(), 120)
+
+
+def test_a_service_that_came_later_has_its_tables_beside_the_shops(
+    spark: SparkSession, shop_log: str, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{copied(shop_log, tmp_path)}"
+    asyncio.run(with_points(url))
+    how = How(select=("event_points_earned", "orders", "sagas"))
+    rebuild(spark, url, tmp_path / "out", application=Application("examples.loyalty:app"), how=how)
+    orders = {row["order_id"]: row for row in rows_in(tmp_path / "out/orders")}
+    earned = {
+        row["order_id"]: (row["customer_id"], row["points"]) for row in rows_in(tmp_path / "out/event_points_earned")
+    }
+    assert earned == {
+        name: (order["customer_id"], order["total_cents"] // 100)
+        for name, order in orders.items()
+        if order["status"] == "completed" and order["customer_id"] is not None
+    }
+    sagas = {row["saga"]: row["outcome"] for row in rows_in(tmp_path / "out/sagas")}
+    assert sagas == {name: f"order_{order['status']}" for name, order in orders.items()}
+
+
+@pytest.mark.parametrize("select", [pytest.param((), marks=pytest.mark.slow), TABLES])
+def test_no_plan_of_a_full_rebuild_sends_a_table_to_every_task(
+    spark: SparkSession, shop_log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, select: tuple[str, ...]
+) -> None:
+    plans, stage = list[str](), Version.stage
+
+    def planned(version: Version, name: str, rows: DataFrame, by: str | None = None) -> DataFrame:
+        plans.append(str(rows._jdf.queryExecution().executedPlan()))  # noqa: SLF001  the only way to it
+        return stage(version, name, rows.limit(0), by)  # what is planned does not depend on how much there is
+
+    monkeypatch.setattr(Version, "stage", planned)
+    rebuild(spark, shop_log, tmp_path, how=How(select=select))
+    assert len(plans) > len(select)
+    assert not [plan for plan in plans if "Broadcast" in plan]
