@@ -49,6 +49,7 @@ PANELS = {
         "status": LazyCommand("Show the status of services: owners, lag, pending, parked, overdue."),
         "topics": LazyCommand("List the topics: what they contain, and how many records."),
         "tail": LazyCommand("Print the records of topics, merged by time."),
+        "sagas": LazyCommand("Find sagas: by status, by what they wait for, and by declared attributes."),
         "saga": LazyCommand("Show one saga across all services, and what caused each event."),
         "state": LazyCommand("Show a decider's state for a key, now or at a point in time."),
         "history": LazyCommand("Show what a decider did with a key, step by step."),

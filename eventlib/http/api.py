@@ -17,12 +17,14 @@ from eventlib.http.rate_limit import MeteredRoute, RateLimits
 from eventlib.http.reads import Reads
 from eventlib.http.requests import Requests
 from eventlib.http.saga_events import SagaEvents
+from eventlib.http.saga_list import SagaQueries, saga_routes
 from eventlib.http.traffic import Limits, Metrics
 from eventlib.identity.gate import guard
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import METRICS_READERS, allow, public
 from eventlib.model.event import Event
 from eventlib.queries.saga_index import SagaIndex
+from eventlib.search.saga_search import SagaSearch
 
 R = TypeVar("R", bound=Event)
 _RETRY_S = 0.2
@@ -37,7 +39,8 @@ class SagaApi(Generic[R]):
     ages, `Prefer: wait`) and `events` (timelines, streams). The app has `/healthz`, `/readyz`, `/metrics` and `/docs`,
     answers errors as problems of the types `urn:<name>:problem:…`, and refuses bodies that are too large.
     Each operation declares who may call it (`@allow(Role.SHOP)`, `@public`); `identity` is by default that of the settings.
-    `has_ended` returns whether the saga of a key is over. Metrics are exported as `<name>_…`, those of requests as
+    `has_ended` returns whether the saga of a key is over. With `search` operators and auditors find sagas by `GET /sagas`; that
+    index is opened by the first query. Metrics are exported as `<name>_…`, those of requests as
     `<name>_<counted_as>_accepted_total` and the like.
     Guarantee: what was answered with 202 by `requests` is durable.
     """
@@ -52,6 +55,7 @@ class SagaApi(Generic[R]):
         has_ended: Callable[[str], bool],
         config: ApiConfig | None = None,
         identity: Identity | None = None,
+        search: SagaSearch | None = None,
         **about: Any,
     ) -> None:
         check(index, SagaIndex, "index", "give the index: `SagaIndex(log, orders)`")
@@ -62,6 +66,7 @@ class SagaApi(Generic[R]):
         self.requests = Requests(index, request, config, self.metrics, counted_as)
         self.reads = Reads(index, self.requests.topic, config)
         self.events = SagaEvents(index, request, has_ended, config)
+        self._queries = None if search is None else SagaQueries(search, config)
         self._is_current = False
         self.app = FastAPI(lifespan=self._lifespan, docs_url=None, redoc_url=None, **about)
         serve_docs(self.app)
@@ -77,7 +82,8 @@ class SagaApi(Generic[R]):
 
     def include(self, *routes: APIRouter) -> FastAPI:
         """Return the app, with these operations and those that machines ask."""
-        for each in (*routes, self._operation_routes()):
+        found = [] if self._queries is None else [saga_routes(self._queries)]
+        for each in (*routes, *found, self._operation_routes()):
             self.app.include_router(each)
         return self.app
 
@@ -100,6 +106,8 @@ class SagaApi(Generic[R]):
             finally:
                 watch.cancel()
                 await asyncio.gather(watch, return_exceptions=True)
+                if self._queries is not None:
+                    await self._queries.close()
 
     async def _watch(self) -> None:
         """Learn when the index has caught up with the log."""

@@ -11,6 +11,7 @@ from eventlib.model import signatures
 from eventlib.model.effect import Effect, Retry, effect_of
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.personal import check_state, personal_fields
+from eventlib.model.searchable import check_searchable
 
 S = TypeVar("S")
 E = TypeVar("E", bound=Event)
@@ -99,6 +100,7 @@ class Decider(Generic[S]):
                 f"decider {name}: every field of state {state.__name__} needs a default ({error})"
             ) from error
         check_state(state)
+        check_searchable(state)
         self.name = name
         self.state = state
         self.key = key

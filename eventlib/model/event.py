@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from eventlib.arguments import AN_EVENT, check_class
 from eventlib.errors import ContractError, WiringError
 from eventlib.model.personal import check_event
+from eventlib.model.searchable import check_searchable
 from eventlib.model.topic import Topic
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -127,6 +128,7 @@ class Event(BaseModel):
             contract.external.check(cls)
         if contract is not None:
             check_event(cls, contract.key, is_external=contract.external is not None)
+            check_searchable(cls)
 
 
 EventType: TypeAlias = type[Event]

@@ -66,7 +66,9 @@ def error_text(error: Exception, *, withheld: bool) -> str:
 WITHHELD = "its text is withheld, since it may quote personal data"
 
 
-class _Field(NamedTuple):
+class DeclaredField(NamedTuple):
+    """A field's type, and what its annotation says beside it."""
+
     annotation: Any
     metadata: Sequence[Any]
 
@@ -86,7 +88,7 @@ _FOUND: WeakKeyDictionary[type[Any], Mapping[str, str]] = WeakKeyDictionary()
 
 
 def _found(cls: type[Any]) -> dict[str, str]:
-    fields = dict(_fields(cls))
+    fields = dict(declared_fields(cls))
     found = dict[str, str]()
     for name, (annotation, metadata) in fields.items():
         marks = [each for each in metadata if isinstance(each, Personal)]
@@ -143,41 +145,47 @@ _ON_THE_FIELD = (
 )
 
 
-def _fields(cls: type[Any]) -> Iterator[tuple[str, _Field]]:
+def declared_fields(cls: type[Any]) -> Iterator[tuple[str, DeclaredField]]:
+    """Yield the fields of a model or a dataclass by name. Raises: NameError for an annotation that is not defined yet."""
     if issubclass(cls, BaseModel):
         if not cls.__pydantic_complete__:
             raise NameError(cls.__name__)
         for name, info in cls.model_fields.items():
-            yield name, _Field(info.annotation, info.metadata)
+            yield name, DeclaredField(info.annotation, info.metadata)
         return
     hints = typing.get_type_hints(cls, include_extras=True)
     for each in dataclasses.fields(cls):
         hint = hints[each.name]
         if typing.get_origin(hint) is Annotated:
-            yield each.name, _Field(typing.get_args(hint)[0], typing.get_args(hint)[1:])
+            yield each.name, DeclaredField(typing.get_args(hint)[0], typing.get_args(hint)[1:])
         else:
-            yield each.name, _Field(hint, ())
+            yield each.name, DeclaredField(hint, ())
 
 
 def _marked(annotation: Any) -> bool:
     """Return whether a type has a mark somewhere inside: in a container, a union, an alias, or a class that is a part."""
-    return any(isinstance(each, Personal) for each in _parts(annotation, set()))
+    return any(isinstance(each, Personal) for each in marks_in(annotation))
+
+
+def marks_in(annotation: Any) -> Iterator[Any]:
+    """Yield what annotations say beside the types somewhere inside a type: in its parts, branches and classes."""
+    yield from _parts(annotation, set())
 
 
 def _parts(annotation: Any, seen: set[Any]) -> Iterator[Any]:
-    if isinstance(annotation, Personal):
-        yield annotation
-    elif isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
+    if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         if annotation not in seen:
             seen.add(annotation)
-            for _, (inner, metadata) in _fields(annotation):
-                yield from (each for each in metadata if isinstance(each, Personal))
+            for _, (inner, metadata) in declared_fields(annotation):
+                yield from metadata
                 yield from _parts(inner, seen)
     elif isinstance(annotation, typing.NewType):
         yield from _parts(annotation.__supertype__, seen)
     elif hasattr(annotation, "__value__"):  # type Name = …
         yield from _parts(annotation.__value__, seen)
     else:
+        if typing.get_origin(annotation) is Annotated:
+            yield from typing.get_args(annotation)[1:]
         for each in typing.get_args(annotation):
             yield from _parts(each, seen)
 

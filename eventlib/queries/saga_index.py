@@ -57,7 +57,7 @@ class SagaIndex(StateIndex[S], Generic[S]):
         key = self.decider.key
         if key is None:
             raise WiringError(f"decider {self.decider.name} has no keys, so its events are no sagas: use StateIndex")
-        self._by_key, self._by_correlation = _topics_of(log, key)
+        self._by_key, self._by_correlation = saga_topics(log, key)
         topics = [*self._by_key, *self._by_correlation]
         events = View("events", [], _TABLES, self._happened, undecoded=topics, version=repr(self._by_correlation))
         return [*super()._own_views(log), events]
@@ -157,7 +157,7 @@ def _partition(key: str, event_type: type[Event]) -> TopicPartition:
     return topic.name, topic.partition_of(key.encode())
 
 
-def _topics_of(log: EventLog, key: str) -> tuple[list[str], dict[str, list[str]]]:
+def saga_topics(log: EventLog, key: str) -> tuple[list[str], dict[str, list[str]]]:
     """Return the topics keyed by a field, and those keyed otherwise with the event types in them that have the field."""
     contracts = sorted((contract_of(event).type, event) for event in log.choreography.events)
     by_key, by_correlation = set[str](), dict[str, list[str]]()

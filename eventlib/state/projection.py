@@ -98,6 +98,11 @@ class Projection:
         """The tables, as of the last transaction; only `apply` writes to them."""
         return self._opened.db
 
+    @property
+    def file(self) -> Path:
+        """Where the tables are."""
+        return self._opened.path
+
     def rows(self, question: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return what a query of the tables finds. Raises: LogUnavailable, LogCorrupt when the file cannot be read."""
         try:
@@ -145,10 +150,15 @@ class Projection:
         """Wait until all has been applied that is on the log now; False when it was not in time."""
         self._refuse_ended()
         asked_at, ends = monotonic(), await self.ends()
-        if not await self._waiters.until(None, lambda: self._has_reached(ends), timeout_s):
+        if not await self.has_read(ends, timeout_s):
             return False
         self._current_at = max(self._current_at, asked_at)
         return True
+
+    async def has_read(self, ends: Mapping[TopicPartition, int], timeout_s: float) -> bool:
+        """Wait until all before these ends has been applied; False when it was not in time."""
+        self._refuse_ended()
+        return await self._waiters.until(None, lambda: self._has_reached(ends), timeout_s)
 
     async def up_to_date(self, topic_partitions: Collection[TopicPartition], timeout_s: float) -> None:
         """Wait until all has been applied that is on these partitions now: what is not in the tables then, is not.

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from eventlib import EventLog
 from eventlib.http import ApiConfig, SagaApi
 from eventlib.identity import Identity
+from eventlib.search import SagaSearch
 from services.order.events import OrderSubmitted
 from services.order.http.desk import Desk
 from services.order.http.reading import Reading
@@ -54,6 +55,7 @@ def create_app(
         has_ended=index.has_ended,
         config=config,
         identity=identity,
+        search=SagaSearch(log),
         title="Orders",
         version=version("eventlib-sagas"),
         description=_ABOUT,

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from eventlib import Event, Topic
+from eventlib.search import Searchable
 from services.fields import (
     MOST_LINES,
     AmountCents,
@@ -79,10 +80,10 @@ class OrderPlaced(Event, topic="orders", key="order_id"):
     """An order was accepted; `amount_cents` is the total of its lines."""
 
     order_id: OrderId
-    customer_id: str | None = Field(min_length=1, max_length=200)
-    country: Country
-    currency: Currency
-    amount_cents: AmountCents
+    customer_id: Annotated[str | None, Field(min_length=1, max_length=200), Searchable]
+    country: Annotated[Country, Searchable]
+    currency: Annotated[Currency, Searchable]
+    amount_cents: Annotated[AmountCents, Searchable]
     lines: OrderLines
     placed_at: UtcTime
 

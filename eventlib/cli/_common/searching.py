@@ -1,0 +1,60 @@
+"""Commands that ask an index of sagas, made from the log if it is not there yet."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TypeVar
+
+from eventlib.cli._common.options import LogOptions, run_on_log
+from eventlib.cli._common.output import iso, records_bar
+from eventlib.eventlog import EventLog
+from eventlib.search.saga_search import SagaPage, SagaSearch
+from eventlib.state.projection import Projection
+
+T = TypeVar("T")
+_LOOK_S = 0.2
+
+
+def run_on_sagas(log_options: LogOptions, ask: Callable[[SagaSearch], Awaitable[T]]) -> T:
+    """Ask an index of sagas that has all that is on the log now. Raises: WiringError; what ends the index for good."""
+
+    async def searched(log: EventLog) -> T:
+        async with SagaSearch(log) as search:
+            await up_to_now(search)
+            return await ask(search)
+
+    return run_on_log(log_options, searched)
+
+
+async def up_to_now(index: Projection) -> None:
+    """Wait until an index has all that is on the log now, and show on a terminal how far it is."""
+    ends = await index.ends()
+    left = sum(max(0, end - index.positions.get(place, 0)) for place, end in ends.items())
+    with records_bar("the index reads the log", quiet=not left) as show:
+        done = 0
+        while not await index.has_read(ends, _LOOK_S):
+            now = left - sum(max(0, end - index.positions.get(place, 0)) for place, end in ends.items())
+            show(now - done, left)
+            done = now
+
+
+def page_json(page: SagaPage) -> dict[str, object]:
+    """Return a page of sagas as JSON."""
+    return {
+        "sagas": [_plain(saga) for saga in page.sagas],
+        "next": page.next,
+        "staleness_ms": page.staleness_ms,
+        "damaged": page.damaged,
+        "position": dict(page.position),
+    }
+
+
+def _plain(value: object) -> object:
+    match value:
+        case datetime():
+            return iso(value)
+        case dict():
+            return {name: _plain(each) for name, each in value.items()}
+        case list():
+            return [_plain(each) for each in value]
+        case _:
+            return value

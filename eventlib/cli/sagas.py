@@ -1,0 +1,139 @@
+"""`eventlib sagas`: finds sagas by what they are, what they wait for, and what the application declares of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
+from eventlib.cli._common.project import load_choreography
+from eventlib.cli._common.searching import page_json, run_on_sagas
+from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.search.attributes import declared_in, sagas_of
+from eventlib.search.saga_search import MOST_LIMIT, SagaPage, SagaQuery, SagaSearch
+
+sagas = typer.Typer(
+    add_completion=False,
+    cls=Group,
+    no_args_is_help=True,
+    help="Find sagas: by status, by what they wait for, and by declared attributes.",
+)
+WhereOption = Annotated[
+    str,
+    typer.Option(
+        "--where", "-w", metavar="QUERY", help="Only those for which this holds; see `eventlib sagas attributes`."
+    ),
+]
+
+
+@sagas.command("list", cls=Command)
+def list_(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    where: WhereOption = "",
+    order_by: Annotated[
+        str, typer.Option("--order-by", metavar="NAME", help="An attribute, with asc or desc.")
+    ] = "started_at desc",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MOST_LIMIT, help="How many, at most.")] = 50,
+    after: Annotated[
+        str | None,
+        typer.Option("--after", metavar="NEXT", help="Go on behind the last page: its `next`.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """List sagas, the newest first, with what each waits for.
+
+    The first call on a machine makes an index from the log; the next ones read
+    what is new. It needs no running service.
+
+    [dim]Examples:[/dim]
+      eventlib sagas list --where "status = 'overdue'"
+      eventlib sagas list --where "waiting_for = 'gateway' and age > 2h"
+      eventlib sagas list --where "country = 'France' and amount_cents > 10000" --order-by "amount_cents desc"
+      eventlib sagas list --where "parked_reason like '%KeyError%'" --json | jq -r '.sagas[].saga'
+    """
+    query = SagaQuery(where, order_by, limit, after)
+    print_sagas(LogOptions.of(context, app, log), query, as_json=as_json)
+
+
+def print_sagas(log_options: LogOptions, query: SagaQuery, *, as_json: bool) -> None:
+    """Print sagas: a line for each, or a page of them as one JSON object."""
+    page = run_on_sagas(log_options, lambda search: full_page(search, query))
+    if as_json:
+        output.print_json([page_json(page)])
+        return
+    console = output.terminal()
+    if not page.sagas:
+        console.print("No saga is so.")
+    else:
+        columns = [each.name for each in sagas_of(load_choreography(log_options.app)) if each.name in page.sagas[0]]
+        declared = [name for name in columns if name in declared_in(load_choreography(log_options.app))]
+        whole = ["started (UTC)", "status"]
+        table = output.table("saga", "status", "reason", "started (UTC)", "waits for", *declared, whole=whole)
+        for saga in page.sagas:
+            table.add_row(*map(Text, _cells(saga, declared)))
+        console.print(table)
+    more = f"; for more: --after {page.next}" if page.next else ""
+    console.print(Text(f"{output.counted(len(page.sagas), 'saga')}, {page.staleness_ms:,} ms old{more}", style="dim"))
+    if page.damaged:
+        output.warn(f"{output.counted(page.damaged, 'record')} of the log cannot be read, and may be missing here")
+
+
+async def full_page(search: SagaSearch, query: SagaQuery) -> SagaPage:
+    """Return as many sagas as are wanted, if there are so many, from as many pages as it takes."""
+    found = list[dict[str, Any]]()
+    while True:
+        page = await search.page(replace(query, limit=query.limit - len(found)))
+        found += page.sagas
+        query_after = page.next
+        if query_after is None or len(found) == query.limit:
+            return replace(page, sagas=found)
+        query = replace(query, after=query_after)
+
+
+def _cells(saga: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
+    status = saga["status"] if saga["status"] == "ended" or not saga["state"] else f"{saga['status']}: {saga['state']}"
+    if saga["status"] == "ended":
+        status = saga["outcome"]
+    waits = ", ".join(dict.fromkeys(each["name"] for each in saga["waits"]))
+    texts = [saga["saga"], status, saga["reason"] or "", output.readable(saga["started_at"]), waits]
+    texts += ["" if saga[name] is None else str(saga[name]) for name in declared]
+    return [output.printable(each) for each in texts]
+
+
+@sagas.command(cls=Command)
+def attributes(
+    context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None
+) -> None:
+    """List what queries can name: what every saga has, and what events and states declare.
+
+    Compare by =, !=, <, <=, >, >=, in (…), between … and …, like '%…%', and
+    is null; join by and, or, not. Texts and times stand in '…', durations are
+    90s, 15m, 2h or 1.5d.
+
+    [dim]Examples:[/dim]
+      eventlib sagas attributes
+    """
+    rows = [
+        {
+            "name": each.name,
+            "type": each.kind.type,
+            "values": list(each.kind.choices),
+            "sorts": bool(each.index),
+            "about": each.about,
+        }
+        for each in sagas_of(load_choreography(LogOptions.of(context, app, log).app))
+    ]
+    if as_json:
+        output.print_json(rows)
+        return
+    table = output.table("name", "type", "sorts", "meaning", whole=["name", "type"])
+    for row in rows:
+        table.add_row(
+            *map(Text, [str(row["name"]), str(row["type"]), "yes" if row["sorts"] else "", str(row["about"])])
+        )
+    output.terminal().print(table)

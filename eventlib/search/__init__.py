@@ -1,0 +1,22 @@
+"""Finding sagas: what events and states declare to be searchable, and an index that is asked in one query language."""
+
+from typing import TYPE_CHECKING
+
+from eventlib.facade import lazy
+
+if TYPE_CHECKING:
+    from eventlib.model.searchable import Searchable
+    from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
+    from eventlib.search.terms import QueryError
+
+__all__ = ["QueryError", "SagaPage", "SagaQuery", "SagaSearch", "Searchable"]
+
+if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
+    __getattr__ = lazy(
+        __name__,
+        {
+            "model.searchable": ["Searchable"],
+            "search.saga_search": ["SagaPage", "SagaQuery", "SagaSearch"],
+            "search.terms": ["QueryError"],
+        },
+    )

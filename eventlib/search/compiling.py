@@ -1,0 +1,217 @@
+"""Compiles conditions to SQL with parameters: nothing of a query's text becomes SQL but names that a catalogue has."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+
+from eventlib.errors import ContractError
+from eventlib.search.attributes import Attribute, Catalogue
+from eventlib.search.terms import Comparison, Duration, Every, Not, Operator, QueryError, Some, Term, Value
+from eventlib.values import time_of, to_ms
+
+_LARGEST = 2**63 - 1
+_MOST_WILDCARDS = 10
+_MIRRORED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_GLOB = {"%": "*", "_": "?", "*": "[*]", "?": "[?]", "[": "[[]"}
+Stored = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A condition on a row `s`, with the values of its parameters, and what it is driven by.
+
+    `drivers` are queries of the rowids that may meet it, for each of its parts that an index serves; every row that meets
+    it is in each of them.
+    """
+
+    sql: str
+    values: dict[str, Stored]
+    drivers: tuple[str, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only open sagas meet it."""
+        return _OPEN in self.drivers
+
+
+@dataclass
+class _Compiler:
+    catalogue: Catalogue
+    now_ms: int
+    values: dict[str, Stored] = field(default_factory=dict)
+
+    def term(self, term: Term) -> str:
+        match term:
+            case Comparison():
+                return self.comparison(term)
+            case Not():
+                return f"(NOT {self.term(term.term)})"
+            case Every():
+                return f"({' AND '.join(map(self.term, term.terms)) or '1'})"
+            case Some():
+                return f"({' OR '.join(map(self.term, term.terms))})"
+
+    def comparison(self, found: Comparison) -> str:
+        attribute, operator, values = self.meaning(found)
+        if not attribute.of:
+            return self.condition(attribute, operator, values)
+        if operator in {"!=", "is null"}:
+            return f"(NOT {self.exists(attribute, '=' if operator == '!=' else operator, values)})"
+        return self.exists(attribute, operator, values)
+
+    def exists(self, attribute: Attribute, operator: Operator, values: list[Stored]) -> str:
+        return f"(EXISTS (SELECT 1 FROM {self.many(attribute, operator, values)} AND m.saga = s.saga))"  # noqa: S608  names of a catalogue
+
+    def many(self, attribute: Attribute, operator: Operator, values: list[Stored]) -> str:
+        """Return the rows of a table with many that meet a comparison; those with any value for `is null`."""
+        table, _, name = attribute.of.partition("/")
+        named = f"m.name = {self.put(name)} AND " if name else ""
+        has = f"({attribute.sql} IS NOT NULL)"
+        return (
+            f"{table} AS m WHERE {named}{has if operator == 'is null' else self.condition(attribute, operator, values)}"
+        )
+
+    def condition(self, attribute: Attribute, operator: Operator, values: list[Stored]) -> str:
+        sql = f"({attribute.sql})"
+        match operator:
+            case "is null":
+                return f"({sql} IS NULL)"
+            case "in":
+                return f"({sql} IN ({', '.join(map(self.put, values))}))"
+            case "like":
+                return f"({sql} GLOB {self.put(values[0])})"
+            case _:
+                return f"({sql} {operator} {self.put(values[0])})"
+
+    def put(self, value: Stored) -> str:
+        name = f"v{len(self.values)}"
+        self.values[name] = value
+        return f":{name}"
+
+    def meaning(self, found: Comparison) -> tuple[Attribute, Operator, list[Stored]]:
+        """Return what is compared with what, checked against the types. Raises: QueryError."""
+        attribute = self.catalogue.named(found.name, found.column)
+        _check_operator(attribute, found)
+        if found.operator == "like":
+            return attribute, "like", [_glob(found.values[0])]
+        values = [_stored(attribute, each) for each in found.values]
+        if attribute.name == "age":  # so that the index on the times serves it
+            ages = [self.now_ms - value for value in values if isinstance(value, int)]
+            return attribute, _MIRRORED.get(found.operator, found.operator), [*ages]
+        return attribute, found.operator, values
+
+    def driver(self, found: Comparison) -> str | None:
+        """Return the rowids that may meet a comparison, if an index has them."""
+        attribute, operator, values = self.meaning(found)
+        if attribute.name == "status":
+            return self.of_status(found)
+        if operator in {"!=", "is null"}:
+            return None
+        if attribute.of:
+            rows = self.many(attribute, "is null" if operator == "like" else operator, values)
+            return f"SELECT s.rowid FROM (SELECT DISTINCT m.saga FROM {rows} LIMIT :most) AS m CROSS JOIN sagas AS s ON s.saga = m.saga"  # noqa: S608  names of a catalogue
+        if operator == "like" or (attribute.name not in _DRIVING and not attribute.index):
+            return None
+        return f"SELECT s.rowid FROM sagas AS s WHERE {self.condition(attribute, operator, values)} LIMIT :most"  # noqa: S608  names of a catalogue
+
+    def of_status(self, found: Comparison) -> str | None:
+        if found.operator not in {"=", "in"} or any(each.value == "ended" for each in found.values):
+            return None
+        return _OPEN
+
+
+_OPEN = "SELECT s.rowid FROM sagas AS s WHERE s.open LIMIT :most"
+_DRIVING = {"state", "outcome", "reason", "overdue_at"}
+"""Attributes with an index that nothing is ordered by."""
+
+
+def compiled(term: Term, catalogue: Catalogue, now_ms: int) -> Compiled:
+    """Return a condition as SQL, typed against a catalogue. Raises: QueryError, with the place."""
+    compiler = _Compiler(catalogue, now_ms, {"now": now_ms})
+    sql = compiler.term(term)
+    drivers = [driver for each in _conjuncts(term) if (driver := compiler.driver(each)) is not None]
+    return Compiled(sql, compiler.values, tuple(drivers))
+
+
+def _conjuncts(term: Term) -> Iterator[Comparison]:
+    """Yield the comparisons that every row has to meet."""
+    match term:
+        case Comparison():
+            yield term
+        case Every():
+            for each in term.terms:
+                yield from _conjuncts(each)
+        case _:
+            return
+
+
+def _check_operator(attribute: Attribute, found: Comparison) -> None:
+    kind = attribute.kind
+    if found.operator == "like" and kind.type != "text":
+        raise QueryError(f"{attribute.name} is {_KINDS[kind.type]}, and `like` is for texts", found.column)
+    if found.operator in _MIRRORED and (kind.type == "boolean" or kind.choices):
+        raise QueryError(f"{attribute.name} has no order: compare it by =, !=, or in", found.column)
+    if found.operator == "is null" and attribute.name in _ALWAYS:
+        raise QueryError(f"every one has {attribute.name}", found.column)
+
+
+_ALWAYS = {"saga", "status", "outcome", "started_at", "age"}
+_KINDS = {
+    "text": "a text: write 'France'",
+    "integer": "a whole number: write 17",
+    "decimal": "a number: write 17.5",
+    "number": "a number: write 17.5",
+    "boolean": "true or false",
+    "time": "a time: write '2026-01-31T12:00:00Z'",
+    "date": "a date: write '2026-01-31'",
+    "duration": "a duration: write 90s, 15m, 2h or 1.5d",
+}
+
+
+def _stored(attribute: Attribute, found: Value) -> Stored:
+    """Return a value as the index has it. Raises: QueryError when it is of another type."""
+    value, kind = found.value, attribute.kind
+    match kind.type, value:
+        case "text", str():
+            if kind.choices and value not in kind.choices:
+                raise QueryError(f"{attribute.name} is never {value!r}: it is {', '.join(kind.choices)}", found.column)
+            return value
+        case "boolean", bool():
+            return int(value)
+        case "duration", Duration():
+            return value.ms
+        case (("integer" | "decimal" | "number"), Decimal()):
+            return _number(attribute, value, found.column)
+        case "time", str():
+            with suppress(ContractError, OverflowError):
+                return to_ms(time_of(value))
+        case "date", str():
+            with suppress(ValueError):
+                return date.fromisoformat(value).isoformat()
+    raise QueryError(f"{attribute.name} is {_KINDS[kind.type]}", found.column)
+
+
+def _number(attribute: Attribute, value: Decimal, column: int) -> int | float:
+    kind = attribute.kind
+    if kind.type == "number":
+        return float(value)
+    scaled = value.scaleb(kind.places)
+    if scaled != scaled.to_integral_value():
+        places = f"{kind.places} digits after the point" if kind.places else "no digits after the point"
+        raise QueryError(f"{attribute.name} has {places}, so it is never compared with {value}", column)
+    if abs(scaled) > _LARGEST:
+        raise QueryError(f"{value} is more than {attribute.name} can be", column)
+    return int(scaled)
+
+
+def _glob(found: Value) -> str:
+    """Return a pattern of SQL's LIKE as one of GLOB, which tells capital letters from small ones."""
+    if not isinstance(found.value, str):
+        raise QueryError("`like` takes a text: '%KeyError%'", found.column)
+    pattern = re.sub("%+", "%", found.value)
+    if pattern.count("%") > _MOST_WILDCARDS:
+        raise QueryError(f"a pattern has {_MOST_WILDCARDS} % at most", found.column)
+    return "".join(_GLOB.get(each, each) for each in pattern)
