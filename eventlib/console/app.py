@@ -9,16 +9,22 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from eventlib.config.console import ConsoleOptions
+from eventlib.console.acts_page import act_routes
 from eventlib.console.browser import Browser
+from eventlib.console.choreography_page import TrafficWatch, choreography_routes
 from eventlib.console.forms import CONTENT_TYPE
 from eventlib.console.live import live_routes
 from eventlib.console.login import LOOK, IssuerLogin, login_routes
+from eventlib.console.overview import overview_routes
+from eventlib.console.parked_acts import parked_act_routes
+from eventlib.console.parked_page import ParkedReader, parked_routes
 from eventlib.console.reading import SagaReader, StatusWatch
 from eventlib.console.records import record_routes
 from eventlib.console.rendering import ASSETS, Pages
 from eventlib.console.saga_list import SagaList, saga_list_routes
 from eventlib.console.saga_page import saga_page_routes
 from eventlib.console.sessions import SessionIdentity
+from eventlib.console.topics_page import topic_routes
 from eventlib.errors import ContractError, EventlibError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.http.problems import Refusal, refusal_of
@@ -45,16 +51,27 @@ def create_console(
     )
     pages = Pages(log.choreography.name, identity.seals)
     search = SagaSearch(log)
-    sagas = log.choreography.sagas
-    index = None if sagas is None or sagas.decider.key is None else SagaIndex(log, sagas.decider, name="console-events")
-    reader, watch = SagaReader(log, index), StatusWatch(log, state_dir)
-    app.state.pages, app.state.indexes = pages, [search, *([] if index is None else [index])]
+    states = log.choreography.sagas
+    index = (
+        None if states is None or states.decider.key is None else SagaIndex(log, states.decider, name="console-events")
+    )
+    reader, watch, traffic = SagaReader(log, index), StatusWatch(log, state_dir), TrafficWatch(log)
+    sagas = SagaList(search)
+    parked = ParkedReader(log, watch)
+    app.state.pages, app.state.traffic = pages, traffic
+    app.state.indexes = [search, *([] if index is None else [index])]
     issuer = None if options.client_id is None else IssuerLogin(identity, options)
     app.include_router(login_routes(pages, identity, issuer))
     for routes in (
-        saga_list_routes(pages, SagaList(search)),
+        saga_list_routes(pages, sagas),
         saga_page_routes(pages, reader, search, watch),
+        parked_act_routes(pages, parked),
+        parked_routes(pages, parked),
         record_routes(pages, reader),
+        overview_routes(pages, watch, sagas),
+        choreography_routes(pages, traffic),
+        topic_routes(pages, log),
+        act_routes(pages, log),
         live_routes(reader, search),
     ):
         app.include_router(routes)
@@ -71,6 +88,7 @@ async def _opened(app: FastAPI) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         for index in app.state.indexes:
             await stack.enter_async_context(index)
+        await stack.enter_async_context(app.state.traffic.opened())
         yield
 
 
@@ -91,7 +109,7 @@ def _serve_files(app: FastAPI, pages: Pages) -> None:
     @app.get("/")
     @allow(*LOOK)
     async def root() -> Response:
-        return RedirectResponse("/sagas", 303)
+        return RedirectResponse("/overview", 303)
 
 
 def _answer_errors(app: FastAPI) -> None:

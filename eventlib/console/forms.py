@@ -7,12 +7,14 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, Request
 
 from eventlib.console.rendering import Pages
+from eventlib.errors import ContractError
 from eventlib.http.body_limit import bounded, compression_of
 from eventlib.http.problems import Refusal
 
 CONTENT_TYPE = "application/x-www-form-urlencoded"
 _MOST_BYTES = 1_000_000
 _MOST_FIELDS = 2_000
+_MOST_REASON = 2_000
 _SAFE_SITES = {None, "same-origin", "none"}
 
 
@@ -35,11 +37,11 @@ class Form:
         return {name.removeprefix(prefix): value for name, value in self._fields if name.startswith(prefix)}
 
     def reason(self) -> str:
-        """Return why somebody acts. Raises: Refusal without a reason."""
+        """Return why somebody acts. Raises: ContractError without a reason."""
         found = self.get("reason").strip()
-        if not found or len(found) > 2_000:  # noqa: PLR2004  as the admin API has it
-            raise Refusal(
-                422, "invalid", "give a reason, of up to 2,000 characters: it is stored on the log with the act"
+        if not found or len(found) > _MOST_REASON:
+            raise ContractError(
+                f"give a reason, of up to {_MOST_REASON:,} characters: it is stored on the log with the act"
             )
         return found
 

@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from eventlib.analysis.diagram.svg import stylesheet
 from eventlib.console.sessions import FORMS, Seals, cookie_of, set_cookie
 from eventlib.identity.gate import PRINCIPAL
 from eventlib.identity.principal import Principal, Role
@@ -38,6 +39,7 @@ class Pages:
     def __init__(self, title: str, seals: Seals) -> None:
         self._seals = seals
         self._contents = {name: path.read_bytes() for name, (path, _) in ASSETS.items()}
+        self._contents["diagram.css"] = f"{stylesheet('.diagram svg')}\n".encode() + self._contents["diagram.css"]
         self._environment = Environment(
             loader=PackageLoader("eventlib.console"),
             autoescape=True,
@@ -163,7 +165,9 @@ def short(value: object) -> str:
 
 def json(value: object, indent: int | None = 2) -> str:
     """Return a value as JSON for a person."""
-    return to_json(value, indent=indent, by_alias=False, inf_nan_mode="constants", fallback=str).decode()
+    return to_json(
+        value, indent=indent, by_alias=False, inf_nan_mode="constants", bytes_mode="base64", fallback=str
+    ).decode()
 
 
 def facts(values: Mapping[str, object]) -> list[tuple[str, str]]:

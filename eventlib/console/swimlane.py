@@ -11,7 +11,7 @@ from eventlib.model.saga import Saga, SagaEvent
 Scale = Literal["steps", "time"]
 LANE = 56.0
 MARGIN = 20.0
-_WIDE, _WIDEST = 1_000.0, 24_000.0
+_WIDE, _WIDEST = 1_240.0, 24_000.0
 _BOX, _GAP, _DOT_GAP = 132.0, 14.0, 14.0
 _BOXES = 60
 _CAUSES = 1_500

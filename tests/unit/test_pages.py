@@ -81,6 +81,7 @@ def test_no_other_code_makes_a_page() -> None:
     assert found == {
         "analytics/reporting/page.html.j2",
         "eventlib/console/browser.py",
+        "eventlib/console/rendering.py",
         "eventlib/console/templates/base.html",
         "eventlib/http/docs.py",
         "services/simulation/server.py",
