@@ -1,68 +1,19 @@
 """Acts from a browser: what is parked is looked at, tried, edited, retried, discarded; once, with who and why on the log."""
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser
 
-from eventlib import EventLog, Runtime, open_log
-from eventlib.config.console import ConsoleOptions
-from eventlib.console.sessions import SessionIdentity
-from eventlib.identity import IdentityOptions, Role, add_token
+from eventlib import EventLog
+from eventlib.identity import Role
 from eventlib.operations.acts import acts
 from eventlib.queries.parked import parkings
-from tests.console.browsers import Visit, running_console, visiting
-from tests.console.rates_app import BROKEN, RateAsked, RateQuoted, app
-from tests.issuers import SECRET
+from tests.console.parked_rates import broken, logged_in, parked_log, settled
+from tests.console.rates_app import RateQuoted, app
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-NAMES = ("MT", "IS", "FO")
-
-
-@contextmanager
-def broken() -> Iterator[None]:
-    os.environ[BROKEN] = "yes"
-    try:
-        yield
-    finally:
-        del os.environ[BROKEN]
-
-
-async def settled(log: EventLog) -> None:
-    async with Runtime(log) as runtime, asyncio.timeout(60):
-        await runtime.idle()
-
-
-@asynccontextmanager
-async def parked_log(directory: Path) -> AsyncIterator[EventLog]:
-    """A log on which three keys are parked, one of them with two inputs."""
-    async with open_log(f"sqlite:///{directory}/log.db", app) as log:
-        for number, name in enumerate((*NAMES, NAMES[0])):
-            await log.publish(RateAsked(name=name, number=number))
-        with broken():
-            await settled(log)
-        yield log
-
-
-@asynccontextmanager
-async def logged_in(
-    browser: Browser, log: EventLog, directory: Path, *roles: Role
-) -> AsyncIterator[tuple[Visit, Page]]:
-    """A window on a console with an identity, in which somebody with these roles has logged in."""
-    file = directory / "tokens.json"
-    text, _ = add_token(file, "ada", roles)
-    identity = SessionIdentity(IdentityOptions(tokens_file=file, key=SECRET))
-    async with running_console(log, identity, ConsoleOptions()) as url, visiting(browser, url) as visit:
-        page = await visit.open("/parked")
-        assert page.url == f"{url}/login?next=/parked"
-        await page.fill("#token", text)
-        await page.keyboard.press("Enter")
-        await page.wait_for_url(f"{url}/parked")
-        yield visit, page
 
 
 async def quoted(log: EventLog) -> list[tuple[str, int]]:
