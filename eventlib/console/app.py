@@ -34,6 +34,8 @@ from eventlib.identity.principal import allow, public
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
 
+_AT_ONCE = 50
+"""How many records an index takes in before pages are answered again, while it is made from a long log."""
 _KEPT = "public, max-age=31536000, immutable"
 
 
@@ -60,6 +62,8 @@ def create_console(
     parked = ParkedReader(log, watch)
     app.state.pages, app.state.traffic = pages, traffic
     app.state.indexes = [search, *([] if index is None else [index])]
+    for each in app.state.indexes:
+        each.batch = _AT_ONCE
     issuer = None if options.client_id is None else IssuerLogin(identity, options)
     app.include_router(login_routes(pages, identity, issuer))
     for routes in (

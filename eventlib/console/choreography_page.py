@@ -18,7 +18,8 @@ from eventlib.operations.edge_traffic import TrafficCounter
 from eventlib.queries.decoding import event_topics
 from eventlib.queries.stream import tail
 
-_RETRY_S = 1.0
+_FIRST_S = 0.2
+"""How long the first look waits for counts to show."""
 
 
 class TrafficWatch:
@@ -40,10 +41,11 @@ class TrafficWatch:
                 self._counting.cancel()
                 await asyncio.gather(self._counting, return_exceptions=True)
 
-    def picture(self) -> tuple[Picture, bool]:
+    async def picture(self) -> tuple[Picture, bool]:
         """Return the picture with what was counted so far, and whether more was counted since the last look."""
         if self._counting is None:
             self._counting = asyncio.create_task(self._count(), name="console-traffic")
+            await asyncio.sleep(_FIRST_S)
         found = self._counter.done()
         about = f"{found.total:,} events counted so far; p95 from cause to event, exact to 1%"
         has_grown, self._shown = found.total != self._shown or not found.total, found.total
@@ -65,8 +67,8 @@ def choreography_routes(pages: Pages, watch: TrafficWatch) -> APIRouter:
 
     @routes.get("/choreography")
     @allow(*LOOK)
-    async def choreography(request: Request) -> Response:
-        found, has_grown = watch.picture()
+    async def choreography(request: Request, whole: bool = False) -> Response:
+        found, has_grown = await watch.picture()
         traffic = found.traffic or {}
         names = {node.id: node.label for node in found.nodes}
         arrows = [
@@ -79,6 +81,7 @@ def choreography_routes(pages: Pages, watch: TrafficWatch) -> APIRouter:
             drawing=svg(found, styled=False),
             arrows=sorted(arrows, key=lambda each: -(each[3].count if each[3] else 0)),
             has_grown=has_grown,
+            whole=whole,
             subtitle=found.subtitle,
         )
 

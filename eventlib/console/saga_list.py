@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -16,6 +17,8 @@ from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
 from eventlib.search.terms import QueryError
 
 _MOST_COUNTED = 1_000
+_OLD_MS = 10_000
+_COUNTED_S = 0.05
 _LIMIT = 50
 _LIMITS = (25, 50, 100, 200)
 _NEWEST = "started_at desc"
@@ -72,10 +75,21 @@ class SagaList:
             sagas += page.sagas
         return SagaPage(sagas, page.next, page.position, page.staleness_ms, page.damaged)
 
+    async def behind(self, page: SagaPage) -> int:
+        """Return how many records of the log are not in a page that is old; 0 for one that is as new as it can be."""
+        if page.staleness_ms < _OLD_MS:
+            return 0
+        positions, ends = self.search.positions, await self.search.ends()
+        return sum(max(0, end - positions.get(place, 0)) for place, end in ends.items())
+
     def counted(self, where: str) -> str:
         """Return how many sagas a query finds; of many, that they are many. Raises: QueryError."""
         found, further = self.search.find(SagaQuery(where, limit=_MOST_COUNTED))
-        return f"{len(found):,}+" if further is not None else f"{len(found):,}"
+        count, until = len(found), perf_counter() + _COUNTED_S
+        while further is not None and count < _MOST_COUNTED and perf_counter() < until:
+            found, further = self.search.find(SagaQuery(where, limit=_MOST_COUNTED - count, after=further))
+            count += len(found)
+        return f"{count:,}+" if further is not None else f"{count:,}"
 
     def columns(self, query: SagaQuery, attributes: Sequence[Attribute]) -> list[Column]:
         """Return the columns for attributes, with the orders that they lead to."""
@@ -110,10 +124,11 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
         after: Annotated[str | None, Query(max_length=2_000)] = None,
     ) -> Response:
         query = SagaQuery(where, order_by, limit, after or None)
-        content: dict[str, Any] = {"query": query, "wrong": None, "page": None}
+        content: dict[str, Any] = {"query": query, "wrong": None, "page": None, "behind": 0}
         status = 200
         try:
-            content["page"] = await sagas.found(query)
+            content["page"] = page = await sagas.found(query)
+            content["behind"] = await sagas.behind(page)
         except QueryError as error:
             status, content["wrong"] = 422, _wrong(query, error)
         except ContractError as error:

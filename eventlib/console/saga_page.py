@@ -99,7 +99,9 @@ def saga_page_routes(pages: Pages, reader: SagaReader, search: SagaSearch, watch
     ) -> Response:
         saga = await known(key, caller)
         chosen = SagaView(view, scale, all or len(saga.events) <= _FOLDED_FROM, min(at, len(saga.events)))
-        parked = _parked_of(saga, await watch.parked())
+        found = search.one(key)
+        is_parked = found is None or any(wait["kind"] == "parked" for wait in found["waits"])
+        parked = _parked_of(saga, await watch.parked()) if is_parked else []
         lines = _lines(saga, chosen)
         until_ms = now_ms() - to_ms(saga.started_at)
         return pages.render(
@@ -107,7 +109,7 @@ def saga_page_routes(pages: Pages, reader: SagaReader, search: SagaSearch, watch
             "saga.html",
             saga=saga,
             chosen=chosen,
-            found=search.one(key),
+            found=found,
             picture=swimlane(saga, reader.log.choreography, scale, until_ms),
             lines=lines,
             effects=effects_of(saga, reader.log.choreography, parked),
