@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ _AT_ONCE = 100_000
 """How many offsets a Spark task reads: some tenths of a second of work."""
 
 _BATCH = 16_384
+_LOCKED_MS = 30_000
 _LAST_MS = 1 << 53  # the latest time that still fits in microseconds
 
 _HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
@@ -65,6 +66,16 @@ def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
     return [*_read([numbers], path, states, shares, select, _condition(selection))]
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[dbapi.Connection]:
+    """Open a file for Arrow batches; waits for locks: whoever opens a file first, or closes it last, holds one a moment."""
+    with closing(dbapi.connect(file_uri(path, reads=True))) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA busy_timeout = {_LOCKED_MS}")
+            cursor.fetchall()
+        yield connection
+
+
 class Range(NamedTuple):
     """Offsets of one partition, from `first` and before `end`; `number` is its number in the file."""
 
@@ -98,7 +109,7 @@ def _read(
     more, values = condition
     sql = f"{select} WHERE position >= ? AND position < ?{more}"
     ranges = [each for batch in numbers for number in batch.column(0).to_pylist() for each in shares[number]]
-    with closing(dbapi.connect(file_uri(path, reads=True))) as connection:
+    with reading(path) as connection:
         for each in ranges:
             base = each.number << OFFSET_BITS
             verifier = Verifier(path, states[each.number], each.first, is_whole=not more)

@@ -49,6 +49,11 @@ class Catalogue:
         """The topics of the journals, where a history is made of them."""
         return tuple(self.fold.routes.journals) if self.folded else ()
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All topics that the tables are made of."""
+        return (*self.topics, *self.journals)
+
     @cached_property
     def fold(self) -> Fold:
         """The fold of the application's journals."""

@@ -82,10 +82,8 @@ class _Follower:
         self, spark: SparkSession, url: str, place: Path, following: Following, how: How, application: Application
     ) -> None:
         self._spark, self._url, self._place, self._how = spark, url, place, how
-        self._application, self._topics = (
-            application,
-            catalogue_of(application, how.select or selection(current(place), how)).topics,
-        )
+        self._application = application
+        self._topics = catalogue_of(application, how.select or selection(current(place), how)).sources
         self._following, self._ended = following, following.ended
         self._well_at = monotonic()
         self._busy = Lock()

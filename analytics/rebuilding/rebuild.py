@@ -92,7 +92,7 @@ def rebuild(  # noqa: PLR0913  named, all but three
         if how.enforce and select:
             select = tuple(dict.fromkeys((*select, QUARANTINE)))
         catalogue = catalogue_of(whose, select)
-        log_id, there = ask(url, partial(_places, topics=(*catalogue.topics, *catalogue.journals)))
+        log_id, there = ask(url, partial(_places, topics=catalogue.sources))
         ends = _ends(there, as_of, catalogue.journals)
         before = (
             None
@@ -123,8 +123,7 @@ def rebuild(  # noqa: PLR0913  named, all but three
         )
         build.version.commit(manifest, how.keep)
     took = perf_counter() - began
-    read = {place: span for place, span in new.items() if place[0] not in catalogue.journals}
-    return Rebuilt(manifest, before is None, read, records, undecodable, took, catalogue.left_out, build.broken)
+    return Rebuilt(manifest, before is None, new, records, undecodable, took, catalogue.left_out, build.broken)
 
 
 def selection(version: Path | None, how: How) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from eventlib.cli._common.parked_keys import (
     DecidersOption,
     ReasonMatches,
     ServicesOption,
+    WhereOption,
     Which,
     of_key,
     parking_json,
@@ -36,6 +37,7 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
     service: ServicesOption = None,
     decider: DecidersOption = None,
     reason_matches: ReasonMatches = None,
+    where: WhereOption = "",
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -47,9 +49,11 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
     [dim]Examples:[/dim]
       eventlib parked list
       eventlib parked list --service payment --reason-matches KeyError
+      eventlib parked list --where "age > 2h and reason like '%KeyError%'"
       eventlib parked list --json | jq -r .reason | sort | uniq -c
     """
-    print_list(LogOptions.of(context, app, log), Which(service or [], decider or [], reason_matches), as_json=as_json)
+    which = Which(service or [], decider or [], reason_matches, where)
+    print_list(LogOptions.of(context, app, log), which, as_json=as_json)
 
 
 def print_list(log_options: LogOptions, which: Which, *, as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """What a choreography's services could not handle: which keys and effects are parked, since when, why, what waits."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -52,11 +52,15 @@ class Parking:
 
 @dataclass(frozen=True, slots=True)
 class ParkedQuery:
-    """Which of what is parked is meant: of some services and deciders, and with a reason in which a pattern is found."""
+    """Which of what is parked is meant: of some services and deciders, and with a reason in which a pattern is found.
+
+    `condition` is a further one: that of a query, from `eventlib.search.parked.parked_where`.
+    """
 
     services: Collection[str] = ()
     deciders: Collection[str] = ()
     reason: LinearRegex | None = None
+    condition: Callable[[Parking], bool] | None = None
 
     @classmethod
     def of(
@@ -74,7 +78,9 @@ class ParkedQuery:
         """Tell whether something parked is meant."""
         of_service = not self.services or parking.service in self.services
         of_decider = not self.deciders or parking.decider in self.deciders
-        return of_service and of_decider and (self.reason is None or self.reason.search(parking.reason))
+        if not (of_service and of_decider and (self.reason is None or self.reason.search(parking.reason))):
+            return False
+        return self.condition is None or self.condition(parking)
 
 
 ALL = ParkedQuery()

@@ -2,18 +2,22 @@
 
 import asyncio
 import sqlite3
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
 import analytics
+from analytics.sqlite import reading
 from eventlib.errors import EventlibError
 from eventlib.log.record import RECORD_FIELDS, Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.values import from_ms, to_ms
+from tests.analytics.damages import copied
 
 
 async def records_of(url: str) -> list[Record]:
@@ -79,6 +83,26 @@ def test_what_is_written_later_is_not_in_it(spark: SparkSession, tmp_path: Path,
     asyncio.run(appended(path))
     assert frame.count() == before
     assert analytics.log(spark, f"sqlite:///{path}", topics=["orders"]).count() == before + 1
+
+
+HOLDS_IT = """
+import sqlite3, sys, time
+holder = sqlite3.connect(sys.argv[1], isolation_level=None)
+holder.execute("PRAGMA locking_mode = exclusive")
+holder.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+time.sleep(0.3)
+"""
+
+
+def test_who_reads_waits_for_a_lock(tmp_path: Path, shop_log: str) -> None:
+    path = copied(shop_log, tmp_path)
+    with Popen([sys.executable, "-c", HOLDS_IT, str(path)], stdout=PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"locked\n"
+        with reading(path) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM records")
+            assert cursor.fetchall()[0][0] > 0
 
 
 @pytest.mark.parametrize("url", ["sqlite:////no/such/file.db", "mysql://x", "shop.db"])

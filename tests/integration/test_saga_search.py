@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from eventlib import EventLog, open_log
+from eventlib.queries.parked import ParkedQuery, parkings
 from eventlib.search import QueryError, SagaQuery, SagaSearch
+from eventlib.search.parked import parked_where
 from tests.integration.parcels_app import APP, ParcelSubmitted
 from tests.integration.parcels_log import send
 
@@ -133,10 +135,10 @@ async def test_every_instance_answers_the_same_and_carries_on_with_the_page_of_a
         await other.rebuild()
         assert await other.caught_up(TEN_S)
         dumps = [
-            sorted(index.rows(f"SELECT * FROM {table}"))
+            sorted(index.rows(f"SELECT * FROM {table}"))  # noqa: S608  of this test
             for index in (search, other)
             for table in ("saga_waits", "saga_values")
-        ]  # noqa: S608
+        ]
         assert dumps[:2] == dumps[2:]
         columns = "saga, open, state, outcome, reason, started_at, last_at, steps, failures, country, fee, shelf"
         assert sorted(search.rows(f"SELECT {columns} FROM sagas")) == sorted(other.rows(f"SELECT {columns} FROM sagas"))  # noqa: S608
@@ -179,3 +181,22 @@ async def test_an_error_has_its_place_and_says_what_is_known(
 async def test_an_order_that_no_index_has_is_refused(search: SagaSearch, order_by: str) -> None:
     with pytest.raises(QueryError):
         await search.page(SagaQuery("", order_by))
+
+
+async def test_what_is_parked_is_found_by_the_same_language(
+    log: EventLog, sent: tuple[str, list[ParcelSubmitted]]
+) -> None:
+    parked = {each.parcel_id for each in sent[1] if each.note == "bug"}
+    assert parked
+
+    async def parked_keys(where: str) -> set[str]:
+        return {each.key for each in await parkings(log, wanted=ParkedQuery(condition=parked_where(where)))}
+
+    one = min(parked)
+    assert await parked_keys("reason like '%KeyError%' and age < 1h and effect is null and waiting = 1") == parked
+    assert await parked_keys(f"key = '{one}' and since > '2026-01-01' and service = 'depot'") == {one}
+    assert await parked_keys(f"not key = '{one}'") == parked - {one}
+    assert not await parked_keys("age > 1h or waiting > 1")
+    with pytest.raises(QueryError, match="did you mean reason") as caught:
+        parked_where("age > 1h and reasom = 'x'")
+    assert caught.value.column == 14

@@ -1,7 +1,7 @@
 """Parked keys and effects: which ones a command selects, and their JSON."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 import typer
@@ -11,6 +11,7 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.record import key_text
 from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput
+from eventlib.search.parked import parked_where
 
 ServicesOption = Annotated[
     list[str] | None,
@@ -30,6 +31,19 @@ ReasonMatches = Annotated[
 ]
 
 
+WhereOption = Annotated[
+    str,
+    typer.Option(
+        "--where",
+        "-w",
+        metavar="QUERY",
+        help="Only those for which this holds: a condition on service, decider, key, effect, reason, code_version, "
+        "waiting, since and age.",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Which:
     """Which parked keys and effects are selected, as it was typed."""
@@ -37,10 +51,12 @@ class Which:
     services: Sequence[str] = ()
     deciders: Sequence[str] = ()
     reason: str | None = None
+    where: str = ""
 
     def of(self, log: EventLog) -> ParkedQuery:
-        """Return the query for a log. Raises: WiringError for an unknown name; ContractError."""
-        return ParkedQuery.of(log, self.services, self.deciders, self.reason)
+        """Return the query for a log. Raises: WiringError for an unknown name; ContractError, a QueryError with its place."""
+        query = ParkedQuery.of(log, self.services, self.deciders, self.reason)
+        return replace(query, condition=parked_where(self.where)) if self.where.strip() else query
 
 
 def of_key(found: list[Parking], key: str) -> list[Parking]:
