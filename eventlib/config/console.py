@@ -38,8 +38,6 @@ class ConsoleOptions(Variables):
     def _complete(self) -> Self:
         if (self.client_id is None) != (self.url is None):
             raise ValueError("client_id and url go together: give both, or none")
-        if self.client_secret is not None and self.client_id is None:
-            raise ValueError("client_secret needs client_id")
         if self.url is not None and self.url.scheme != "https" and not is_loopback(self.url.host or ""):
             raise ValueError("url has to be https: sessions are sent there")
         return self

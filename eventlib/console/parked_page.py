@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -11,7 +12,7 @@ from eventlib.console.edit_form import EditField, fields_of
 from eventlib.console.login import LOOK
 from eventlib.console.reading import StatusWatch, masked_event, masked_state
 from eventlib.console.rendering import Pages
-from eventlib.errors import EventlibError
+from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
@@ -21,6 +22,7 @@ from eventlib.model.event import Event, contract_of
 from eventlib.operations.parked_groups import ParkedGroup, grouped
 from eventlib.operations.parked_preview import Preview, preview
 from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, waiting_inputs
+from eventlib.search.parked import OF_PARKED, parked_where
 
 _INPUTS = 20
 _MEMBERS = 200
@@ -81,17 +83,25 @@ def parked_routes(pages: Pages, reader: ParkedReader) -> APIRouter:
         service: Annotated[list[str] | None, Query()] = None,
         decider: Annotated[list[str] | None, Query()] = None,
         reason: Annotated[str, Query(max_length=1_000)] = "",
+        where: Annotated[str, Query(max_length=4_000)] = "",
     ) -> Response:
         chosen = [each for each in service or [] if each], [each for each in decider or [] if each]
-        wanted = ParkedQuery.of(reader.log, *chosen, reason or None)
-        found = await reader.all(wanted)
+        found, wrong = list[Parking](), ""
+        try:
+            wanted = ParkedQuery.of(reader.log, *chosen, reason or None)
+            found += await reader.all(replace(wanted, condition=parked_where(where)) if where.strip() else wanted)
+        except ContractError as error:
+            wrong = str(error)
         app = reader.log.choreography
         return pages.render(
             request,
             "parked.html",
+            422 if wrong else 200,
+            wrong=wrong,
             groups=grouped(found),
             count=len(found),
-            chosen={"service": chosen[0], "decider": chosen[1], "reason": reason},
+            chosen={"service": chosen[0], "decider": chosen[1], "reason": reason, "where": where},
+            names=", ".join(each.name for each in OF_PARKED),
             services=[each.name for each in app.services],
             deciders=[each.name for each in app.deciders],
         )

@@ -104,3 +104,15 @@ async def test_a_group_is_discarded_only_by_its_number(browser: Browser, tmp_pat
         assert [act.what for act in await acts(log)] == ["discard"] * 3
         assert [each.key for each in await parkings(log)] == []
         assert await quoted(log) == [("MT", 3)]
+
+
+async def test_what_is_parked_is_found_by_a_query(browser: Browser, tmp_path: Path) -> None:
+    async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
+        for where, count in (("key = 'IS'", "1"), ("waiting > 1", "1"), ("age > 2h", "0")):
+            await page.fill("input[name=where]", where)
+            await page.keyboard.press("Enter")
+            await page.locator(".title .badge", has_text=count).wait_for()
+        await page.fill("input[name=where]", "nothing = 1")
+        await page.keyboard.press("Enter")
+        assert "column 1" in await page.locator("[role=alert]").inner_text()
+        assert await visit.findings() == []
