@@ -130,6 +130,7 @@ async def test_a_browser_keeps_filters_of_its_own(browser: Browser, console: str
         await page.keyboard.press("Enter")
         await page.locator("#own-filters .count", has_text="1").wait_for()
         await visit.open("/sagas")
+        await page.locator("#own-filters .count", has_text="1").wait_for()
         assert (await page.locator("#own-filters a").inner_text()).split() == ["<b>mine</b>", "1"]
         await page.click("#own-filters a")
         await page.wait_for_url("**compensations*")
