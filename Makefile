@@ -27,6 +27,12 @@ pure:            ## let the core run from its sources until the next `make setup
 demo: setup      ## run the shop on orders of its own, and say what to look at
 	$(RUN)python -m services demo
 
+setup-browser:   ## install Chromium for the tests of the console, where it is missing and may be
+	@command -v chromium chromium-browser google-chrome >/dev/null || \
+	  { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } || \
+	  { echo "no Chromium here, and it cannot be installed: the console's tests will say that they were skipped"; exit 1; }
+
 test: setup      ## run the tests, in three processes, since some wait
 	$(RUN)pytest -n 3 --no-loadscope-reorder --durations 25 --minutes
 
@@ -82,4 +88,4 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup pure wheel demo test test-pure test-quick test-long simulate check docs bench bench-budget bench-kafka bench-analytics lock clean
+.PHONY: help setup setup-browser pure wheel demo test test-pure test-quick test-long simulate check docs bench bench-budget bench-kafka bench-analytics lock clean

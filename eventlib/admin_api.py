@@ -18,7 +18,13 @@ from eventlib.identity.principal import Role, allow, public
 from eventlib.model.event import Event, Position
 from eventlib.model.personal import masked
 from eventlib.operations.command_status import pending_retries
-from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retries
+from eventlib.operations.parked_commands import (
+    event_with,
+    request_discard,
+    request_edit,
+    request_retries,
+    request_retry,
+)
 from eventlib.operations.startup_waits import STATE_DIR
 from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.personal.base import NoRight
@@ -37,7 +43,9 @@ class _OperatorRequest(BaseModel):
 
 
 class Retry(_OperatorRequest):
-    """A request to handle something again."""
+    """A request to handle something again, and why."""
+
+    reason: Annotated[str, Field(max_length=2_000)] = ""
 
 
 class Edit(_OperatorRequest):
@@ -154,16 +162,14 @@ class _Handlers:
         found = await parkings(self._log, wanted=selection.on(self._log))
         already = await pending_retries(self._log, found)
         new = [each for each in found if each.name not in already]
-        del request
-        await request_retries(self._log, new, caller.by)
+        await request_retries(self._log, new, caller.by, request.reason.strip())
         return {"asked": len(new), "asked_already": len(already)}
 
     @allow(Role.OPERATOR)
     async def retry(self, service: str, decider: str, key: str, request: Retry, caller: Caller) -> dict[str, object]:
         """Request that one is handled again."""
-        del request
         parking = await self._one(service, decider, key)
-        return _accepted(parking, (await request_retries(self._log, [parking], caller.by))[0])
+        return _accepted(parking, await request_retry(self._log, parking, caller.by, request.reason.strip()))
 
     @allow(Role.OPERATOR)
     async def edit(

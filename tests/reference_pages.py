@@ -23,6 +23,8 @@ from eventlib.admin_api import create_admin
 from eventlib.cli.app import PANELS, app
 from eventlib.config.effective import as_text, described
 from eventlib.config.settings import PARTS
+from eventlib.console.app import create_console
+from eventlib.console.sessions import SessionIdentity
 from eventlib.http.serving import METRICS_RULES
 from eventlib.identity import Identity, IdentityOptions, Role, Rule
 from eventlib.identity.gate import rules_of
@@ -157,6 +159,7 @@ async def _roles() -> dict[str, str]:
         apps: dict[str, Any] = {
             "order API": create_app(log),
             "admin API": create_admin(log, identity=identity),
+            "console": create_console(log, SessionIdentity(IdentityOptions(insecure=True))),
             "simulators": make_app(Simulators(Ledger(":memory:"), ShopSettings()), identity),
         }
         rules = {name: rules_of(app) for name, app in apps.items()} | {"metrics": METRICS_RULES}

@@ -34,6 +34,7 @@ PANELS = {
         "publish": LazyCommand("Append one external event to the log, and print its offset."),
         "token": LazyCommand("Make a named token for a machine; its text is printed once, and kept nowhere."),
         "admin": LazyCommand("Serve an HTTP API for operators, until Ctrl-C: status and parked keys."),
+        "console": LazyCommand("Serve the console, until Ctrl-C: find a saga, see why, act, in a browser."),
         "doctor": LazyCommand("Find problems of the log, and of this machine's connection to it."),
         "repair": LazyCommand("Restore what can be proved in a damaged SQLite log; nothing is guessed."),
         "config": LazyCommand("Print every setting: its value, its source, its default, and what it means."),

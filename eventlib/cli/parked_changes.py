@@ -38,6 +38,11 @@ ByOption = Annotated[
 ]
 
 
+ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log.", show_default=False)
+]
+
+
 def retry(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     decider: Annotated[
@@ -62,6 +67,7 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
             show_default=False,
         ),
     ] = None,
+    reason: ReasonOption = "",
     by: ByOption = None,
     as_json: JsonOption = False,
     app: AppOption = None,
@@ -85,28 +91,32 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
     if everything:
         if decider is not None:
             raise typer.BadParameter("it excludes DECIDER and KEY", param_hint="--all")
-        code = retry_all(log_options, which, actor(by), 10 if wait is None else wait, as_json=as_json)
+        code = retry_all(log_options, which, (actor(by), reason.strip()), 10 if wait is None else wait, as_json=as_json)
     elif of_service or of_decider or reason_matches is not None:
         raise typer.BadParameter("they need --all", param_hint="--service / --decider / --reason-matches")
     elif decider is None or key is None:
         raise typer.BadParameter("name both, or give --all", param_hint="DECIDER KEY")
     else:
-        code = retry_one(log_options, decider, key, actor(by), 1 if wait is None else wait, as_json=as_json)
+        code = retry_one(
+            log_options, (decider, key), (actor(by), reason.strip()), 1 if wait is None else wait, as_json=as_json
+        )
     raise typer.Exit(code)
 
 
-def retry_one(log_options: LogOptions, decider: str, key: str, by: str, wait_s: float, *, as_json: bool) -> int:
-    """Ask for a (decider, key) to be handled again, and print the outcome; return the exit code."""
+def retry_one(
+    log_options: LogOptions, about: tuple[str, str], why: tuple[str, str], wait_s: float, *, as_json: bool
+) -> int:
+    """Ask for a (decider, key) to be handled again, and print the outcome; return the exit code; `why` is (who, reason)."""
 
     async def tried(log: EventLog) -> Retried:
-        name = log.choreography.decider(decider).name
-        found = of_key([each for each in await parkings(log) if each.decider == name], key)
-        return await _retried(log, found, by, Patience(wait_s))
+        name = log.choreography.decider(about[0]).name
+        found = of_key([each for each in await parkings(log) if each.decider == name], about[1])
+        return await _retried(log, found, why, Patience(wait_s))
 
     return print_outcomes(run_on_log(log_options, tried), as_json=as_json)
 
 
-def retry_all(log_options: LogOptions, which: Which, by: str, wait_s: float, *, as_json: bool) -> int:
+def retry_all(log_options: LogOptions, which: Which, why: tuple[str, str], wait_s: float, *, as_json: bool) -> int:
     """Ask for every selected key and effect to be handled again, and follow that; return the exit code.
 
     Requests that are already pending are followed, and not made again.
@@ -118,7 +128,7 @@ def retry_all(log_options: LogOptions, which: Which, by: str, wait_s: float, *, 
             progress.update(bar, completed=done, total=of, visible=of > 0)
 
         async def tried(log: EventLog) -> Retried:
-            return await _retried(log, await parkings(log, wanted=which.of(log)), by, Patience(wait_s, on_progress))
+            return await _retried(log, await parkings(log, wanted=which.of(log)), why, Patience(wait_s, on_progress))
 
         done = run_on_log(log_options, tried)
     return print_outcomes(done, as_json=as_json)
@@ -138,9 +148,7 @@ def edit(  # noqa: PLR0913, PLR0917  one argument for each option
             "--data", metavar="JSON", help="All of the event's fields instead; - reads stdin.", show_default=False
         ),
     ] = None,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log.", show_default=False)
-    ] = "",
+    reason: ReasonOption = "",
     by: ByOption = None,
     as_json: JsonOption = False,
     app: AppOption = None,
@@ -194,9 +202,7 @@ def discard(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     decider: DeciderArgument,
     key: KeyArgument,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log.", show_default=False)
-    ],
+    reason: ReasonOption,
     by: ByOption = None,
     as_json: JsonOption = False,
     app: AppOption = None,
@@ -238,10 +244,10 @@ async def _amended(
     return await follow(log, [CommandQuery(found[0], position.offset)], Patience(SOON_S))
 
 
-async def _retried(log: EventLog, found: Sequence[Parking], by: str, patience: Patience) -> Retried:
+async def _retried(log: EventLog, found: Sequence[Parking], why: tuple[str, str], patience: Patience) -> Retried:
     already = await pending_retries(log, found)
     new = [each for each in found if each.name not in already]
-    offsets = {each.name: p.offset for each, p in zip(new, await request_retries(log, new, by), strict=True)}
+    offsets = {each.name: p.offset for each, p in zip(new, await request_retries(log, new, *why), strict=True)}
     return await follow(log, [CommandQuery(each, {**already, **offsets}[each.name]) for each in found], patience)
 
 

@@ -1,8 +1,6 @@
 """A saga as JSON, a headline, a timeline and a tree of causes."""
 
-from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
@@ -11,61 +9,7 @@ from rich.tree import Tree
 from eventlib.cli._common import output
 from eventlib.log.record import key_text
 from eventlib.model.saga import Saga, SagaEvent
-
-# --- folds events of one type into one line, so that an order of a thousand lines stays readable
-
-_MOST = 3
-"""How many events of one type get lines of their own before they are folded."""
-
-
-class Fold(NamedTuple):
-    """One line: an event, or several of one type."""
-
-    events: Sequence[SagaEvent]
-
-    @property
-    def first(self) -> SagaEvent:
-        """The event that represents all."""
-        return self.events[0]
-
-    @property
-    def title(self) -> str:
-        """The events' type, and how many there are."""
-        return self.first.type if len(self.events) == 1 else f"{self.first.type} ×{len(self.events):,}"  # noqa: RUF001  the sign for "times"
-
-    @property
-    def span(self) -> str:
-        """The time from the first to the last."""
-        return f"until +{self.events[-1].after_ms:,} ms"
-
-
-def rows(saga: Saga, *, fold: bool) -> list[Fold]:
-    """Return a timeline's lines: neighbours of one type with one type of cause are folded."""
-    runs = list[list[SagaEvent]]()
-    for event in saga.events:
-        if runs and _kind(runs[-1][0]) == _kind(event):
-            runs[-1].append(event)
-        else:
-            runs.append([event])
-    return [line for run in runs for line in _folded(run, fold=fold)]
-
-
-def branches(siblings: Iterable[SagaEvent], *, fold: bool) -> list[Fold]:
-    """Return a tree's branches: siblings of one type are folded, adjacent or not."""
-    kinds: dict[object, list[SagaEvent]] = {}
-    for event in sorted(siblings, key=lambda event: event.after_ms):
-        kinds.setdefault(_kind(event), []).append(event)
-    return [line for kind in kinds.values() for line in _folded(kind, fold=fold)]
-
-
-def _folded(events: list[SagaEvent], *, fold: bool) -> list[Fold]:
-    return [Fold(events)] if fold and len(events) > _MOST else [Fold([event]) for event in events]
-
-
-def _kind(event: SagaEvent) -> tuple[str, str, str, str | None]:
-    cause = None if event.cause is None else event.cause.type
-    return event.type, event.service, event.role, cause
-
+from eventlib.model.saga_folds import Fold, branches, rows
 
 _WIDE = 100
 

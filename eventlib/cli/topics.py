@@ -1,7 +1,6 @@
 """`eventlib topics`: the topics on the log."""
 
-from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import typer
 
@@ -13,12 +12,7 @@ from eventlib.cli._common.options import (
     LogOptions,
     run_on_log,
 )
-from eventlib.eventlog import EventLog
-from eventlib.model.event import contract_of
-from eventlib.model.topic import Topic
-from eventlib.operations.reprocessing.metadata import metadata_of
-from eventlib.personal.receipt import ERASURES
-from eventlib.registry.records import SCHEMAS
+from eventlib.operations.topics import topic_rows
 
 
 def topics(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
@@ -34,20 +28,9 @@ def topics(context: typer.Context, as_json: JsonOption = False, app: AppOption =
     print_topics(LogOptions.of(context, app, log), as_json=as_json)
 
 
-@dataclass(frozen=True, slots=True)
-class _TopicRow:
-    topic: str
-    kind: str
-    partitions: int
-    records: int
-    compacted: bool
-    retention_s: float | None
-    events: tuple[str, ...]
-
-
 def print_topics(log_options: LogOptions, *, as_json: bool) -> None:
     """Print a line for each topic on the log."""
-    rows = run_on_log(log_options, _rows)
+    rows = run_on_log(log_options, topic_rows)
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return
@@ -61,43 +44,3 @@ def print_topics(log_options: LogOptions, *, as_json: bool) -> None:
         style = None if row.kind == "events" else "dim"
         shown.add_row(row.topic, f"{row.records:,}", str(row.partitions), events, style=style)
     output.terminal().print(shown)
-
-
-async def _rows(log: EventLog) -> list[_TopicRow]:
-    there = await log.port.topics()
-    kinds = {**_kinds(log), **await _of_reruns(log, there)}
-    known = [name for name in kinds if name in there]
-    names = [*known, *sorted(there.keys() - kinds.keys())]
-    rows = [await _row(log, there[name], kinds.get(name, "not of this application")) for name in names]
-    return sorted(rows, key=lambda row: row.kind != "events")
-
-
-async def _row(log: EventLog, topic: Topic, kind: str) -> _TopicRow:
-    records = 0
-    for partition in range(topic.partitions):
-        records += await log.port.end(topic.name, partition) - await log.port.start(topic.name, partition)
-    events = [contract_of(event) for event in log.choreography.events]
-    types = tuple(contract.type for contract in events if contract.topic.name == topic.name)
-    retention_s = None if topic.retention is None else topic.retention.total_seconds()
-    return _TopicRow(topic.name, kind, topic.partitions, records, topic.compacted, retention_s, types)
-
-
-async def _of_reruns(log: EventLog, there: Collection[str]) -> dict[str, str]:
-    services = {service.name for service in log.choreography.services}
-    names = {topic.removesuffix(".control") for topic in there if topic.endswith(".control")} - services
-    notes = {name: await metadata_of(log, name) for name in names}
-    runs = {f"{name}.": f"of {name}, a rerun of {note.service}" for name, note in notes.items() if note is not None}
-    return {topic: of for prefix, of in runs.items() for topic in sorted(there) if topic.startswith(prefix)}
-
-
-def _kinds(log: EventLog) -> dict[str, str]:
-    found = {topic.name: "events" for topic in log.choreography.topics}
-    found |= {t.latest_topic.name: f"newest of each key in {t.name}" for t in log.choreography.topics if t.latest}
-    for service in log.choreography.services:
-        found[service.changelog.name] = "states, newest of each key"
-        found[service.journal.name] = "what was handled in which order"
-        found[service.parked.name] = "what could not be handled"
-        found[service.control.name] = "requests to its tasks"
-    found[SCHEMAS.name] = "the schemas of events and states"
-    found[ERASURES.name] = "the erasures of subjects"
-    return found

@@ -12,6 +12,7 @@ from pydantic import Field, SecretStr, create_model
 from pydantic_settings import BaseSettings
 
 from eventlib.codec.registry import RegistryOptions
+from eventlib.config.console import ConsoleOptions
 from eventlib.config.variables import Variables, read_settings
 from eventlib.http.limits import HttpLimits
 from eventlib.identity.identity import identity_of
@@ -77,6 +78,7 @@ PARTS: Mapping[str, tuple[type[BaseSettings], ...]] = {
     "HTTP servers": (HttpLimits,),
     "schemas": (RegistryOptions,),
     "identity of HTTP callers": (IdentityOptions,),
+    "the console": (ConsoleOptions,),
     "logs on Kafka": (KafkaOptions,),
     "personal data": (PersonalOptions,),
     "the registry of `eventlib schemas serve`": (SchemasOptions,),

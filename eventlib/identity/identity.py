@@ -94,9 +94,12 @@ class Identity:
     @property
     def internal_token(self) -> str:
         """The token by which the processes of an installation know each other: it follows from the key; "" without identity."""
-        if self._key is None or not self.is_configured:
-            return ""
-        return hmac.new(self._key, b"internal", "sha256").hexdigest()
+        key = self.derived_key(INTERNAL) if self.is_configured else None
+        return "" if key is None else key.hex()
+
+    def derived_key(self, purpose: str) -> bytes | None:
+        """Return 32 secret bytes for a purpose, which follow from the installation's key; None without one."""
+        return None if self._key is None else hmac.new(self._key, purpose.encode(), "sha256").digest()
 
     def _internal(self) -> dict[bytes, Principal]:
         token, roles = self.internal_token, frozenset({Role.SHOP, Role.OPERATOR, Role.AUDITOR, Role.MONITOR})

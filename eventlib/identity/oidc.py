@@ -36,7 +36,7 @@ class Oidc:
         self._options = options
         self._clock = clock
         self._tls = _tls(options)
-        self._keys = IssuerKeys(options, clock, self._client)
+        self._keys = IssuerKeys(options, clock, self.client)
         self._issuer = self._keys.issuer
         # The signed claim is compared as a text: with and without the slash that a URL's normal form ends with.
         expected: Any = {"essential": True, "values": [self._issuer, f"{self._issuer}/"]}
@@ -54,10 +54,18 @@ class Oidc:
         """Return the principal of a token. Raises: Unauthenticated; IdentityUnavailable when that cannot be known."""
         if len(token) > _MOST_TOKEN:
             raise Unauthenticated("the token is too long")
-        claims = self._verified(await self._signed(token))
+        claims = await self.claims(token)
         if self._options.introspection_url is not None and not await self._is_active(token):
             raise Unauthenticated("the token was revoked")
         return self._principal(claims)
+
+    async def claims(self, token: str) -> dict[str, Any]:
+        """Return the claims of a token that the issuer has signed for this audience, and that is valid now. Raises: as above."""
+        return self._verified(await self._signed(token))
+
+    def client(self) -> httpx.AsyncClient:
+        """Return a client that trusts the issuer as the settings say."""
+        return http_client(_MOST_BYTES, timeout=TIMEOUT_S, verify=self._tls)
 
     async def _signed(self, token: str) -> dict[str, Any]:
         """Return the claims of a token whose signature is the issuer's."""
@@ -108,7 +116,7 @@ class Oidc:
         assert options.client_id is not None  # noqa: S101  the settings go together
         assert options.client_secret is not None  # noqa: S101  as above
         try:
-            async with asyncio.timeout(TIMEOUT_S), self._client() as client:
+            async with asyncio.timeout(TIMEOUT_S), self.client() as client:
                 user = httpx.BasicAuth(options.client_id, options.client_secret.get_secret_value())
                 answer = await client.post(str(options.introspection_url), data={"token": token}, auth=user)
                 answer.raise_for_status()
@@ -122,9 +130,6 @@ class Oidc:
         while len(self._revocations) > _MOST_ANSWERS:
             self._revocations.popitem(last=False)
         return is_active
-
-    def _client(self) -> httpx.AsyncClient:
-        return http_client(_MOST_BYTES, timeout=TIMEOUT_S, verify=self._tls)
 
 
 def _tls(options: IdentityOptions) -> ssl.SSLContext:

@@ -67,8 +67,7 @@ async def _requests(log: EventLog, service: Service, since_ms: int) -> AsyncIter
         if (record.type or wire_name_of(ParkedRetryRequested)) in _REQUESTS:
             request = await request_in(record, log.codec)
             about = f"{request.decider} {request.key}"
-            reason = "" if isinstance(request, ParkedRetryRequested) else request.reason
-            yield Act(record.timestamp_ms, _NAMES[type(request)], service.name, about, request.by, reason)
+            yield Act(record.timestamp_ms, _NAMES[type(request)], service.name, about, request.by, request.reason)
 
 
 async def _steps(log: EventLog, service: Service, since_ms: int) -> AsyncIterator[Act]:

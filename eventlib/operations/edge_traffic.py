@@ -44,7 +44,7 @@ class Counted:
 
 async def count_traffic(log: EventLog, most_causes: int = MOST_CAUSES) -> Counted:
     """Return the traffic of each arrow on a log."""
-    counting = _Counting(log.choreography, most_causes)
+    counting = TrafficCounter(log.choreography, most_causes)
     async for records in tail(log.port, [topic.name for topic in event_topics(log)]):
         for record in records:
             counting.take(record, log.external.type_of(record))
@@ -70,11 +70,11 @@ class _Causes:
 
 
 @dataclass
-class _Counting:
-    """One pass: events of one millisecond are processed together, since a cause and its consequences may share it."""
+class TrafficCounter:
+    """Counts events one after the other, and gives the counts at any time: events of one millisecond are processed together, since a cause and its consequences may share it."""
 
     choreography: Choreography
-    most_causes: int
+    most_causes: int = MOST_CAUSES
     counts: dict[str, int] = field(default_factory=dict)
     unexplained: int = 0
     without_cause: int = 0

@@ -32,20 +32,20 @@ _ATTRIBUTES_BYTES = 10_000
 _AT_ONCE = 500
 
 
-async def request_retry(log: EventLog, parking: Parking, by: str) -> Position:
+async def request_retry(log: EventLog, parking: Parking, by: str, reason: str = "") -> Position:
     """Request that the service handles a parked key or effect again, in order; it does so as soon as it runs.
 
     Guarantee: each request is executed once; one about something that is no longer parked changes nothing.
     """
-    return (await request_retries(log, [parking], by))[0]
+    return (await request_retries(log, [parking], by, reason))[0]
 
 
-async def request_retries(log: EventLog, found: Sequence[Parking], by: str) -> list[Position]:
+async def request_retries(log: EventLog, found: Sequence[Parking], by: str, reason: str = "") -> list[Position]:
     """Request many retries; see `request_retry`. An interrupted call has made some of the requests."""
     positions = list[Position]()
     for first in range(0, len(found), _AT_ONCE):
         chunk = found[first : first + _AT_ONCE]
-        asked = [(each, ParkedRetryRequested(each.decider, each.id or each.key, by), None) for each in chunk]
+        asked = [(each, ParkedRetryRequested(each.decider, each.id or each.key, by, reason), None) for each in chunk]
         positions += await _ask(log, asked)
     return positions
 

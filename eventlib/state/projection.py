@@ -25,7 +25,6 @@ from eventlib.state.waiters import Waiters
 from eventlib.values import now_ms
 
 _log = logging.getLogger(__name__)
-_BATCH = 500
 _RETRY_S = 0.2
 _CHANGED = "changed"
 _ASK_S = 0.5
@@ -48,6 +47,9 @@ class Projection:
     log is gone past and stays named in `damaged`; once it has been repaired, the next start reads everything again.
     Memory: one batch.
     """
+
+    batch = 500
+    """How many records a transaction has at most: with fewer, what else this event loop does waits less, also while it catches up."""
 
     def __init__(self, log: EventLog, view: View, path: Path | str | None = None) -> None:
         check(log, EventLog, "log", A_LOG)
@@ -294,7 +296,7 @@ class Projection:
     async def _polled(self, reader: Reader) -> tuple[list[Record], list[tuple[str, int, int]]]:
         """Return what comes next; or, with the reader behind it, the place of a record that cannot be read."""
         try:
-            return await reader.poll(_BATCH), []
+            return await reader.poll(self.batch), []
         except DamagedRecord as error:
             _log.error("projection %s goes on without a record: %s", self.view.name, error)
             reader.seek((error.topic, error.partition), error.resume_at)

@@ -138,6 +138,7 @@ def _commands(report: Report) -> Iterator[tuple[str, str]]:
     if report.waiting:
         yield f"{eventlib} parked list{log}", "What waits for a person, and why:"
     yield f"{eventlib} topics{log}", "What is on the log:"
+    yield f"{eventlib} console{log}", "All of it in a browser, at http://127.0.0.1:9000:"
     yield f"{eventlib} graph", "The services, and the events between them:"
 
 

@@ -32,6 +32,8 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent.parent / "golden" / "shops" / "internal-schemas.json"
 SCHEMAS: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
 """The schemas of what the runtime writes for itself, as commit b0c4a11 wrote them: of each record type, without prose."""
+for _name, _fields in {"ParkedRetryRequested": ["reason"]}.items():  # added since, with defaults
+    SCHEMAS[_name]["fields"] += [{"name": each, "type": "string", "default": ""} for each in _fields]
 
 INTERNAL: tuple[type[Any], ...] = (
     Positions,

@@ -53,20 +53,20 @@ _BEND = 6.0
 _GLYPH = 0.64  # a wide letter's width, in font sizes
 
 
-def svg(picture: Picture, scope: str = "") -> str:
+def svg(picture: Picture, scope: str = "", *, styled: bool = True) -> str:
     """Return a picture as an SVG document; a node's notes show where the mouse rests on it.
 
     Its styles apply within elements that a selector `scope` names, for a page that has other pictures; there it has its
-    own size, whatever the page's.
+    own size, whatever the page's. Without `styled` it has none, for a page that forbids styles within it and has them itself.
     """
     placed = layout(picture, _NAMES)
     width = placed.width + 2 * MARGIN
     height = placed.height + _TITLE + _LEGEND + 2 * MARGIN
-    size = f' style="width:{width:.0f}px"' if scope else ""
+    size = f' style="width:{width:.0f}px"' if scope else "" if styled else f' width="{width:.0f}" height="{height:.0f}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}"{size} role="img">',
         f"<title>{_text(picture.title)}</title>",
-        f"<style>{_scoped(scope)}</style>",
+        f"<style>{stylesheet(scope)}</style>" if styled else "",
         f"<defs>{''.join(map(_marker, ('step', 'failure', 'compensation')))}</defs>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
         f'<g transform="translate({MARGIN:.0f} {MARGIN:.0f})">',
@@ -85,7 +85,8 @@ def svg(picture: Picture, scope: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _scoped(scope: str) -> str:
+def stylesheet(scope: str = "") -> str:
+    """Return the styles of pictures, within elements that a selector names."""
     return "\n".join(f"{scope} {rule}" for rule in CSS.splitlines()) if scope else CSS
 
 

@@ -19,6 +19,7 @@ class ParkedRetryRequested:
     decider: str = ""
     key: str = ""
     by: str = ""
+    reason: str = ""
 
 
 @wire_name("ParkedInputEdited")

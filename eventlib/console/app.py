@@ -1,0 +1,139 @@
+"""The console on a log: pages for operators and auditors, behind the gate that every server has."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from eventlib.config.console import ConsoleOptions
+from eventlib.console.acts_page import act_routes
+from eventlib.console.browser import Browser
+from eventlib.console.choreography_page import TrafficWatch, choreography_routes
+from eventlib.console.forms import CONTENT_TYPE
+from eventlib.console.live import live_routes
+from eventlib.console.login import LOOK, IssuerLogin, login_routes
+from eventlib.console.overview import overview_routes
+from eventlib.console.parked_acts import parked_act_routes
+from eventlib.console.parked_page import ParkedReader, parked_routes
+from eventlib.console.reading import SagaReader, StatusWatch
+from eventlib.console.records import record_routes
+from eventlib.console.rendering import ASSETS, Pages
+from eventlib.console.saga_list import SagaList, saga_list_routes
+from eventlib.console.saga_page import saga_page_routes
+from eventlib.console.sessions import SessionIdentity
+from eventlib.console.topics_page import topic_routes
+from eventlib.errors import ContractError, EventlibError, WiringError
+from eventlib.eventlog import EventLog
+from eventlib.http.problems import Refusal, refusal_of
+from eventlib.http.problems import problem as problem_of
+from eventlib.identity.gate import Gate
+from eventlib.identity.principal import allow, public
+from eventlib.queries.saga_index import SagaIndex
+from eventlib.search.saga_search import SagaSearch
+
+_AT_ONCE = 50
+"""How many records an index takes in before pages are answered again, while it is made from a long log."""
+_KEPT = "public, max-age=31536000, immutable"
+
+
+def create_console(
+    log: EventLog, identity: SessionIdentity, options: ConsoleOptions | None = None, *, state_dir: str = "var"
+) -> FastAPI:
+    """Return the console on a log, which opens its own indexes with its lifespan.
+
+    `state_dir` is where processes of this machine keep their local stores. Guarantee: a page shows nothing that its
+    caller's roles do not see, and a browser asks no other host for anything. Raises: WiringError.
+    """
+    options = options or ConsoleOptions()
+    app = FastAPI(
+        title=f"{log.choreography.name}: console", docs_url=None, redoc_url=None, openapi_url=None, lifespan=_opened
+    )
+    pages = Pages(log.choreography.name, identity.seals)
+    search = SagaSearch(log)
+    states = log.choreography.sagas
+    index = (
+        None if states is None or states.decider.key is None else SagaIndex(log, states.decider, name="console-events")
+    )
+    reader, watch, traffic = SagaReader(log, index), StatusWatch(log, state_dir), TrafficWatch(log)
+    sagas = SagaList(search)
+    parked = ParkedReader(log, watch)
+    app.state.pages, app.state.traffic = pages, traffic
+    app.state.indexes = [search, *([] if index is None else [index])]
+    for each in app.state.indexes:
+        each.batch = _AT_ONCE
+    issuer = None if options.client_id is None else IssuerLogin(identity, options)
+    app.include_router(login_routes(pages, identity, issuer))
+    for routes in (
+        saga_list_routes(pages, sagas),
+        saga_page_routes(pages, reader, search, watch),
+        parked_act_routes(pages, parked),
+        parked_routes(pages, parked),
+        record_routes(pages, reader),
+        overview_routes(pages, watch, sagas),
+        choreography_routes(pages, traffic),
+        topic_routes(pages, log),
+        act_routes(pages, log),
+        live_routes(reader, search),
+    ):
+        app.include_router(routes)
+    _serve_files(app, pages)
+    _answer_errors(app)
+    app.state.has_gate = True
+    app.add_middleware(Gate, identity=identity, content_types=(CONTENT_TYPE,))
+    app.add_middleware(Browser, page=lambda request, status, detail: _error_page(pages, request, status, detail))
+    return app
+
+
+@asynccontextmanager
+async def _opened(app: FastAPI) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for index in app.state.indexes:
+            await stack.enter_async_context(index)
+        await stack.enter_async_context(app.state.traffic.opened())
+        yield
+
+
+def _serve_files(app: FastAPI, pages: Pages) -> None:
+    @app.get("/static/{name}")
+    @public
+    async def file(name: str) -> Response:
+        if name not in ASSETS:
+            return Response(status_code=404)
+        return Response(pages.content(name), media_type=ASSETS[name][1], headers={"cache-control": _KEPT})
+
+    @app.get("/healthz")
+    @public
+    async def healthz() -> Response:
+        has_failed = any(index.error is not None for index in app.state.indexes)
+        return Response(status_code=503 if has_failed else 200)
+
+    @app.get("/")
+    @allow(*LOOK)
+    async def root() -> Response:
+        return RedirectResponse("/overview", 303)
+
+
+def _answer_errors(app: FastAPI) -> None:
+    """Answer errors as problems, which browsers see as pages."""
+
+    async def answer(_request: Request, error: Exception) -> Response:
+        match error:
+            case Refusal():
+                refusal = error
+            case WiringError():
+                refusal = Refusal(404, "", str(error))
+            case ContractError():
+                refusal = Refusal(422, "", str(error))
+            case _:
+                refusal = refusal_of(error)
+        return problem_of(refusal, None)
+
+    for kind in (HTTPException, RequestValidationError, EventlibError, TimeoutError):
+        app.add_exception_handler(kind, answer)
+
+
+def _error_page(pages: Pages, request: Request, status: int, detail: str) -> Response:
+    return pages.render(request, "error.html", status, status=status, detail=detail)

@@ -1,0 +1,118 @@
+"""What the pages read: sagas and their histories, from the console's own index where it has one, masked for whoever looks."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any
+
+from eventlib.errors import ContractError, UnknownKey
+from eventlib.eventlog import EventLog
+from eventlib.log.record import Record, key_text
+from eventlib.model.event import Event, contract_of
+from eventlib.model.personal import masked
+from eventlib.model.saga import Saga, saga_of
+from eventlib.operations.status import Status, StatusReader
+from eventlib.queries.parked import Parking
+from eventlib.queries.saga_index import SagaIndex
+from eventlib.queries.sagas import find_saga
+from eventlib.replay.key_history import KeyHistory, key_history
+
+_FRESH_S = 1.0
+_HISTORIES = 64
+
+
+class SagaReader:
+    """Reads one saga after the other: its events from `index` (None: from the log), its histories from the journals.
+
+    The histories of the sagas that were looked at last are kept, until their sagas go on.
+    """
+
+    def __init__(self, log: EventLog, index: SagaIndex[Any] | None) -> None:
+        self.log = log
+        self.index = index
+        self._histories = OrderedDict[str, tuple[int, Sequence[KeyHistory]]]()
+        self._reading = asyncio.Lock()
+
+    async def saga(self, key: str, *, personal: bool) -> Saga | None:
+        """Return a saga; None when no event has its key. Without `personal` its personal fields are masked."""
+        if self.index is None:
+            try:
+                found = await find_saga(self.log, key)
+            except ContractError:
+                return None
+            records = [event.record for event in found.events]
+        else:
+            records = [record for _, record in self.index.events(key)]
+        once = {record.event_id: record for record in reversed(records)}
+        if not once:
+            return None
+        decoded = await self.log.decode_many(once.values())
+        if not personal:
+            decoded = [(record, masked(read) if isinstance(read, Event) else read) for record, read in decoded]
+        return saga_of(key, decoded, self.log.choreography)
+
+    async def histories(self, saga: Saga) -> Sequence[KeyHistory]:
+        """Return what each decider with the saga's own key did with it. Raises: ContractError and the like."""
+        known = self._histories.get(saga.key)
+        if known is not None and known[0] == len(saga.events):
+            self._histories.move_to_end(saga.key)
+            return known[1]
+        async with self._reading:  # one at a time: each reads whole partitions
+            own = {event.record.type for event in saga.events if key_text(event.record) == saga.key}
+            contracts = [contract_of(each) for each in self.log.choreography.events]
+            fields = {each.key for each in contracts if each.type in own}
+            found = list[KeyHistory]()
+            for decider in self.log.choreography.deciders:
+                if decider.key in fields:
+                    try:
+                        found.append(await key_history(self.log, decider, saga.key))
+                    except UnknownKey:
+                        continue
+        self._histories[saga.key] = len(saga.events), found
+        while len(self._histories) > _HISTORIES:
+            self._histories.popitem(last=False)
+        return found
+
+    async def record(self, topic: str, partition: int, offset: int) -> Record | None:
+        """Return a record of the log; None when there is none at that place."""
+        there = await self.log.port.topics()
+        if topic not in there or not 0 <= partition < there[topic].partitions or offset < 0:
+            return None
+        records = await self.log.port.read(topic, partition, offset, 1)
+        return records[0] if records and records[0].offset == offset else None
+
+
+class StatusWatch:
+    """The status of the services, read once for all who look within a second."""
+
+    def __init__(self, log: EventLog, state_dir: str) -> None:
+        self._reader = StatusReader(log, state_dir=state_dir)
+        self._status: Status | None = None
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def status(self, *, fresh: bool = False) -> Status:
+        """Return the status as it is, or was a second ago; `fresh`: as it is. Raises: LogUnavailable and the like."""
+        asked_at = monotonic()
+        async with self._reading:
+            oldest = asked_at if fresh else asked_at - _FRESH_S
+            if self._status is None or self._read_at < oldest:
+                now = monotonic()
+                self._status = await self._reader.look()
+                self._read_at = now
+            return self._status
+
+    async def parked(self) -> Sequence[Parking]:
+        """Return what is parked now, the oldest first."""
+        return (await self.status(fresh=True)).parked
+
+
+def masked_state(state: Any, *, personal: bool) -> Any:
+    """Return a state as a caller may see it."""
+    return state if personal or state is None else masked(state)
+
+
+def masked_event(event: Event | None, *, personal: bool) -> Event | None:
+    """Return an event as a caller may see it."""
+    return event if personal or event is None else masked(event)

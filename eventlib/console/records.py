@@ -1,0 +1,69 @@
+"""One record of the log as it is: its attributes, what is in it, and what deciders did with it."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from eventlib.console.browser import is_htmx
+from eventlib.console.login import LOOK
+from eventlib.console.moments import StepLine, steps_about
+from eventlib.console.reading import SagaReader, masked_state
+from eventlib.console.rendering import Pages
+from eventlib.errors import EventlibError
+from eventlib.http.problems import Refusal
+from eventlib.identity.gate import Caller
+from eventlib.identity.principal import Principal, allow
+from eventlib.log.record import Record
+from eventlib.queries.decoding import Reading, RecordReader
+
+
+def record_routes(pages: Pages, reader: SagaReader) -> APIRouter:
+    """Return the route of one record, as a page of its own or as a part of its saga's."""
+    routes = APIRouter()
+    decoding = RecordReader(reader.log)
+
+    @routes.get("/record/{topic}/{partition}/{offset}")
+    @allow(*LOOK)
+    async def show(
+        request: Request, topic: str, partition: int, offset: int, caller: Caller, saga: str = ""
+    ) -> Response:
+        record = await reader.record(topic, partition, offset)
+        if record is None:
+            raise Refusal(404, "unknown-record", f"there is no record at {topic}/{partition}/{offset}")
+        (reading,) = await decoding.read([record])
+        steps, doubt = await _steps(reader, saga, record, caller) if saga else ([], "")
+        return pages.render(
+            request,
+            "record_part.html" if is_htmx(request.scope) else "record.html",
+            record=record,
+            value=shown_value(reading, personal=caller.sees_personal),
+            error=reading.error or "",
+            raw=_raw(record, personal=caller.sees_personal),
+            steps=steps,
+            doubt=doubt,
+            saga_key=saga,
+        )
+
+    return routes
+
+
+def shown_value(reading: Reading, *, personal: bool) -> Any:
+    """Return what is in a record, as a caller may see it."""
+    return masked_state(reading.value, personal=personal)
+
+
+def _raw(record: Record, *, personal: bool) -> str:
+    """Return a record's bytes; of personal fields these are encrypted, unless a topic is written by others."""
+    value = record.value or b""
+    return value[:4_096].hex(" ", 2) if personal else ""
+
+
+async def _steps(reader: SagaReader, key: str, record: Record, caller: Principal) -> tuple[list[StepLine], str]:
+    saga = await reader.saga(key, personal=caller.sees_personal)
+    if saga is None:
+        return [], ""
+    try:
+        return [*steps_about(await reader.histories(saga), record, personal=caller.sees_personal)], ""
+    except EventlibError as error:
+        return [], str(error)

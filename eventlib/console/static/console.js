@@ -1,0 +1,197 @@
+// What the pages do beside links and forms: keys, theme, own filters, live updates, and the slider of a saga's moments.
+"use strict";
+
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+// --- theme
+function themeNow() {
+  return document.documentElement.dataset.theme
+    || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+}
+function switchTheme() {
+  const next = themeNow() === "dark" ? "light" : "dark";
+  document.documentElement.dataset.theme = next;
+  localStorage.setItem("theme", next);
+}
+
+// --- keys: `/` searches, `?` explains, `g` and a letter goes to a page, j and k move in a list
+let goes = false;
+function typing(target) {
+  return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+}
+function move(by) {
+  const links = $$("[data-row] a.row-link").filter((each) => each.offsetParent !== null);
+  if (!links.length) return;
+  const at = links.indexOf(document.activeElement);
+  links[Math.max(0, Math.min(links.length - 1, at < 0 ? 0 : at + by))].focus();
+}
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const keys = $("#keys");
+  if (event.key === "Escape" && !(keys && keys.open) && typing(event.target)) { event.target.blur(); return; }
+  if (typing(event.target) || (keys && keys.open)) return;
+  if (goes) {
+    goes = false;
+    const link = $(`nav a[data-key="${CSS.escape(event.key)}"]`);
+    if (link) { event.preventDefault(); link.click(); }
+    return;
+  }
+  const search = $("[data-search]");
+  if (event.key === "/") {
+    event.preventDefault();
+    if (search) { search.focus(); search.select(); } else { location.href = "/sagas#search"; }
+  } else if (event.key === "?" && keys) { event.preventDefault(); keys.showModal(); }
+  else if (event.key === "g") { goes = true; setTimeout(() => { goes = false; }, 1500); }
+  else if (event.key === "j") move(1);
+  else if (event.key === "k") move(-1);
+  else if (event.key === "t") switchTheme();
+  else if (event.key === "[" || event.key === "]") {
+    const slider = $("#moment-slider");
+    if (slider) { event.preventDefault(); slide(Number(slider.value) + (event.key === "]" ? 1 : -1)); }
+  }
+}
+
+// --- filters that this browser keeps: a name and an address of this page
+function kept() {
+  try {
+    const found = JSON.parse(localStorage.getItem("filters") || "[]");
+    return Array.isArray(found) ? found.filter((each) => each && typeof each.where === "string" && typeof each.name === "string") : [];
+  } catch { return []; }
+}
+function keep(filters) { localStorage.setItem("filters", JSON.stringify(filters.slice(0, 30))); showKept(); }
+function showKept() {
+  const list = $("#own-filters");
+  if (!list) return;
+  list.replaceChildren(...kept().map((each, at) => {
+    const item = document.createElement("li"), link = document.createElement("a"), remove = document.createElement("button");
+    item.className = "chip own";
+    const query = new URLSearchParams({ where: each.where, order_by: each.order_by || "started_at desc" });
+    link.href = `/sagas?${query}`;
+    link.textContent = each.name;
+    link.title = each.where;
+    if (each.where === list.dataset.where) link.setAttribute("aria-current", "true");
+    const count = document.createElement("span");
+    count.className = "count";
+    link.append(" ", count);
+    fetch(`/sagas/count?${new URLSearchParams({ where: each.where })}`, { headers: { "HX-Request": "true" } })
+      .then((answer) => answer.ok ? answer.text() : "?").then((text) => { count.textContent = text.trim(); });
+    remove.type = "button";
+    remove.className = "plain";
+    remove.textContent = "×";
+    remove.setAttribute("aria-label", `Remove the filter ${each.name}`);
+    remove.addEventListener("click", () => keep(kept().filter((_, other) => other !== at)));
+    item.append(link, remove);
+    return item;
+  }));
+}
+function saveFilter(event) {
+  event.preventDefault();
+  const form = event.target, name = form.elements.name.value.trim();
+  if (!name) return;
+  keep([...kept().filter((each) => each.name !== name), { name, where: form.dataset.where, order_by: form.dataset.order }]);
+  form.closest("details").open = false;
+  form.reset();
+}
+
+// --- live: the server tells that something has happened, and parts of the page ask for themselves
+let source = null;
+function isLive() { return localStorage.getItem("live") !== "off"; }
+function showLive() {
+  const button = $("#live");
+  if (!button) return;
+  button.setAttribute("aria-pressed", String(isLive()));
+  $(".live-text", button).textContent = isLive() ? "Live" : "Paused";
+}
+function follow() {
+  if (source) { source.close(); source = null; }
+  const stream = document.body.dataset.live;
+  showLive();
+  if (!stream || !isLive()) return;
+  source = new EventSource(stream);
+  source.addEventListener("changed", () => document.body.dispatchEvent(new Event("live")));
+}
+function inUse(element) {
+  const focused = document.activeElement;
+  return element.contains(focused) && (typing(focused) || focused.tagName === "SUMMARY" || focused.tagName === "BUTTON")
+    || $("details[open].keep", element) !== null || String(getSelection()) !== "";
+}
+
+// --- a saga's moments
+let sliding = null;
+function paint(number, count) {
+  for (const each of $$("[data-number]")) each.classList.toggle("later", Number(each.dataset.number) > number);
+  for (const each of $$(".now-at")) each.classList.remove("now-at");
+  for (const each of $$(`[data-number="${number}"]`)) each.classList.add("now-at");
+  const line = $("#moment-line"), mark = $(`.mark[data-number="${number}"]`);
+  if (line && mark) { line.setAttribute("x1", mark.dataset.x); line.setAttribute("x2", mark.dataset.x); }
+  const output = $("#moment-number");
+  if (output) output.textContent = number === count ? `now, after all ${count}` : `after event ${number} of ${count}`;
+}
+function slide(to) {
+  const slider = $("#moment-slider");
+  if (!slider) return;
+  const count = Number(slider.max), number = Math.max(1, Math.min(count, to));
+  slider.value = number;
+  const mark = $(`.mark[data-number="${number}"]`);
+  slider.setAttribute("aria-valuetext", `event ${number} of ${count}${mark ? `, ${mark.dataset.label}` : ""}`);
+  paint(number, count);
+  clearTimeout(sliding);
+  sliding = setTimeout(() => {
+    const address = new URL(location.href);
+    if (number === count) address.searchParams.delete("at"); else address.searchParams.set("at", number);
+    history.replaceState(null, "", address);
+    for (const link of $$("a[data-keeps-at]")) {
+      const other = new URL(link.href);
+      if (number === count) other.searchParams.delete("at"); else other.searchParams.set("at", number);
+      link.href = other;
+    }
+    const way = `${slider.dataset.moment}?at=${number}`;
+    htmx.ajax("GET", way, { target: "#moment", swap: "innerHTML" });
+  }, 90);
+}
+function begin() {
+  const slider = $("#moment-slider");
+  if (slider && !slider.dataset.ready) {
+    slider.dataset.ready = "yes";
+    slider.addEventListener("input", () => slide(Number(slider.value)));
+  }
+  if (slider) paint(Number(slider.value), Number(slider.max));
+  const scroller = $(".lanes-scroll");
+  if (scroller && !scroller.dataset.ready && slider && Number(slider.value) < Number(slider.max)) {
+    const mark = $(`.mark[data-number="${slider.value}"]`);
+    if (mark) scroller.scrollLeft = Number(mark.dataset.x) - scroller.clientWidth / 2;
+  }
+  if (scroller) scroller.dataset.ready = "yes";
+  showKept();
+  showLive();
+}
+
+document.addEventListener("keydown", onKey);
+document.addEventListener("click", (event) => {
+  const act = event.target.closest("[data-act]");
+  if (!act) return;
+  if (act.dataset.act === "theme") switchTheme();
+  if (act.dataset.act === "keys") $("#keys").showModal();
+  if (act.dataset.act === "close") act.closest("dialog").close();
+  if (act.dataset.act === "live") { localStorage.setItem("live", isLive() ? "off" : "on"); follow(); }
+  if (act.dataset.act === "step") slide(Number($("#moment-slider").value) + Number(act.dataset.by));
+  if (act.dataset.act === "now") slide(Number($("#moment-slider").max));
+  if (act.dataset.act === "all") for (const box of $$("input[name=chosen]")) box.checked = act.checked;
+  if (act.dataset.act === "insert") {
+    const search = $("[data-search]"), name = act.dataset.name;
+    search.value = search.value.trim() ? `${search.value.trim()} and ${name} ` : `${name} `;
+    search.focus();
+  }
+});
+document.addEventListener("submit", (event) => { if (event.target.matches("[data-save-filter]")) saveFilter(event); });
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const element = event.target;
+  if (element.matches("[data-live-part]") && inUse(element)) event.preventDefault();
+});
+document.addEventListener("htmx:afterSettle", begin);
+document.addEventListener("DOMContentLoaded", () => {
+  begin();
+  follow();
+  if (location.hash === "#search" && $("[data-search]")) $("[data-search]").focus();
+});

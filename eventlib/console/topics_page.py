@@ -1,0 +1,150 @@
+"""The pages of topics: what each holds, its records by partition, offset, time and key, and the schemas of its events."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from eventlib.console.login import LOOK
+from eventlib.console.reading import masked_state
+from eventlib.console.rendering import Pages
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.http.problems import Refusal
+from eventlib.identity.gate import Caller
+from eventlib.identity.principal import allow
+from eventlib.log.record import Record, key_text
+from eventlib.model.event import Event, contract_of
+from eventlib.operations.topics import topic_rows
+from eventlib.queries.decoding import RecordReader
+from eventlib.values import time_of, to_ms
+
+_LIMIT = 50
+_SEARCHED = 20_000
+_CHUNK = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where records are read: from an offset on, or the last ones (`offset` is None); of one key, if one is given."""
+
+    topic: str
+    partition: int
+    offset: int | None = None
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPage:
+    """Some records with what is in them; the offsets of the pages before and after, where there are any.
+
+    `searched_to` is where a search for a key has stopped, before the end, since it had read enough.
+    """
+
+    lines: Sequence[tuple[Record, Any, str]]
+    start: int
+    end: int
+    before: int | None
+    after: int | None
+    searched_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventContract:
+    """An event of a topic: its class's docstring, its schema, and who emits and handles it."""
+
+    name: str
+    key: str | None
+    about: str
+    schema: dict[str, Any]
+    emitted_by: Sequence[str]
+    handled_by: Sequence[str]
+
+
+def topic_routes(pages: Pages, log: EventLog) -> APIRouter:
+    """Return the routes of topics."""
+    routes = APIRouter()
+    decoding = RecordReader(log)
+
+    @routes.get("/topics")
+    @allow(*LOOK)
+    async def topics(request: Request) -> Response:
+        return pages.render(request, "topics.html", topics=await topic_rows(log))
+
+    @routes.get("/topics/{topic}")
+    @allow(*LOOK)
+    async def show(  # noqa: PLR0913, PLR0917  one argument for each part of the address
+        request: Request,
+        topic: str,
+        caller: Caller,
+        partition: Annotated[int, Query(ge=0)] = 0,
+        offset: Annotated[str, Query(max_length=20)] = "",
+        time: Annotated[str, Query(max_length=40)] = "",
+        key: Annotated[str, Query(max_length=500)] = "",
+    ) -> Response:
+        there = (await log.port.topics()).get(topic)
+        if there is None:
+            raise Refusal(404, "unknown-topic", f"there is no topic {topic} on this log")
+        at = min(partition, there.partitions - 1)
+        if key and not (offset or time):
+            at = there.partition_of(key.encode())
+        place = Place(topic, at, await _offset(log, (topic, at), offset, time), key)
+        if key and place.offset is None:
+            place = Place(topic, at, await log.port.start(topic, at), key)
+        found = await _page(log, decoding, place, personal=caller.sees_personal)
+        return pages.render(
+            request,
+            "topic.html",
+            topic=there,
+            place=place,
+            page=found,
+            asked={"offset": offset, "time": time, "key": key},
+            contracts=contracts_of(log, topic),
+        )
+
+    return routes
+
+
+async def _offset(log: EventLog, place: tuple[str, int], offset: str, time: str) -> int | None:
+    if time:
+        return await log.port.offset_at(*place, to_ms(time_of(time)))
+    if offset and not (offset.isascii() and offset.isdecimal()):
+        raise ContractError(f"offset {offset!r} is no number")
+    return int(offset) if offset else None
+
+
+async def _page(log: EventLog, decoding: RecordReader, place: Place, *, personal: bool) -> RecordPage:
+    start, end = await log.port.start(place.topic, place.partition), await log.port.end(place.topic, place.partition)
+    first = max(start, min(end, end - _LIMIT if place.offset is None else place.offset))
+    records, at, stopped = list[Record](), first, None
+    while at < end and len(records) < _LIMIT:
+        if place.key and at - first >= _SEARCHED:
+            stopped = at
+            break
+        chunk = await log.port.read(place.topic, place.partition, at, _CHUNK if place.key else _LIMIT)
+        if not chunk:
+            break
+        records += [each for each in chunk if not place.key or key_text(each) == place.key]
+        at = chunk[-1].offset + 1
+    shown = records[:_LIMIT]
+    after = shown[-1].offset + 1 if len(records) > _LIMIT or (shown and len(records) == _LIMIT and at < end) else None
+    readings = await decoding.read(shown)
+    lines = [(each.record, masked_state(each.value, personal=personal), each.error or "") for each in readings]
+    before = max(start, first - _LIMIT) if first > start and not place.key else None
+    return RecordPage(lines, start, end, before, after, stopped)
+
+
+def contracts_of(log: EventLog, topic: str) -> Sequence[EventContract]:
+    """Return the events of a topic."""
+    app = log.choreography
+    return [_contract(log, event) for event in app.events if contract_of(event).topic.name == topic]
+
+
+def _contract(log: EventLog, event: type[Event]) -> EventContract:
+    app, contract = log.choreography, contract_of(event)
+    emitted = [decider.name for decider in app.deciders if event in decider.emits]
+    handled = [decider.name for decider in app.deciders if event in decider.handlers]
+    about = (event.__doc__ or "").strip()
+    return EventContract(contract.type, contract.key, about, event.model_json_schema(), emitted, handled)

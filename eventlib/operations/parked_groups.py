@@ -1,0 +1,76 @@
+"""What is parked, grouped by cause: the same failure at the same place of the same code is one group."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+from eventlib.queries.parked import Parking
+
+_LENGTH = 12
+_VALUES = re.compile(r"""'[^']*'|"[^"]*"|\b[0-9a-f]{8,}\b|\d+""")
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedGroup:
+    """What is parked for one cause, the oldest first; `fingerprint` names the cause.
+
+    `reasons` are the texts that its members have, the most frequent first; `inputs` counts the inputs that wait.
+    """
+
+    fingerprint: str
+    service: str
+    about: str
+    members: Sequence[Parking]
+    reasons: Sequence[str]
+    code_versions: Sequence[str]
+
+    @property
+    def first(self) -> datetime:
+        """Since when the oldest waits."""
+        return self.members[0].since
+
+    @property
+    def last(self) -> datetime:
+        """Since when the newest waits."""
+        return self.members[-1].since
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs, and effects, wait."""
+        return sum(max(each.waiting, 1) for each in self.members)
+
+    @property
+    def traceback(self) -> str:
+        """Where in the code it was, of the newest member that says so."""
+        return next((each.traceback for each in reversed(self.members) if each.traceback), "")
+
+
+def fingerprint_of(parking: Parking) -> str:
+    """Return what names the cause of a parking: its service, decider or effect, where in the code, and the kind of reason.
+
+    Texts in quotes and numbers of the reason do not count: `KeyError: 'MT'` and `KeyError: 'IS'` are one cause.
+    """
+    where = [line.strip() for line in parking.traceback.splitlines() if line.strip().startswith("File ")]
+    reason = _VALUES.sub("…", parking.reason)
+    parts = [parking.service, parking.effect or parking.decider, *where[-1:], reason]
+    return sha256("\x1f".join(parts).encode("utf-8", "replace")).hexdigest()[:_LENGTH]
+
+
+def grouped(found: Iterable[Parking]) -> list[ParkedGroup]:
+    """Return what is parked in groups, the largest first."""
+    groups: dict[str, list[Parking]] = {}
+    for each in sorted(found, key=lambda parking: parking.since):
+        groups.setdefault(fingerprint_of(each), []).append(each)
+    return sorted((_group(name, members) for name, members in groups.items()), key=lambda group: -len(group.members))
+
+
+def _group(fingerprint: str, members: Sequence[Parking]) -> ParkedGroup:
+    counts: dict[str, int] = {}
+    for each in members:
+        counts[each.reason] = counts.get(each.reason, 0) + 1
+    reasons = sorted(counts, key=lambda reason: -counts[reason])
+    versions = [*dict.fromkeys(each.code_version for each in members if each.code_version)]
+    first = members[0]
+    return ParkedGroup(fingerprint, first.service, first.effect or first.decider, members, reasons, versions)

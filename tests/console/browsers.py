@@ -1,0 +1,105 @@
+"""A real browser, the console that it opens, and what every page has to keep to."""
+
+import gzip
+import os
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
+
+from eventlib import EventLog
+from eventlib.config.console import ConsoleOptions
+from eventlib.console.app import create_console
+from eventlib.console.sessions import SessionIdentity
+from eventlib.http.serving import Listening
+from eventlib.identity import IdentityOptions
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+_AXE = gzip.decompress((Path(__file__).parent / "axe" / "axe.min.js.gz").read_bytes()).decode()
+_STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@asynccontextmanager
+async def running_browser() -> AsyncIterator[Browser]:
+    """Start the machine's Chromium; nothing is downloaded."""
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def running_console(
+    log: EventLog, identity: SessionIdentity | None = None, options: ConsoleOptions | None = None, port: int = 0
+) -> AsyncIterator[str]:
+    """Serve the console on a log, by default without identity, and give its address."""
+    identity = identity or SessionIdentity(IdentityOptions())
+    with closing(Listening(str(port), identity=identity)) as listening:
+        async with listening.serve(create_console(log, identity, options)):
+            yield listening.url
+
+
+class Visit:
+    """A page of a browser that is watched: what it asked for, and what went wrong in it."""
+
+    def __init__(self, context: BrowserContext, page: Page, url: str) -> None:
+        self.context = context
+        self.page = page
+        self.url = url
+        self.asked: list[str] = []
+        self.wrong: list[str] = []
+        context.on("request", self._on_request)
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("dialog", lambda dialog: self.wrong.append(f"dialog: {dialog.message}"))
+
+    def _on_request(self, request: Request) -> None:
+        self.asked.append(request.url)
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"} and "the server responded with a status of" not in message.text:
+            self.wrong.append(message.text)
+
+    async def open(self, path: str) -> Page:
+        """Open a page, and wait until its parts are there."""
+        await self.page.goto(f"{self.url}{path}")
+        await self.settled()
+        return self.page
+
+    async def settled(self) -> None:
+        """Wait until no part of the page is on its way."""
+        await self.page.wait_for_function(
+            "() => !document.querySelector('.htmx-request') && !document.querySelector('.htmx-settling')"
+        )
+
+    def check(self) -> None:
+        """Check that nothing went wrong in the page, and that it asked no other host."""
+        assert self.wrong == []
+        assert [each for each in self.asked if not each.startswith((f"{self.url}/", "data:"))] == []
+
+    async def findings(self) -> Sequence[str]:
+        """Return what axe-core finds wrong with the page as it is now."""
+        found: Any = await self.page.evaluate(f"{_AXE};axe.run({{runOnly: {_STANDARDS!r}}})")
+        return [
+            f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
+            for each in found["violations"]
+            for node in each["nodes"]
+        ]
+
+
+@asynccontextmanager
+async def visiting(browser: Browser, url: str, **options: Any) -> AsyncIterator[Visit]:
+    """Open a window of its own on a console; at its end, check that nothing went wrong in it."""
+    context = await browser.new_context(**({"viewport": {"width": 1400, "height": 900}} | options))
+    try:
+        visit = Visit(context, await context.new_page(), url)
+        yield visit
+        visit.check()
+    finally:
+        await context.close()

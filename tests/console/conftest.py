@@ -1,0 +1,43 @@
+"""What the tests of the console share: a browser, and a console on the shop's log, for each of their modules."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
+
+from eventlib import EventLog, open_log
+from services import shop
+from tests.console.browsers import CHROMIUM, running_browser, running_console
+from tests.integration.shop_log import fill
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of a module in one loop, beside the browser; skip those that need one where there is none."""
+    for item in items:
+        if "tests/console/" in item.nodeid:
+            item.add_marker(pytest.mark.heavy)
+            if CHROMIUM is None and "browser" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.skip("there is no Chromium here: `make setup-browser` installs it"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with running_browser() as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def log(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EventLog]:
+    """The shop's log, with sagas that have completed, were declined, wait, and are parked."""
+    path: Path = tmp_path_factory.mktemp("shop") / "log.db"
+    await fill(f"sqlite:///{path}")
+    async with open_log(f"sqlite:///{path}", shop) as log:
+        yield log
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def console(log: EventLog) -> AsyncIterator[str]:
+    async with running_console(log) as url:
+        yield url
