@@ -1,7 +1,8 @@
 """What a saga may cost: `python -m tests.performance.budget [--write]` fails when it costs 3 % more than the figure kept.
 
-It counts calls of functions, with the core from its sources: that count is the same on any machine and under any load, to a part
-in ten thousand. Instructions, counted by valgrind, differed by 5 % from run to run, since timers pass meanwhile.
+It counts calls of functions, with the core from its sources: that count is the same on any machine, to a part in ten thousand.
+Let nothing else run: beside ten busy processes it was 2 to 5 % more, since timers pass meanwhile, as they do while valgrind counts
+instructions.
 """
 
 import asyncio
