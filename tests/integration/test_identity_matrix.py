@@ -32,6 +32,7 @@ ORDERS = table(
     GET    /orders/{order_id}/timeline  401  200   404      200  200      200     403     200
     GET    /orders/{order_id}/events    401  200   404      200  200      200     403     200
     GET    /products                    401  200   200      200  200      200     403     200
+    GET    /sagas                       401  403   403      403  200      200     403     200
     GET    /metrics                     401  403   403      403  200      200     200     200
     GET    /healthz                     200  200   200      200  200      200     200     200
     GET    /readyz                      200  200   200      200  200      200     200     200

@@ -11,7 +11,7 @@ from tests.integration.images import ROOT
 from tests.integration.test_installed import DRIVER
 
 TABLE = re.search(r"\| to \| run \|\n(.*?)\n\n", (ROOT / "docs" / "how-to" / "operate.md").read_text(), re.DOTALL)
-ELSEWHERE = {"run", "admin", "live", "copy", "rerun", "reset"}
+ELSEWHERE = {"run", "admin", "console", "live", "copy", "rerun", "reset"}
 """What runs until it is stopped, or changes a log that others read: tests of their own begin with an empty state."""
 
 
@@ -50,6 +50,7 @@ def test_what_the_docs_show_works_after_the_demo(tmp_path: Path) -> None:
         ["repair", "--dry-run"],
         ["publish", "ProductDelisted", "--data", '{"sku": "none"}'],
         ["parked", "list"],
+        ["sagas", "list", "--where", "status = 'open'"],
         ["analytics", "archive", "--to", str(tmp_path / "archive")],
     ]
     lines = done(sys.executable, "-c", DRIVER, stdin=json.dumps(walk)).splitlines()
