@@ -1,24 +1,19 @@
 """`eventlib admin`: serves the operators' HTTP API until it is stopped."""
 
-import asyncio
-from contextlib import AsyncExitStack, closing, suppress
-from functools import partial
 from typing import Annotated
 
 import typer
+from fastapi import FastAPI
 
 from eventlib.admin_api import create_admin
-from eventlib.cli._common.late import LateApp
+from eventlib.cli._common.log_server import serve_on_log
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
 from eventlib.cli._common.project import load_choreography
-from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
-from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.config.settings import eventlib_settings
 from eventlib.errors import WiringError
-from eventlib.http.serving import Listening, serve_insecurely
+from eventlib.eventlog import EventLog
+from eventlib.http.serving import serve_insecurely
 from eventlib.identity.identity import identity_of
-from eventlib.opening import open_log
-from eventlib.personal.opening import personal_options
-from eventlib.telemetry.logs import tell
 
 
 def admin(
@@ -59,24 +54,7 @@ def serve_admin(log_options: LogOptions, http: str) -> None:
         )
     tokens = [] if token is None else [each.strip() for each in token.get_secret_value().split(",")]
 
-    async def serve() -> None:
-        stop, state_dir = stop_signal(), runtime_config().state_dir
-        with starting_up(log_options.url, state_dir, "the admin API") as startup, suppress(Stopped):
-            async with AsyncExitStack() as stack:
-                listening = stack.enter_context(closing(Listening(http, identity=None if tokens else identity)))
-                late = LateApp(lambda: startup.lacks)
-                server = await stack.enter_async_context(listening.serve(late))
-                async with unless_stopped(stop):
-                    rights = personal_options().personal_master is not None
-                    opened = partial(open_log, log_options.url, choreography, read_only=True, personal=rights)
-                    log = await startup.enter(stack, f"the log {log_options.url}", opened)
-                await stack.enter_async_context(
-                    late.opened(create_admin(log, *tokens, state_dir=state_dir, identity=identity))
-                )
-                stack.push_async_callback(server.stop)
-                tell(f"The admin API of {choreography.name} is at {listening.url}; Ctrl-C stops.")
-                done, _ = await asyncio.wait([stop, server.task], return_when=asyncio.FIRST_COMPLETED)
-                for each in done:
-                    each.result()
+    def app(log: EventLog, state_dir: str) -> FastAPI:
+        return create_admin(log, *tokens, state_dir=state_dir, identity=identity)
 
-    asyncio.run(serve())
+    serve_on_log("the admin API", choreography, log_options.url, http, None if tokens else identity, app)

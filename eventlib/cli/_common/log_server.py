@@ -1,0 +1,52 @@
+"""Serves an HTTP app on a log, until the process is told to stop."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack, closing, suppress
+from functools import partial
+from typing import Any
+
+from eventlib.cli._common.late import LateApp
+from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
+from eventlib.config.settings import runtime_config
+from eventlib.eventlog import EventLog
+from eventlib.http.serving import Listening
+from eventlib.identity.identity import Identity
+from eventlib.model.choreography import Choreography
+from eventlib.opening import open_log
+from eventlib.personal.opening import personal_options
+from eventlib.telemetry.logs import tell
+
+
+def serve_on_log(
+    what: str,
+    choreography: Choreography,
+    url: str,
+    http: str,
+    identity: Identity | None,
+    app: Callable[[EventLog, str], Any],
+) -> None:
+    """Serve `what`, the app that `app` makes of the open log and the state directory, until SIGINT or SIGTERM.
+
+    It listens first, and answers 503 until the log is open. `identity` guards the address (None: the app has its own).
+    """
+
+    async def serve() -> None:
+        stop, state_dir = stop_signal(), runtime_config().state_dir
+        with starting_up(url, state_dir, what) as startup, suppress(Stopped):
+            async with AsyncExitStack() as stack:
+                listening = stack.enter_context(closing(Listening(http, identity=identity)))
+                late = LateApp(lambda: startup.lacks)
+                server = await stack.enter_async_context(listening.serve(late))
+                async with unless_stopped(stop):
+                    rights = personal_options().personal_master is not None
+                    opened = partial(open_log, url, choreography, read_only=True, personal=rights)
+                    log = await startup.enter(stack, f"the log {url}", opened)
+                await stack.enter_async_context(late.opened(app(log, state_dir)))
+                stack.push_async_callback(server.stop)
+                tell(f"{what[0].upper()}{what[1:]} of {choreography.name} is at {listening.url}; Ctrl-C stops.")
+                done, _ = await asyncio.wait([stop, server.task], return_when=asyncio.FIRST_COMPLETED)
+                for each in done:
+                    each.result()
+
+    asyncio.run(serve())
