@@ -190,7 +190,6 @@ def effects_of(saga: Saga, choreography: Choreography, parked: Sequence[Parking]
             answers = {contract_of(each).type for each in effect.emits}
             answer = next((each for each in saga.caused_by(event) if each.type in answers), None)
             took = None if answer is None else answer.after_ms - event.after_ms
-            asks = effect.ask.port or effect.ask.call.__name__
             parking = waits.get(event.record.event_id)
-            found.append(EffectLine(event, at + 1, asks, effect.ask.retry.attempts, answer, took, parking))
+            found.append(EffectLine(event, at + 1, effect.asks, effect.ask.retry.attempts, answer, took, parking))
     return found

@@ -91,7 +91,7 @@ class _Effects:
 
     def __init__(self, choreography: Choreography) -> None:
         self._asks: Mapping[str, str] = {
-            contract_of(request).type: effect.ask.port or effect.ask.call.__name__
+            contract_of(request).type: effect.asks
             for decider in choreography.deciders
             for request, effect in decider.effects.items()
         }

@@ -74,6 +74,11 @@ class Effect:
         return self.otherwise is None and self.ask.retry.attempts is not None
 
     @property
+    def asks(self) -> str:
+        """What it asks, for people: the port, or the function of an effect without one."""
+        return self.ask.port or signatures.name_of(self.ask.call)
+
+    @property
     def ports(self) -> set[str]:
         """The names of the ports that have to be given when the service is started."""
         return set() if self.ask.port is None else {self.ask.port}

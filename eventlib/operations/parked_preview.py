@@ -40,27 +40,14 @@ class Preview:
 async def preview(log: EventLog, parking: Parking, instead: Event | None = None) -> Preview:
     """Return what would come of a retry, of at most the first 50 inputs; or of an edit that puts `instead` in the first's place.
 
-    Guarantee: writes nothing, and asks nobody outside. Another input may be first by the time of the act.
+    Guarantee: writes nothing, and asks nothing outside. Another input may be first by the time of the act.
     Raises: ContractError when the state cannot be read; LogUnavailable and the like.
     """
     if parking.id is not None:
-        ask = log.choreography.decider(parking.decider)
-        port = next(
-            (
-                e.ask.port or e.ask.call.__name__
-                for r, e in ask.effects.items()
-                if contract_of(r).type == parking.effect
-            ),
-            "",
-        )
-        return Preview(
-            parking,
-            "asks again",
-            0,
-            1,
-            [],
-            f"{port or 'the outside world'} decides: it is asked again, under the same key",
-        )
+        effects = log.choreography.decider(parking.decider).effects.items()
+        asks = (effect.asks for request, effect in effects if contract_of(request).type == parking.effect)
+        reason = f"{next(asks, 'the outside world')} decides: it is asked again, under the same key"
+        return Preview(parking, "asks again", 0, 1, [], reason)
     waiting = await waiting_inputs(log, parking, MOST_INPUTS)
     trial = await _Trial.of(log, parking)
     handled = 0

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
-from eventlib.model import signatures
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import contract_of
 from eventlib.runtime.keyed_state import entry_of
@@ -50,7 +49,7 @@ class Waits:
         ]
         self.tables = ";".join([_TABLES.strip().rstrip(";"), *indexes])
         self._asked = {
-            (decider.name, contract_of(request).type): effect.ask.port or signatures.name_of(effect.ask.call)
+            (decider.name, contract_of(request).type): effect.asks
             for decider in app.deciders
             for request, effect in decider.effects.items()
         }
