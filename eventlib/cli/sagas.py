@@ -1,7 +1,6 @@
 """`eventlib sagas`: finds sagas by what they are, what they wait for, and what the application declares of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ from eventlib.cli._common.project import load_choreography
 from eventlib.cli._common.searching import page_json, run_on_sagas
 from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.search.attributes import declared_in, sagas_of
-from eventlib.search.saga_search import MOST_LIMIT, SagaPage, SagaQuery, SagaSearch
+from eventlib.search.saga_search import MOST_LIMIT, SagaQuery
 
 sagas = typer.Typer(
     add_completion=False,
@@ -62,7 +61,7 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
 
 def print_sagas(log_options: LogOptions, query: SagaQuery, *, as_json: bool) -> None:
     """Print sagas: a line for each, or a page of them as one JSON object."""
-    page = run_on_sagas(log_options, lambda search: full_page(search, query))
+    page = run_on_sagas(log_options, lambda search: search.full_page(query))
     if as_json:
         output.print_json([page_json(page)])
         return
@@ -81,18 +80,6 @@ def print_sagas(log_options: LogOptions, query: SagaQuery, *, as_json: bool) -> 
     console.print(Text(f"{output.counted(len(page.sagas), 'saga')}, {page.staleness_ms:,} ms old{more}", style="dim"))
     if page.damaged:
         output.warn(f"{output.counted(page.damaged, 'record')} of the log cannot be read, and may be missing here")
-
-
-async def full_page(search: SagaSearch, query: SagaQuery) -> SagaPage:
-    """Return as many sagas as are wanted, if there are so many, from as many pages as it takes."""
-    found = list[dict[str, Any]]()
-    while True:
-        page = await search.page(replace(query, limit=query.limit - len(found)))
-        found += page.sagas
-        query_after = page.next
-        if query_after is None or len(found) == query.limit:
-            return replace(page, sagas=found)
-        query = replace(query, after=query_after)
 
 
 def _cells(saga: Mapping[str, Any], declared: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -43,7 +42,7 @@ SAVED = (
     SavedFilter("Compensated", "compensations > 0"),
     SavedFilter("Failed", "failures > 0"),
 )
-"""The filters that everybody has; a browser keeps its own beside them."""
+"""The filters of every user; a browser keeps its own beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +64,6 @@ class SagaList:
             each.attribute for each in declared_in(search.log.choreography).values() if not each.field.many
         ]
 
-    async def found(self, query: SagaQuery) -> SagaPage:
-        """Return a page that is full, if there are so many. Raises: QueryError, ContractError."""
-        page = await self.search.page(query)
-        sagas = [*page.sagas]
-        while page.next is not None and len(sagas) < query.limit:
-            rest = SagaQuery(query.where, query.order_by, query.limit - len(sagas), page.next)
-            page = await self.search.page(rest)
-            sagas += page.sagas
-        return SagaPage(sagas, page.next, page.position, page.staleness_ms, page.damaged)
-
     async def behind(self, page: SagaPage) -> int:
         """Return how many records of the log are not in a page that is old; 0 for one that is as new as it can be."""
         if page.staleness_ms < _OLD_MS:
@@ -84,12 +73,8 @@ class SagaList:
 
     def counted(self, where: str) -> str:
         """Return how many sagas a query finds; of many, that they are many. Raises: QueryError."""
-        found, further = self.search.find(SagaQuery(where, limit=_MOST_COUNTED))
-        count, until = len(found), perf_counter() + _COUNTED_S
-        while further is not None and count < _MOST_COUNTED and perf_counter() < until:
-            found, further = self.search.find(SagaQuery(where, limit=_MOST_COUNTED - count, after=further))
-            count += len(found)
-        return f"{count:,}+" if further is not None else f"{count:,}"
+        count, more = self.search.count(where, most=_MOST_COUNTED, within_s=_COUNTED_S)
+        return f"{count:,}+" if more else f"{count:,}"
 
     def columns(self, query: SagaQuery, attributes: Sequence[Attribute]) -> list[Column]:
         """Return the columns for attributes, with the orders that they lead to."""
@@ -127,7 +112,7 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
         content: dict[str, Any] = {"query": query, "wrong": None, "page": None, "behind": 0}
         status = 200
         try:
-            content["page"] = page = await sagas.found(query)
+            content["page"] = page = await sagas.search.full_page(query)
             content["behind"] = await sagas.behind(page)
         except QueryError as error:
             status, content["wrong"] = 422, _wrong(query, error)

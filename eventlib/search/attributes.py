@@ -20,7 +20,6 @@ class Attribute:
 
     `sql` is an expression on a row `s`; with `of` it is one on a row `m` of that table, which has any number of rows
     for each `s`. `index` is the column with an index, by which rows are ordered, too; empty: it only filters.
-    `holds` names the rows that may match, where an index has fewer than all.
     """
 
     name: str

@@ -2,9 +2,12 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
+
+from pydantic_core import to_json
 
 from eventlib.arguments import A_LOG, check
 from eventlib.errors import ContractError
@@ -75,12 +78,32 @@ class SagaSearch(Projection):
     async def page(self, query: SagaQuery) -> SagaPage:
         """Return a page of sagas. Raises: QueryError, with the place; ContractError for a wrong limit or `after`."""
         age_s = await self.age_s()
-        found, further = self.find(query)
+        rowids, further = self._find(query)
         place = {f"{topic}/{partition}": offset for (topic, partition), offset in sorted(self.positions.items())}
-        return SagaPage(found, further, place, int(age_s * 1000), len(self.damaged))
+        return SagaPage(self._shown(rowids, now_ms()), further, place, int(age_s * 1000), len(self.damaged))
 
-    def find(self, query: SagaQuery) -> tuple[list[dict[str, Any]], str | None]:
-        """Return a page's sagas, and where the next page begins. Raises: as `page`."""
+    async def full_page(self, query: SagaQuery) -> SagaPage:
+        """Return as many sagas as are wanted, if there are so many, from as many pages as it takes. Raises: as `page`."""
+        found = list[dict[str, Any]]()
+        while True:
+            page = await self.page(replace(query, limit=query.limit - len(found)))
+            found += page.sagas
+            if page.next is None or len(found) == query.limit:
+                return replace(page, sagas=found)
+            query = replace(query, after=page.next)
+
+    def count(self, where: str, *, most: int, within_s: float) -> tuple[int, bool]:
+        """Count the sagas of a query, up to `most`, for about `within_s`; tell whether there may be more. Raises: as `page`."""
+        count, until, query = 0, perf_counter() + within_s, SagaQuery(where, limit=most)
+        while True:
+            rowids, further = self._find(query)
+            count += len(rowids)
+            if further is None or count >= most or perf_counter() >= until:
+                return count, further is not None
+            query = replace(query, limit=most - count, after=further)
+
+    def _find(self, query: SagaQuery) -> tuple[list[int], str | None]:
+        """Return the rowids of a page, and where the next page begins. Raises: as `page`."""
         if not 1 <= query.limit <= MOST_LIMIT:
             raise ContractError(f"limit is {query.limit}: it is how many sagas a page has at most, 1 to {MOST_LIMIT:,}")
         now = now_ms()
@@ -91,7 +114,7 @@ class SagaSearch(Projection):
             found = page_of(self.db, condition, sort, after, query.limit)
         except sqlite3.Error as error:
             raise explained(error, self.file, WHAT) from error
-        return self._shown(found.rowids, now), None if found.next is None else sort.token(found.next)
+        return found.rowids, None if found.next is None else sort.token(found.next)
 
     def _sort(self, order_by: str) -> Sort:
         try:
@@ -111,19 +134,27 @@ class SagaSearch(Projection):
         attributes = [self.catalogue.named(name, 0) for name in _SHOWN]
         attributes += [each.attribute for each in self._declared.values() if not each.field.many]
         columns = ", ".join(f"({each.sql})" for each in attributes)
-        found = list[dict[str, Any]]()
-        for rowid in rowids:
-            question = f"SELECT {columns} FROM sagas AS s WHERE s.rowid = :rowid"  # noqa: S608  of the catalogue
-            (values,) = self.db.execute(question, {"rowid": rowid, "now": now}).fetchall()
-            shown = {_name(each): _value(each, value, now) for each, value in zip(attributes, values, strict=True)}
-            waits = [] if shown["status"] == "ended" else self._waits(str(shown["saga"]))
-            found.append({**shown, "waits": waits})
-        return found
+        those = "s.rowid IN (SELECT value FROM json_each(:rowids))"
+        question = f"SELECT s.rowid, {columns} FROM sagas AS s WHERE {those}"  # noqa: S608  of the catalogue
+        rows = self.db.execute(question, {"rowids": to_json(rowids).decode(), "now": now})
+        shown = {
+            rowid: {_name(each): _value(each, value, now) for each, value in zip(attributes, values, strict=True)}
+            for rowid, *values in rows
+        }
+        waits = self._waits([each["saga"] for each in shown.values() if each["status"] != "ended"])
+        return [{**shown[rowid], "waits": waits.get(shown[rowid]["saga"], [])} for rowid in rowids]
 
-    def _waits(self, saga: str) -> list[dict[str, Any]]:
-        question = "SELECT kind, name, service, decider, since, due_at, reason FROM saga_waits WHERE saga = ?"
-        found = [
-            {
+    def _waits(self, sagas: Sequence[object]) -> dict[object, list[dict[str, Any]]]:
+        """Return what some sagas wait for: of each what is parked first, then effects, then deadlines."""
+        question = (
+            "SELECT saga, kind, name, service, decider, since, due_at, reason FROM saga_waits "
+            "WHERE saga IN (SELECT value FROM json_each(?))"
+        )
+        found = dict[object, list[dict[str, Any]]]()
+        for saga, kind, name, service, decider, since, due_at, reason in self.rows(
+            question, (to_json(sagas).decode(),)
+        ):
+            wait = {
                 "kind": kind,
                 "name": name,
                 "service": service,
@@ -132,9 +163,10 @@ class SagaSearch(Projection):
                 "due_at": None if due_at is None else from_ms(due_at),
                 "reason": reason,
             }
-            for kind, name, service, decider, since, due_at, reason in self.rows(question, (saga,))
-        ]
-        return sorted(found, key=lambda wait: (_RANK[wait["kind"]], wait["due_at"] or wait["since"], wait["name"]))
+            found.setdefault(saga, []).append(wait)
+        for waits in found.values():
+            waits.sort(key=lambda wait: (_RANK[wait["kind"]], wait["due_at"] or wait["since"], wait["name"]))
+        return found
 
 
 def _value(attribute: Attribute, stored: Any, now: int) -> object:
