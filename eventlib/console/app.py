@@ -27,10 +27,10 @@ from eventlib.console.sessions import SessionIdentity
 from eventlib.console.topics_page import topic_routes
 from eventlib.errors import ContractError, EventlibError, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.http.problems import Refusal, refusal_of
+from eventlib.http.problems import Refusal, refusal_of, try_later
 from eventlib.http.problems import problem as problem_of
 from eventlib.identity.gate import Gate
-from eventlib.identity.principal import allow, public
+from eventlib.identity.principal import IdentityUnavailable, allow, public
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
 
@@ -123,6 +123,8 @@ def _answer_errors(app: FastAPI) -> None:
         match error:
             case Refusal():
                 refusal = error
+            case IdentityUnavailable():
+                refusal = try_later("identity-unavailable", "the identity provider is out of reach: try again")
             case WiringError():
                 refusal = Refusal(404, "", str(error))
             case ContractError():

@@ -37,7 +37,7 @@ class Form:
         return {name.removeprefix(prefix): value for name, value in self._fields if name.startswith(prefix)}
 
     def reason(self) -> str:
-        """Return why somebody acts. Raises: ContractError without a reason."""
+        """Return the reason of an act. Raises: ContractError without a reason."""
         found = self.get("reason").strip()
         if not found or len(found) > _MOST_REASON:
             raise ContractError(

@@ -18,7 +18,7 @@ from eventlib.console.forms import OwnForm
 from eventlib.console.rendering import Pages, is_secure
 from eventlib.console.sessions import LOGIN, SESSION, SessionIdentity, cookie_of, set_cookie
 from eventlib.errors import WiringError
-from eventlib.http.problems import Refusal, try_later
+from eventlib.http.problems import Refusal
 from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Unauthenticated, allow, public
 from eventlib.log.url import is_loopback
 
@@ -45,7 +45,7 @@ class IssuerLogin:
         self._redirect = f"{str(options.url).rstrip('/')}/login/callback"
 
     async def begin(self, back: str) -> tuple[str, dict[str, str]]:
-        """Return where the browser goes, and what it has to bring back. Raises: Refusal."""
+        """Return where the browser goes, and what it has to bring back. Raises: IdentityUnavailable."""
         kept = {"state": token_urlsafe(32), "nonce": token_urlsafe(32), "verifier": token_urlsafe(48), "back": back}
         challenge = base64.urlsafe_b64encode(sha256(kept["verifier"].encode()).digest()).rstrip(b"=").decode()
         asked = {
@@ -62,7 +62,7 @@ class IssuerLogin:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}", kept
 
     async def finish(self, code: str, kept: dict[str, str]) -> Principal:
-        """Return who has logged in. Raises: Refusal, Unauthenticated, IdentityUnavailable."""
+        """Return who has logged in. Raises: Unauthenticated, IdentityUnavailable."""
         given = await self._tokens(code, kept["verifier"])
         claims = await self._id_tokens.claims(str(given.get("id_token", "")))
         principal = await self._identity.of_token(str(given.get("access_token", "")))
@@ -104,7 +104,7 @@ class IssuerLogin:
             if parsed.scheme != "https" and not is_loopback(parsed.host):
                 raise ValueError(f"{url!r} is not https")
         except _FAILURES as error:
-            raise try_later("identity-unavailable", "the identity provider is out of reach: try again") from error
+            raise IdentityUnavailable(f"the issuer does not say where its {name} is: {error}") from error
         return url
 
 
@@ -140,8 +140,6 @@ def login_routes(pages: Pages, identity: SessionIdentity, issuer: IssuerLogin | 
             principal = await identity.of_token(form.get("token").strip())
         except Unauthenticated as error:
             return shown(request, form.get("next", "/"), str(error), 401)
-        except IdentityUnavailable as error:
-            raise try_later("identity-unavailable", "the identity provider is out of reach: try again") from error
         return welcome(request, principal, form.get("next", "/"))
 
     @routes.get("/login/issuer")
@@ -168,8 +166,6 @@ def login_routes(pages: Pages, identity: SessionIdentity, issuer: IssuerLogin | 
             return welcome(request, await issuer.finish(code, kept), kept["back"])
         except Unauthenticated as error:
             return shown(request, kept["back"], str(error), 401)
-        except IdentityUnavailable as error:
-            raise try_later("identity-unavailable", "the identity provider is out of reach: try again") from error
 
     @routes.post("/logout")
     @allow(*LOOK)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from eventlib.console.reading import masked_state
+from eventlib.console.reading import as_seen
 from eventlib.log.record import Record
 from eventlib.model.decider import FORGET
 from eventlib.model.saga import Saga, SagaEvent
@@ -100,8 +100,8 @@ def _decider_moment(history: KeyHistory, at_ms: int, *, personal: bool) -> Decid
 def _fields(state: Any, before: Any, *, is_moved: bool, personal: bool) -> Sequence[FieldLine]:
     if state is None:
         return []
-    shown = _values(masked_state(state, personal=personal))
-    was = _values(masked_state(before, personal=personal)) if before is not None else _values(type(state)())
+    shown = _values(as_seen(state, personal=personal))
+    was = _values(as_seen(before, personal=personal)) if before is not None else _values(type(state)())
     return [FieldLine(name, value, was.get(name), is_moved and was.get(name) != value) for name, value in shown.items()]
 
 
@@ -121,7 +121,7 @@ def steps_about(histories: Sequence[KeyHistory], record: Record, *, personal: bo
 
 
 def _step_line(history: KeyHistory, step: HistoryStep[Any], *, personal: bool) -> StepLine:
-    before, after = (masked_state(each, personal=personal) for each in (step.before, step.after))
+    before, after = (as_seen(each, personal=personal) for each in (step.before, step.after))
     some = after if before is None else before
     initial = None if some is None else type(some)()
     changed = changes(initial if before is None else before, initial if after is None else after)

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from eventlib.console.edit_form import EditField, fields_of
 from eventlib.console.login import LOOK
-from eventlib.console.reading import StatusWatch, masked_event, masked_state
+from eventlib.console.reading import StatusWatch, as_seen
 from eventlib.console.rendering import Pages
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
@@ -138,10 +138,10 @@ async def shown(
     waiting = await waiting_inputs(reader.log, parking, _INPUTS)
     personal = caller.sees_personal
     found = await reader.previewed(parking, instead)
-    emitted = [masked_event(each, personal=personal) for each in found.emitted]
+    emitted = [as_seen(each, personal=personal) for each in found.emitted]
     return {
         "parking": parking,
-        "inputs": [(each, masked_state(each.reading.value, personal=personal)) for each in waiting],
+        "inputs": [(each, as_seen(each.reading.value, personal=personal)) for each in waiting],
         "fields": _fields(reader, parking, waiting) if caller.has(Role.OPERATOR) else [],
         "preview": found,
         "emitted": [(contract_of(type(each)).type, dict(each)) for each in emitted if each is not None],

@@ -1,4 +1,4 @@
-"""What the pages read: sagas and their histories, from the console's own index where it has one, masked for whoever looks."""
+"""What the pages read: sagas and their histories, from the console's own index where it has one, masked by the roles of the reader."""
 
 import asyncio
 from collections import OrderedDict
@@ -108,11 +108,6 @@ class StatusWatch:
         return (await self.status(fresh=True)).parked
 
 
-def masked_state(state: Any, *, personal: bool) -> Any:
-    """Return a state as a caller may see it."""
-    return state if personal or state is None else masked(state)
-
-
-def masked_event(event: Event | None, *, personal: bool) -> Event | None:
-    """Return an event as a caller may see it."""
-    return event if personal or event is None else masked(event)
+def as_seen(value: Any, *, personal: bool) -> Any:
+    """Return an event or a state, or None, as a caller may see it."""
+    return value if personal or value is None else masked(value)

@@ -1,21 +1,19 @@
 """One record of the log as it is: its attributes, what is in it, and what deciders did with it."""
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from eventlib.console.browser import is_htmx
 from eventlib.console.login import LOOK
 from eventlib.console.moments import StepLine, steps_about
-from eventlib.console.reading import SagaReader, masked_state
+from eventlib.console.reading import SagaReader, as_seen
 from eventlib.console.rendering import Pages
 from eventlib.errors import EventlibError
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Principal, allow
 from eventlib.log.record import Record
-from eventlib.queries.decoding import Reading, RecordReader
+from eventlib.queries.decoding import RecordReader
 
 
 def record_routes(pages: Pages, reader: SagaReader) -> APIRouter:
@@ -37,7 +35,7 @@ def record_routes(pages: Pages, reader: SagaReader) -> APIRouter:
             request,
             "record_part.html" if is_htmx(request.scope) else "record.html",
             record=record,
-            value=shown_value(reading, personal=caller.sees_personal),
+            value=as_seen(reading.value, personal=caller.sees_personal),
             error=reading.error or "",
             raw=_raw(record, personal=caller.sees_personal),
             steps=steps,
@@ -46,11 +44,6 @@ def record_routes(pages: Pages, reader: SagaReader) -> APIRouter:
         )
 
     return routes
-
-
-def shown_value(reading: Reading, *, personal: bool) -> Any:
-    """Return what is in a record, as a caller may see it."""
-    return masked_state(reading.value, personal=personal)
 
 
 def _raw(record: Record, *, personal: bool) -> str:

@@ -25,7 +25,7 @@ _KEY_BYTES = 32
 
 
 class Seals:
-    """Seals values into texts that nobody else can read or make, each for one purpose and a time.
+    """Seals values into texts that only this key reads and makes, each for one purpose and a time.
 
     `key` has 32 bytes; None: one that ends with this process. `clock` gives seconds since 1970.
     """

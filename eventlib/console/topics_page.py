@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from eventlib.console.login import LOOK
-from eventlib.console.reading import masked_state
+from eventlib.console.reading import as_seen
 from eventlib.console.rendering import Pages
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
@@ -131,7 +131,7 @@ async def _page(log: EventLog, decoding: RecordReader, place: Place, *, personal
     shown = records[:_LIMIT]
     after = shown[-1].offset + 1 if len(records) > _LIMIT or (shown and len(records) == _LIMIT and at < end) else None
     readings = await decoding.read(shown)
-    lines = [(each.record, masked_state(each.value, personal=personal), each.error or "") for each in readings]
+    lines = [(each.record, as_seen(each.value, personal=personal), each.error or "") for each in readings]
     before = max(start, first - _LIMIT) if first > start and not place.key else None
     return RecordPage(lines, start, end, before, after, stopped)
 
