@@ -68,7 +68,7 @@ def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[dbapi.Connection]:
-    """Open a file for Arrow batches; waits for locks: whoever opens a file first, or closes it last, holds one a moment."""
+    """Open a file for Arrow batches; waits for locks: the first process to open a file, and the last to close it, hold one a moment."""
     with closing(dbapi.connect(file_uri(path, reads=True))) as connection:
         with connection.cursor() as cursor:
             cursor.execute(f"PRAGMA busy_timeout = {_LOCKED_MS}")

@@ -25,7 +25,7 @@ in '…', durations are 90s, 15m, 2h, 1.5d. What can be named is in the answer t
 
 
 class SagaWait(BaseModel):
-    """One thing that a saga waits for: an effect, a deadline, or somebody who handles what is parked."""
+    """One thing that a saga waits for: an effect, a deadline, or the repair of what is parked."""
 
     kind: str = Field(description="`effect`, `deadline` or `parked`.")
     name: str

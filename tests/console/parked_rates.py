@@ -48,7 +48,7 @@ async def parked_log(directory: Path, names: Sequence[str] = NAMES) -> AsyncIter
 async def logged_in(
     browser: Browser, log: EventLog, directory: Path, *roles: Role
 ) -> AsyncIterator[tuple[Visit, Page]]:
-    """A window on a console with an identity, in which somebody with these roles has logged in."""
+    """A window on a console with an identity, after a login with these roles."""
     file = directory / "tokens.json"
     text, _ = add_token(file, "ada", roles)
     identity = SessionIdentity(identity_options(tokens_file=file, key=SECRET))
