@@ -16,7 +16,7 @@ from eventlib.search.attributes import Declared, declared_in, saga_field
 from eventlib.search.waits import Waits
 from eventlib.state.projection_file import View
 
-VERSION = 1
+VERSION = 2
 _INDEXED = ("started_at", "last_at", "ended_at", "duration_ms", "state", "outcome", "reason")
 _TABLES = """
 CREATE TABLE sagas (
@@ -33,7 +33,7 @@ CREATE TABLE saga_beside (
 CREATE TABLE saga_values (name TEXT, value, saga TEXT, PRIMARY KEY (name, value, saga)) WITHOUT ROWID;
 CREATE INDEX saga_values_of ON saga_values (saga, name);
 CREATE UNIQUE INDEX sagas_saga ON sagas (saga);
-CREATE INDEX sagas_open ON sagas (open, started_at, saga) WHERE open;
+CREATE INDEX sagas_open ON sagas (started_at, saga) WHERE open;
 CREATE INDEX sagas_overdue_at ON sagas (overdue_at) WHERE open;
 """
 _STEP = """
