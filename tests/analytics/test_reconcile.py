@@ -23,7 +23,8 @@ from services import shop
 from services.order.state import Order
 from services.payment.state import Payment
 from tests.analytics.damages import Damaged, as_if_written_so
-from tests.integration.api_shop import free_port, ready
+from tests.integration.api_shop import ready
+from tests.ports import free_port
 from tests.saga.shop_runs import EVENTLIB, ROOT
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -22,6 +22,7 @@ from services.payment.http_gateway import HttpGateway
 from services.payment.ports import Charged, Declined, Voided
 from services.settings import ShopSettings
 from tests.contract.outsides import over_http
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = ShopSettings(read_timeout_s=0.3, connect_timeout_s=0.3)
@@ -117,12 +118,6 @@ async def test_a_server_that_cuts_every_connection_is_an_unknown_outcome(tmp_pat
     async with over_http(tmp_path / "ledger.db", http={"down": True}) as outside:
         with pytest.raises(OutcomeUnknown):
             await outside.carrier.recall("d")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from eventlib.personal.opening import open_master
 from eventlib.personal.options import PersonalOptions
 from eventlib.personal.ring import KeyRing
 from eventlib.personal.sqlite_store import SqliteKeyStore
-from tests.saga.fleet import free_port
+from tests.ports import free_port
 
 REGION = "eu-west-1"
 

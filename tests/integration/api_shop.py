@@ -158,12 +158,6 @@ async def reachable(client: httpx.AsyncClient) -> None:
                 return
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
-
-
 @asynccontextmanager
 async def api(found: Shop, config: ApiConfig | None = None) -> AsyncIterator[httpx.AsyncClient]:
     """Serve the shop's API."""

@@ -21,7 +21,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
     add_TraceServiceServicer_to_server,
 )
 
-from tests.saga.fleet import free_port, is_up
+from tests.ports import free_port
+from tests.saga.fleet import is_up
 
 SOURCE = Path(__file__).with_name("collector")
 DEPLOYED = Path(__file__).parents[2] / "deploy" / "compose" / "collector.yaml"

@@ -1,7 +1,6 @@
 """`eventlib live` as a process that is asked over HTTP, and may be killed."""
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -15,13 +14,12 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.live_answers import ANSWERS, Answer, History, as_answer
-from tests.saga.fleet import free_port
+from tests.ports import free_port
 from tests.saga.shop_runs import EVENTLIB, ROOT
 
 SERVICES = ("order", "stock", "payment", "dispatch")
 PATIENCE_S = 240.0
 _LOOK_S = 0.5
-_PORTS = (10_000, 32_000)  # below those that the system gives to whoever connects to something
 
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -40,7 +38,7 @@ class LiveWorker:
     ) -> None:
         self.url = url
         self._services = services or SERVICES
-        self._port = _free_ports(len(self._services))
+        self._port = free_port(len(self._services))
         self._longest_s = longest_s
         own = {"EVENTLIB_LOG": url, "EVENTLIB_STATE_DIR": str(directory)}
         self._environment = {**os.environ, **own, **environment}
@@ -161,22 +159,3 @@ def reset(
     command = [EVENTLIB, "live", "reset", "--service", service, "--yes", "--log", url]
     own = {**os.environ, "EVENTLIB_STATE_DIR": str(directory), **environment}
     return subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=False)
-
-
-def _free_ports(count: int) -> int:
-    """Return the first of so many ports in a row that nobody has just now."""
-    while True:
-        first = random.randrange(*_PORTS, count)
-        try:
-            sockets = [_bound(first + number) for number in range(count)]
-        except OSError:
-            continue
-        for each in sockets:
-            each.close()
-        return first
-
-
-def _bound(port: int) -> Any:
-    import socket
-
-    return socket.create_server(("127.0.0.1", port))

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Self
 
 from eventlib.devtools.kafka.config import HOST
-from tests.saga.fleet import free_port
+from tests.ports import free_port
 
 _CHUNK_BYTES = 1 << 16
 

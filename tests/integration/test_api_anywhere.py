@@ -16,7 +16,8 @@ import httpx
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
 from services import shop
-from tests.integration.api_shop import free_port, reachable, ready, refused, stock_up, wanted
+from tests.integration.api_shop import reachable, ready, refused, stock_up, wanted
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 EVENTLIB = str(Path(sys.executable).with_name("eventlib"))

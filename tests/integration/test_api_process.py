@@ -13,8 +13,9 @@ from eventlib import Publication, open_log
 from services import shop
 from services.order.events import ProductListed
 from services.stock.events import DeliveryLine, DeliverySubmitted
-from tests.integration.api_shop import free_port, place, reachable, ready, wanted
+from tests.integration.api_shop import place, reachable, ready, wanted
 from tests.integration.otlp import receiving, spans_of
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 EVENTLIB = str(Path(sys.executable).with_name("eventlib"))

@@ -1,7 +1,6 @@
 """`eventlib replay --break-at`: stops in the handler, at its first line, with the arguments of that moment."""
 
 import inspect
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from services.payment.state import Stage
 from tests.integration.debug_adapter import Ide
 from tests.integration.shop_log import Objects, Print
 from tests.integration.test_runtime import Order, Ordered, Outside, everything, make_shop, settle
+from tests.ports import free_port
 
 Replayed = Callable[..., str]
 
@@ -153,8 +153,7 @@ async def test_an_answer_of_an_effect_stops_where_it_was_handled() -> None:
 @pytest.mark.skipif(sys.gettrace() is not None, reason="one debugger at a time")
 def test_an_ide_attaches_and_stands_in_the_handler(filled: str, ids: dict[str, str]) -> None:
     pytest.importorskip("debugpy")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     arguments = ("--key", "declined", "--break-at", ids["PaymentFailed"], "--decider", "payment")
     with subprocess.Popen(
         command(filled, *arguments, "--debugger", "debugpy", "--port", str(port)),

@@ -16,7 +16,8 @@ from eventlib.queries.state import state_of
 from examples.catalogue import Listing, app
 from services.simulation.ledger import Ledger
 from tests.integration.connect import DEPLOY, connect, has_compiler
-from tests.saga.fleet import Fleet, free_port, wait_for
+from tests.ports import free_port
+from tests.saga.fleet import Fleet, wait_for
 from tests.saga.running import TOTAL_CENTS, RunningShop
 from tests.saga.shop_runs import EVENTLIB, ShopLog
 

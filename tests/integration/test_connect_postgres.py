@@ -16,8 +16,9 @@ from services.simulation.faults import GatewayFaults
 from services.simulation.ledger import Ledger
 from tests.integration.connect import DEBEZIUM, connect, has_compiler
 from tests.integration.test_connect import listing, until
+from tests.ports import free_port
 from tests.postgres import DATABASE, PASSWORD, USER, Postgres
-from tests.saga.fleet import Fleet, free_port, wait_for
+from tests.saga.fleet import Fleet, wait_for
 from tests.saga.running import TOTAL_CENTS, RunningShop
 from tests.saga.shop_runs import EVENTLIB, ShopLog
 

@@ -17,8 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.api_shop import free_port, reachable, ready, wanted
+from tests.integration.api_shop import reachable, ready, wanted
 from tests.integration.test_api_process import EVENTLIB, ROOT, stock_up
+from tests.ports import free_port
 
 DESCRIPTORS = 200
 FLOOD = 400

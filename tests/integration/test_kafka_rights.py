@@ -22,7 +22,8 @@ from tests.integration.authorized import authorized_broker, client_config
 from tests.integration.live_answers import History as LiveHistory
 from tests.integration.live_log import Story, is_read, told
 from tests.integration.live_worker import LiveWorker, reset
-from tests.saga.fleet import Fleet, free_port, importing, outside_at, summary_of
+from tests.ports import free_port
+from tests.saga.fleet import Fleet, importing, outside_at, summary_of
 from tests.saga.following import Endings
 from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.shop_runs import ShopLog, order_file

@@ -38,7 +38,7 @@ from eventlib.telemetry.options import telemetry_options
 from services import shop
 from tests.contract.registry_servers import listening_registry
 from tests.integration.tcp_way import Way
-from tests.saga.fleet import free_port
+from tests.ports import free_port
 from tests.saga.shop_runs import ROOT
 from tests.serving import serving
 

@@ -17,7 +17,8 @@ from eventlib import Event, EventLog
 from eventlib.queries.sagas import find_saga
 from services.order.index import OrderIndex
 from services.order.state import Status
-from tests.integration.api_shop import Shop, api, client_of, free_port, open_shop, place, wanted
+from tests.integration.api_shop import Shop, api, client_of, open_shop, place, wanted
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 EVENTLIB = str(Path(sys.executable).with_name("eventlib"))

@@ -14,9 +14,10 @@ import pytest
 from analytics.archiving import archive
 from eventlib.cli import run
 from eventlib.log.sqlite.log import SqliteLog
-from tests.integration.api_shop import client_of, free_port, place, wanted
+from tests.integration.api_shop import client_of, place, wanted
 from tests.integration.test_api_process import run as started
 from tests.integration.test_api_process import stock_up
+from tests.ports import free_port
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from services import shop
 from services.order.events import OrderCompleted, OrderLine, OrderPlaced
 from services.smoke.asked import SmokeConfig, Smoked
 from services.smoke.judging import judge_ends, judge_log
-from tests.saga.fleet import free_port
+from tests.ports import free_port
 
 
 def test_a_shop_that_does_not_answer_is_told_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

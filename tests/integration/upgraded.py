@@ -8,7 +8,8 @@ from secrets import token_hex
 
 from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
-from tests.saga.fleet import Fleet, free_port, outside_at, wait_for
+from tests.ports import free_port
+from tests.saga.fleet import Fleet, outside_at, wait_for
 from tests.saga.following import Endings
 from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.paced import PacedImport

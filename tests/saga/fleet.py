@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -118,13 +117,6 @@ def importing(shop: ShopLog, file: Path, stock_units: int, *options: str) -> tup
     """Return the command that imports a file."""
     common = ("--json", "--stock", str(stock_units), "--rejects", str(shop.rejects))
     return (*SERVICES, "import", str(file), *common, *options)
-
-
-def free_port() -> int:
-    """Return a port that nobody has just now."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 def is_up(url: str) -> bool:

@@ -1,7 +1,6 @@
 """A network that can be cut: each node of a cluster has a listener of its own for whoever is far away, behind a proxy."""
 
 import asyncio
-import random
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
@@ -11,7 +10,7 @@ from typing import Any, Self
 
 from eventlib.devtools.kafka import Cluster
 from eventlib.devtools.kafka.config import HOST
-from eventlib.devtools.kafka.node import is_free
+from tests.ports import free_port
 from tests.serving import serving
 
 _CHUNK_BYTES = 1 << 16
@@ -67,7 +66,7 @@ class Network:
     def lay(self, cluster: Cluster) -> None:
         """Give each node, which has not been started yet, a listener that is reached through a proxy."""
         for node in cluster.nodes:
-            own = _free_port()
+            own = free_port()
             through = self._run(self._serve(own))
             self._proxies.append(through)
             settings = dict(line.split("=", 1) for line in node.properties.read_text("utf-8").splitlines())
@@ -156,8 +155,3 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pass
         writer.write(data)
         await writer.drain()
     raise ConnectionResetError
-
-
-def _free_port() -> int:
-    """Below the ports of outgoing connections: the proxy's own, to a node that is down, could meet itself there."""
-    return next(port for port in iter(lambda: random.randrange(20_000, 30_000), None) if is_free(port))

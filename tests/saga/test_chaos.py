@@ -12,7 +12,8 @@ from random import Random
 
 import pytest
 
-from tests.saga.fleet import SERVICES, Fleet, free_port, set_faults, summary_of, wait_for
+from tests.ports import free_port
+from tests.saga.fleet import SERVICES, Fleet, set_faults, summary_of, wait_for
 from tests.saga.invariants import History, check_answers, check_laws, read_file
 from tests.saga.pasts import check_pasts
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file

@@ -8,7 +8,8 @@ import pytest
 
 from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
-from tests.saga.fleet import Fleet, free_port, importing, outside_at, summary_of
+from tests.ports import free_port
+from tests.saga.fleet import Fleet, importing, outside_at, summary_of
 from tests.saga.following import Endings
 from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file

@@ -15,7 +15,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
-from tests.saga.fleet import Fleet, free_port, outside_at
+from tests.ports import free_port
+from tests.saga.fleet import Fleet, outside_at
 from tests.saga.following import Endings
 from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.kafka_chaos import FAR, NEAR, Attack, Chaos

@@ -11,7 +11,8 @@ import pytest
 
 from eventlib.devtools.kafka import Cluster
 from tests.commands import said
-from tests.saga.fleet import SERVICES, Fleet, free_port, set_faults, summary_of
+from tests.ports import free_port
+from tests.saga.fleet import SERVICES, Fleet, set_faults, summary_of
 from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.shop_runs import ShopLog, order_file
 

@@ -25,7 +25,7 @@ from eventlib.personal.secret_file import create_secret
 from services import shop
 from services.order import views
 from services.order.events import OrderLine, OrderPlaced
-from tests.saga.fleet import free_port
+from tests.ports import free_port
 from tests.unit.test_kafka_batches import NOBODY, batches_from, placed
 
 
