@@ -12,7 +12,18 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 """External events are before this time: later ones are slips, and some readers have no form for them."""
 
-__all__ = ["EARLIEST", "LATEST", "escaped", "escaped_lines", "from_ms", "now_ms", "time_of", "to_ms", "unsafe_in"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "escaped",
+    "escaped_lines",
+    "from_ms",
+    "now_ms",
+    "snake_case",
+    "time_of",
+    "to_ms",
+    "unsafe_in",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -43,6 +54,11 @@ def time_of(text: str) -> datetime:
     except (TypeError, ValueError) as error:
         raise ContractError(f"{text!r} is no time: write it such as 2026-01-31T12:00:00Z") from error
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
+
+
+def snake_case(name: str) -> str:
+    """Return a name in small letters: `OrderPlaced` is `order_placed`, `shop.OrderPlaced` is `shop_order_placed`."""
+    return re.sub(r"\W+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def now_ms() -> int:
