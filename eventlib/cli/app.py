@@ -51,6 +51,7 @@ PANELS = {
         "topics": LazyCommand("List the topics: what they contain, and how many records."),
         "tail": LazyCommand("Print the records of topics, merged by time."),
         "sagas": LazyCommand("Find sagas: by status, by what they wait for, and by declared attributes."),
+        "sql": LazyCommand("Ask in SQL over events, states and sagas, as they are now."),
         "saga": LazyCommand("Show one saga across all services, and what caused each event."),
         "state": LazyCommand("Show a decider's state for a key, now or at a point in time."),
         "history": LazyCommand("Show what a decider did with a key, step by step."),
