@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from analytics.audit.application import Application
@@ -20,8 +19,10 @@ TABLES = ("sagas", "saga_steps", "state_order", "state_shelf", "event_order_plac
 QUESTIONS = (
     "SELECT outcome, reason, count(*) AS n, sum(steps) AS steps, sum(failures) AS failures FROM sagas GROUP BY outcome, reason",
     "SELECT country, sum(amount_cents) AS cents FROM event_order_placed GROUP BY country HAVING count(*) > 2",
-    "SELECT o.order_id, p.charge_key, unix_millis(p.recorded_at) - unix_millis(o.recorded_at) AS ms FROM event_order_placed o "
-    "JOIN event_payment_taken p USING (order_id) WHERE o.placed_at > '2026-01-05T12:00:00Z' AND o.customer_id IS NOT NULL",
+    (
+        "SELECT o.order_id, p.charge_key, unix_millis(p.recorded_at) - unix_millis(o.recorded_at) AS ms FROM event_order_placed o "
+        "JOIN event_payment_taken p USING (order_id) WHERE o.placed_at > '2026-01-05T12:00:00Z' AND o.customer_id IS NOT NULL"
+    ),
     "SELECT s.saga, o.stock, o.money FROM sagas s JOIN state_order o ON o.key = s.saga WHERE s.outcome = 'order_cancelled'",
     "SELECT cause_type, type, count(*) AS n, max(since_cause_ms) AS ms FROM saga_steps GROUP BY cause_type, type",
     "SELECT date_trunc('hour', recorded_at) AS hour, count(*) AS n FROM saga_steps GROUP BY date_trunc('hour', recorded_at)",
@@ -56,13 +57,13 @@ def in_order(rows: Any) -> list[dict[str, Any]]:
 
 
 def columns_of(url: str, app: Application, table: str) -> str:
-    found = json.loads(said("sql", f"SELECT * FROM {table} LIMIT 1", "--log", url, "--app", str(app.named), "--json"))
+    found = json.loads(said("sql", f"SELECT * FROM {table} LIMIT 1", "--log", url, "--app", str(app.named), "--json"))  # noqa: S608
     return ", ".join(f"`{name}`" for name in found["columns"])
 
 
 def test_the_same_question_has_the_same_answer(spark: SparkSession, shop_log: str, tmp_path: Path) -> None:
     rebuild(spark, shop_log, tmp_path, application=SHOP, how=How(select=TABLES))
-    questions = [f"SELECT {columns_of(shop_log, SHOP, name)} FROM {name}" for name in TABLES]
+    questions = [f"SELECT {columns_of(shop_log, SHOP, name)} FROM {name}" for name in TABLES]  # noqa: S608
     for question in (*QUESTIONS, *questions):
         answer = live(shop_log, SHOP, question)
         assert answer == rebuilt(tmp_path, question), question
@@ -72,7 +73,7 @@ def test_the_same_question_has_the_same_answer(spark: SparkSession, shop_log: st
 def test_what_waits_is_the_same(spark: SparkSession, repair_log: str, tmp_path: Path) -> None:
     rebuild(spark, repair_log, tmp_path, application=REPAIRS, how=How(select=[*OPEN]))
     for table, condition in OPEN.items():
-        question = f"SELECT {columns_of(repair_log, REPAIRS, table)} FROM {table} WHERE {condition}"
+        question = f"SELECT {columns_of(repair_log, REPAIRS, table)} FROM {table} WHERE {condition}"  # noqa: S608
         answer = live(repair_log, REPAIRS, question)
         assert answer == rebuilt(tmp_path, question), question
         assert answer or table == "deadlines", question
