@@ -35,6 +35,7 @@ PANELS = {
         "token": LazyCommand("Make a named token for a machine; its text is printed once, and kept nowhere."),
         "admin": LazyCommand("Serve an HTTP API for operators, until Ctrl-C: status and parked keys."),
         "console": LazyCommand("Serve the console, until Ctrl-C: find a saga, see why, act, in a browser."),
+        "mcp": LazyCommand("Answer an assistant's questions about a log, until it hangs up; read-only."),
         "doctor": LazyCommand("Find problems of the log, and of this machine's connection to it."),
         "repair": LazyCommand("Restore what can be proved in a damaged SQLite log; nothing is guessed."),
         "config": LazyCommand("Print every setting: its value, its source, its default, and what it means."),

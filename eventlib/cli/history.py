@@ -68,7 +68,7 @@ def print_history(log_options: LogOptions, decider: str, key: str, *, fold: bool
 
     history, today = run_on_log(log_options, read)
     if as_json:
-        output.print_json(_step_json(step) for step in history.steps)
+        output.print_json(step_json(step) for step in history.steps)
     else:
         console = output.terminal()
         console.print(_headline(history, today))
@@ -78,7 +78,8 @@ def print_history(log_options: LogOptions, decider: str, key: str, *, fold: bool
 
 
 # --- as JSON
-def _step_json(step: HistoryStep[Any]) -> dict[str, object]:
+def step_json(step: HistoryStep[Any]) -> dict[str, object]:
+    """Return a step as JSON."""
     deadlines = step.deadlines
     return {
         "at": output.iso(step.at),

@@ -65,7 +65,9 @@ class _Asked:
             rows, is_cut = self._rows(cursor)
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise self._explained(error) from error
-        columns = [name for name, *_ in cursor.description or ()]
+        if cursor.description is None:
+            raise _Refused("statement")
+        columns = [name for name, *_ in cursor.description]
         return {"columns": columns, "rows": rows, "is_cut": is_cut, "positions": positions, "damaged": damaged}
 
     def _opened(self) -> sqlite3.Connection:

@@ -1,5 +1,6 @@
 """A question has the same answer from the tables that Spark makes of a log, and from `eventlib sql` on it."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,15 @@ from pyspark.sql import SparkSession
 from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, rebuild
+from eventlib import open_log
 from tests.analytics.test_any_choreography import repair_log
 from tests.commands import ended, said
+from tests.integration.parcels_app import APP
+from tests.integration.parcels_log import send
 
 __all__ = ["repair_log"]
 SHOP = Application("services:shop")
+PARCELS = Application("tests.integration.parcels_app:APP")
 REPAIRS = Application("tests.analytics.repairs:repairs")
 TABLES = ("sagas", "saga_steps", "state_order", "state_shelf", "event_order_placed", "event_payment_taken", "effects")
 QUESTIONS = (
@@ -71,7 +76,7 @@ def test_the_same_question_has_the_same_answer(spark: SparkSession, shop_log: st
 
 
 def test_what_waits_is_the_same(spark: SparkSession, repair_log: str, tmp_path: Path) -> None:
-    rebuild(spark, repair_log, tmp_path, application=REPAIRS, how=How(select=[*OPEN]))
+    rebuild(spark, repair_log, tmp_path, application=REPAIRS, how=How(select=(*OPEN,)))
     for table, condition in OPEN.items():
         question = f"SELECT {columns_of(repair_log, REPAIRS, table)} FROM {table} WHERE {condition}"  # noqa: S608
         answer = live(repair_log, REPAIRS, question)
@@ -79,3 +84,19 @@ def test_what_waits_is_the_same(spark: SparkSession, repair_log: str, tmp_path: 
         assert answer or table == "deadlines", question
     told = ended("sql", "SELECT 1", "--log", repair_log, "--app", str(REPAIRS.named))
     assert "2 records of the log cannot be read" in told.stderr  # Spark has them, and notes them in `quarantine`
+
+
+def test_values_of_every_type_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    url, tables = f"sqlite:///{tmp_path}/parcels.db", ("event_parcel_submitted", "event_parcel_taken", "state_parcel")
+
+    async def filled() -> None:
+        async with open_log(url, APP) as log:
+            await send(log, 20)
+
+    asyncio.run(filled())
+    rebuild(spark, url, tmp_path / "out", application=PARCELS, how=How(select=tables))
+    for table in tables:
+        question = f"SELECT {columns_of(url, PARCELS, table)} FROM {table}"  # noqa: S608
+        answer = live(url, PARCELS, question)
+        assert answer == rebuilt(tmp_path / "out", question), question
+        assert answer, question
