@@ -12,18 +12,7 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 """External events are before this time: later ones are slips, and some readers have no form for them."""
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "escaped",
-    "escaped_lines",
-    "from_ms",
-    "now_ms",
-    "snake_case",
-    "time_of",
-    "to_ms",
-    "unsafe_in",
-]
+__all__ = ["EARLIEST", "LATEST", "escaped", "escaped_lines", "from_ms", "now_ms", "time_of", "to_ms", "unsafe_in"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)

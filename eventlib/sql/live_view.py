@@ -17,8 +17,8 @@ from eventlib.queries.index_columns import quoted
 from eventlib.runtime.keyed_state import entry_of
 from eventlib.runtime.parking.parked import original_of
 from eventlib.runtime.records import EFFECT, PARKED, STATE, ParkedKey, state_name
-from eventlib.sql.columns import iso_ms
-from eventlib.sql.tables import Declared, event_fields, event_table, state_fields, state_table
+from eventlib.sql.columns import Convert, iso_ms
+from eventlib.sql.tables import Declared, Field, event_fields, event_table, state_fields, state_table
 from eventlib.sql.views import schema
 from eventlib.state.projection_file import View
 
@@ -44,6 +44,7 @@ class LiveView:
         self._log = log
         self._declared = declared = Declared(app)
         self._fields = {name: event_fields(event) for name, event in declared.events.items()}
+        self._reasons = {name: _reason_of(event, self._fields[name]) for name, event in declared.events.items()}
         self._inserts = {
             name: f"INSERT INTO {quoted('_' + event_table(event))} VALUES (?{', ?' * len(self._fields[name])})"  # noqa: S608  names of fields
             for name, event in declared.events.items()
@@ -115,7 +116,9 @@ class LiveView:
         if event is None and self._declared.saga_field:
             return  # without its fields it neither ends the saga nor says why
         place = f"{at}/{record.topic}/{record.partition:06d}/{record.offset:015d}"
-        about = saga, place, at, name, _reason(event)
+        convert = self._reasons.get(name)
+        reason = None if event is None or convert is None else _value(convert, getattr(event, "reason", None))
+        about = saga, place, at, name, reason
         if name in self._finals:
             db.execute(_ENDING, about)
         if name in self._failures:
@@ -193,12 +196,8 @@ def _value(convert: Any, value: Any) -> Any:
     return None if value is None else convert(value)
 
 
-def _reason(event: Event | None) -> str | None:
-    """Return what an event gives as its reason; None where that is personal, or no text."""
-    if event is None or "reason" in personal_fields(type(event)):
-        return None
-    found = next((each for each in event_fields(type(event)) if each.name == "reason"), None)
-    if found is None or found.type.name != "string":
-        return None
-    text: str | None = _value(found.type.value, getattr(event, "reason", None))
-    return text
+def _reason_of(event: type[Event], fields: Iterable[Field]) -> Convert | None:
+    """Return the function to what an event gives as its reason; None where that is personal, or no text."""
+    found = next((each for each in fields if each.name == "reason"), None)
+    is_told = found is not None and found.type.name == "string" and "reason" not in personal_fields(event)
+    return found.type.value if found is not None and is_told else None
