@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from eventlib import open_log
+from eventlib import Publication, open_log
+from eventlib.devtools.kafka import Cluster
 from eventlib.personal.secret_file import create_secret
 from eventlib.search import SagaQuery, SagaSearch
 from eventlib.sql import SqlQuery, ask
@@ -261,3 +262,26 @@ def test_two_questions_at_once_have_the_same_answer(sent: tuple[str, Any]) -> No
     line = [sys.executable, "-m", "eventlib", *question]
     both = [subprocess.Popen(line, stdout=subprocess.PIPE, env=dict(os.environ), text=True) for _ in range(2)]
     assert [json.loads(each.communicate(timeout=120)[0])["rows"] for each in both] == [[{"n": 60}]] * 2
+
+
+def test_another_applications_log_is_named(sent: tuple[str, Any]) -> None:
+    done = ended("sql", "SELECT 1", "--log", sent[0], "--app", "services:shop")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the log has no topic 'order" in done.stderr
+    assert "another application's than shop" in done.stderr
+
+
+async def test_it_is_the_same_on_kafka(broker: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # its tables are in `var`
+    async with open_log(f"{broker.url}/?prefix=sql.", APP) as log:
+        requests = await send(log, 12)
+        for more in (0, 2):
+            await log.publish_many(
+                [Publication(each, idempotency_key=f"{n}") for n, each in enumerate(requests[:more])]
+            )
+            found = await ask(log, SqlQuery("SELECT parcel_id FROM event_parcel_submitted ORDER BY 1"))
+            assert [row for (row,) in found.rows] == sorted([each.parcel_id for each in requests + requests[:more]])
+            end = await log.port.end("parcels.requests", 0)
+            assert found.position["parcels.requests/0"] == end
+        states = await ask(log, SqlQuery("SELECT s.key, saga, outcome FROM state_parcel s JOIN sagas ON saga = s.key"))
+        assert {key for key, *_ in states.rows} == {each.parcel_id for each in requests if each.note != "bug"}
