@@ -104,18 +104,26 @@ class Version:
         self, table: str, rows: DataFrame, staged: str, before: Path | None = None, *, hidden: bool = False
     ) -> DataFrame:
         """Make a table of staged rows, without writing them again; else as `write`."""
-        self._written[table] = hidden
         target = self.path / table
-        target.mkdir()
-        if before is not None:
+        if before is None:
+            self._written[table] = hidden
+            target.mkdir()
+        else:
+            self.keep(table, before, hidden=hidden)
             self._grown.add(table)
-        for file in sorted(before.glob("*.parquet")) if before else ():
-            os.link(file, target / file.name)
         for i, file in enumerate(sorted((self.scratch / staged).glob("*.parquet"))):
             file.rename(target / f"{self.number:010}-{i:05}.parquet")
         return rows.sparkSession.read.schema(rows.schema).parquet(
             *(str(path) for path in sorted(target.glob(f"{self.number:010}-*.parquet")))
         )
+
+    def keep(self, table: str, before: Path, *, hidden: bool = False) -> None:
+        """Take a table as it was `before`."""
+        self._written[table] = hidden
+        target = self.path / table
+        target.mkdir()
+        for file in sorted(before.glob("*.parquet")):
+            os.link(file, target / file.name)
 
     def read(self, table: str, spark: SparkSession) -> DataFrame:
         """Return all rows of a table that was written."""

@@ -8,11 +8,11 @@ import typer
 from mcp.server.mcpserver import MCPServer
 
 from eventlib.cli._common.options import AppOption, LogOption, LogOptions, refuse_missing
-from eventlib.cli._common.project import load_choreography
 from eventlib.cli.mcp_tools import LogTools, add_tools
 from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
 from eventlib.opening import open_log
+from eventlib.project import load_choreography
 
 _INSTRUCTIONS = """\
 Read-only questions about the event log of {name}. Begin with search_sagas or sql, then look at one saga; history and state_at say
