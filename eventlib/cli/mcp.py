@@ -1,6 +1,7 @@
 """`eventlib mcp`: answers an assistant's questions about a log, by the Model Context Protocol on stdin and stdout."""
 
 import asyncio
+import signal
 import sys
 from contextlib import redirect_stdout
 
@@ -47,6 +48,8 @@ def serve(log_options: LogOptions) -> None:
         async with open_log(log_options.url, choreography, read_only=True, personal=False) as log:
             await server_of(log).run_stdio_async()
 
+    # Ctrl-C ends it at once: the reader of stdin cannot be interrupted, and nothing is left half done by who only reads.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(served())
 
 

@@ -5,6 +5,8 @@ import hashlib
 import inspect
 import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -232,3 +234,19 @@ def test_a_log_that_is_not_there_is_a_sentence_before_anything_is_served() -> No
     done = ended("mcp", "--log", "sqlite:////nowhere/shop.db")
     assert (done.returncode, done.stdout) == (1, "")
     assert "there is no log at /nowhere/shop.db" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_also_while_it_waits_for_a_question(filled: str, number: signal.Signals) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    line = [sys.executable, "-m", "eventlib", "mcp", "--log", filled]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(
+            json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode() + b"\n"
+        )
+        server.stdin.flush()
+        assert b"eventlib: shop" in server.stdout.readline()
+        server.send_signal(number)
+        assert server.wait(60) == -number
