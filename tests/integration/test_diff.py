@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -57,7 +58,7 @@ class Repository:
     def commit(self, tag: str) -> None:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", tag)
-        self.git("tag", tag)
+        self.git("tag", tag.replace(" ", "-"))
 
     def line(self, text: str, file: str = DECIDER) -> str:
         """Return where a line is, as it is told."""
@@ -197,6 +198,32 @@ def test_a_pull_request_and_a_code_scanner_can_read_it(repository: Repository, d
     place = result["locations"][0]["physicalLocation"]
     told = f"{place['artifactLocation']['uri']}:{place['region']['startLine']}"
     assert told == repository.line("+ (495 if")
+
+
+def test_the_commit_that_first_decides_otherwise_is_found(repository: Repository, filled: str) -> None:
+    repository.change(("# no money is kept", "# as it was"))
+    repository.commit("still right")
+    repository.change(("payments = Decider(", "payments = Decider)"))
+    repository.commit("cannot be imported")
+    repository.change(("payments = Decider)", "payments = Decider("), RAISES)
+    repository.commit("wrong")
+    for number in range(3):
+        repository.change(("# as it was", f"# {number}\n# as it was"))
+        repository.commit(f"later {number}")
+
+    def bisected(*arguments: str) -> CompletedProcess[str]:
+        return ended("bisect", *arguments, "--log", filled)
+
+    found = json.loads(bisected("--from", "recorded", "--json").stdout)
+    assert found["commit"]["subject"] == "wrong"
+    assert (found["first"]["saga"], found["touched"], len(found["skipped"])) == ("large", [], 1)
+    assert [group["kind"] for group in found["diff"]["groups"]] == ["raises"]
+    assert found["tried"] <= 5
+    backwards = bisected("--from", "later-2", "--to", "recorded")
+    assert "no commit leads from later-2 to recorded" in backwards.stderr
+    assert "decides as recorded does" in bisected("--from", "recorded", "--to", "still-right").stderr
+    other = bisected("--from", "recorded", "--key", "completed")
+    assert (other.returncode, "HEAD decides as recorded does" in other.stderr) == (1, True)
 
 
 def test_what_cannot_be_compared_is_told_with_its_remedy(
