@@ -15,7 +15,7 @@ from eventlib.cli._common import output
 from eventlib.cli._common.parked_keys import of_key, parking_json, waiting_json
 from eventlib.cli._common.saga_status import state_json
 from eventlib.cli._common.searching import page_json, up_to_now
-from eventlib.cli.history import step_json
+from eventlib.cli.history_json import step_json
 from eventlib.cli.replay_report import report_json
 from eventlib.cli.saga import saga_as_json
 from eventlib.cli.sql import answer_json, tables_json
