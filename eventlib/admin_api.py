@@ -15,7 +15,7 @@ from eventlib.http.body_limit import StrictRoute
 from eventlib.identity.gate import Caller, guard
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import Role, allow, public
-from eventlib.model.event import Event, Position
+from eventlib.model.event import Event, Position, key_of
 from eventlib.model.personal import masked
 from eventlib.operations.command_status import pending_retries
 from eventlib.operations.parked_commands import (
@@ -25,6 +25,7 @@ from eventlib.operations.parked_commands import (
     request_retries,
     request_retry,
 )
+from eventlib.operations.sending import event_of, send_event
 from eventlib.operations.startup_waits import STATE_DIR
 from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.personal.base import NoRight
@@ -60,6 +61,14 @@ class Discard(_OperatorRequest):
     """Why a parked input or effect is discarded."""
 
     reason: Annotated[str, Field(min_length=1, max_length=2_000)]
+
+
+class Sending(_OperatorRequest):
+    """An event to send by hand, and why; the same idempotency key gives the same event id."""
+
+    data: dict[str, object]
+    reason: Annotated[str, Field(min_length=1, max_length=2_000)]
+    idempotency_key: Annotated[str | None, Field(min_length=1, max_length=200)] = None
 
 
 class Selection(BaseModel):
@@ -104,6 +113,7 @@ def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR, identi
     handlers = _Handlers(log, state_dir)
     app.get("/healthz")(handlers.health)
     app.get("/status")(handlers.status)
+    app.post("/events/{event_type}", status_code=201)(handlers.send)
     app.get("/parked")(handlers.list_parked)
     app.post("/parked/retry", status_code=202)(handlers.retry_all)
     app.get("/parked/{service}/{decider}/{key:path}")(handlers.show)
@@ -132,6 +142,13 @@ class _Handlers:
         """Return the status of services."""
         status = await self._reader.look()
         return status_json(status, complaints(status, Limits()))
+
+    @allow(Role.OPERATOR)
+    async def send(self, event_type: str, request: Sending, caller: Caller) -> dict[str, object]:
+        """Send an external event, signed with the caller's name and the reason."""
+        event = event_of(self._log.choreography.event(event_type), request.data)
+        place = await send_event(self._log, event, caller.by, request.reason, request.idempotency_key)
+        return {"type": event_type, "key": key_of(event), **_place_json(place)}
 
     @allow(*_LOOK)
     async def list_parked(self, selection: Annotated[ListQuery, Query()]) -> dict[str, object]:
@@ -206,8 +223,12 @@ def _masked(waiting: WaitingInput) -> WaitingInput:
 
 
 def _accepted(parking: Parking, position: Position) -> dict[str, object]:
-    at = {"topic": position.topic, "partition": position.partition, "offset": position.offset}
+    at = _place_json(position)
     return {"service": parking.service, "decider": parking.decider, "key": parking.key, "id": parking.id, "asked": at}
+
+
+def _place_json(position: Position) -> dict[str, object]:
+    return {"topic": position.topic, "partition": position.partition, "offset": position.offset}
 
 
 def _problem(_request: Request, error: Exception) -> JSONResponse:

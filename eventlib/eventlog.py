@@ -35,11 +35,33 @@ class Published(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Signature:
+    """Who sends an event by hand, and why: in headers of its record, which nothing else can set."""
+
+    by: str
+    reason: str
+
+    @property
+    def headers(self) -> tuple[tuple[str, bytes], ...]:
+        """The signature as headers."""
+        return (_SENT_BY, self.by.encode()), (_SENT_REASON, self.reason.encode())
+
+    @classmethod
+    def of(cls, record: Record) -> "Signature | None":
+        """Return a record's signature; None when it has none."""
+        found = dict(record.headers)
+        if _SENT_BY not in found:
+            return None
+        return cls(found[_SENT_BY].decode("utf-8", "replace"), found.get(_SENT_REASON, b"").decode("utf-8", "replace"))
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """An event to publish, and what goes with it.
 
     The same `idempotency_key` gives the same event id; a request is handled once for each id, however often it is
-    published. `partition` overrides where the key belongs; `headers` go on the log beside the event's own.
+    published. `partition` overrides where the key belongs; `headers` go on the log beside the event's own, and so does
+    the `signature` of who sends it by hand.
     Raises: ContractError for anything that is of another type.
     """
 
@@ -47,6 +69,7 @@ class Publication:
     idempotency_key: str | None = None
     partition: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    signature: Signature | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no publication, before anything is written."""
@@ -255,7 +278,7 @@ class EventLog:
             traceparent=root_traceparent(event_id, self._traced_below)
             if caller is None
             else child_traceparent(caller, event_id),
-            headers=_headers(publication.headers) if publication.headers else (),
+            headers=_headers(publication),
         )
         return [record] if not topic.latest else [record, latest_copy(record, tombstone=contract.tombstone)]
 
@@ -298,13 +321,16 @@ def _is_header(item: tuple[object, object]) -> bool:
     return all(isinstance(each, str) for each in item)
 
 
-def _headers(given: Mapping[str, str]) -> tuple[tuple[str, bytes], ...]:
+def _headers(publication: Publication) -> tuple[tuple[str, bytes], ...]:
+    given, signature = publication.headers, publication.signature
     taken = [name for name in given if name.startswith(_TAKEN)]
     if taken:
         raise ContractError(
             f"the header {taken[0]!r} is the library's own, as are all that begin with {', '.join(_TAKEN)}"
         )
-    return tuple((name, value.encode()) for name, value in given.items())
+    own = tuple((name, value.encode()) for name, value in given.items())
+    return own if signature is None else own + signature.headers
 
 
-_TAKEN = ("ce_", "traceparent", "parked_", "past_of")
+_SENT_BY, _SENT_REASON = "sent_by", "sent_reason"
+_TAKEN = ("ce_", "traceparent", "parked_", "past_of", _SENT_BY, _SENT_REASON)

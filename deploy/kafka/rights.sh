@@ -147,7 +147,7 @@ kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add -
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-outside --operation Describe --group shop.payment
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-outside --operation Describe --group shop.dispatch
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-outside --operation Write --operation Describe --transactional-id 'shop~shop-outside~' --resource-pattern-type prefixed
-# shop-operator: people with the command line: read everything, and retry, edit or discard what is parked
+# shop-operator: people with the command line or the console: read everything, send events, and act on what is parked
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic _eventlib.owners
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic _eventlib.topics
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic _schemas
@@ -158,7 +158,6 @@ kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add -
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic order.changelog
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic order.journal
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic order.parked
-kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic order.requests
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic orders
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic orders.large
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic payment.changelog
@@ -166,20 +165,21 @@ kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add -
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic payment.parked
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic payments
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic payments.alerts
-kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic products
-kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic products.latest
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic stock
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic stock.alerts
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic stock.changelog
-kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic stock.deliveries
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic stock.journal
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic stock.lines
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic stock.parked
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Describe --operation DescribeConfigs --topic stock.requests
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic dispatch.control
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic order.control
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic order.requests
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic payment.control
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic products
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic products.latest
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic stock.control
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic stock.deliveries
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Describe --group shop.order
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Describe --group shop.stock
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-operator --operation Describe --group shop.payment

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, SinceOption, run_on_log
@@ -26,9 +27,10 @@ def acts(
 ) -> None:
     """List what people did to running services: who, what, when and why.
 
-    Retries, edits and discards of parked inputs, skips, resets, reruns and
-    their switches. A name says where it comes from: os:ada is a user of the
-    machine, token:ci a named token, oidc:… a subject of the identity provider.
+    Events that were sent with a reason, retries, edits and discards of parked
+    inputs, skips, resets, reruns and their switches. A name says where it comes
+    from: os:ada is a user of the machine, token:ci a named token, oidc:… a
+    subject of the identity provider.
 
     [dim]Examples:[/dim]
       eventlib acts
@@ -52,7 +54,8 @@ def print_acts(log_options: LogOptions, by: str | None, since: datetime | None, 
     shown = output.table("at", "by", "did", "to", "reason", whole=["at", "by"])
     for act in wanted:
         about = f"{act.service}: {act.about}".removesuffix(": ")
-        shown.add_row(*map(output.printable, (output.iso(from_ms(act.at_ms)), act.by, act.what, about, act.reason)))
+        cells = (output.iso(from_ms(act.at_ms)), act.by, act.what, about, act.reason)
+        shown.add_row(*map(Text, map(output.printable, cells)))
     output.terminal().print(shown)
 
 

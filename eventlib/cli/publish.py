@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
-from pydantic_core import to_json
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
+from eventlib.cli._common.prompts import actor
 from eventlib.errors import ContractError, WiringError
-from eventlib.eventlog import Publication
+from eventlib.eventlog import Publication, Signature
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Contract, Event, Position, contract_of, key_of
 from eventlib.opening import open_log
+from eventlib.operations.sending import event_of, refuse_facts, refuse_misplaced
 from eventlib.project import load_choreography
-from eventlib.pydantic_errors import sentence_of
 from eventlib.strict_json import JsonRefused, decode_json
 
 
@@ -38,6 +37,10 @@ def publish(  # noqa: PLR0913, PLR0917  one argument for each option
         int | None,
         typer.Option(metavar="N", min=0, help="The partition of a keyless event; others are partitioned by key."),
     ] = None,
+    reason: Annotated[
+        str,
+        typer.Option("--reason", metavar="TEXT", help="Why; stored with the event and your name.", show_default=False),
+    ] = "",
     force: Annotated[
         bool, typer.Option("--force", metavar="", help="Also publish what may break the services' guarantees.")
     ] = False,
@@ -49,13 +52,16 @@ def publish(  # noqa: PLR0913, PLR0917  one argument for each option
 
     Requests and external facts are accepted. An event that a decider emits is
     refused without --force: nothing on the log would be its cause.
+    With --reason it is an act: who sent it and why stand in its record, and
+    `eventlib acts` lists it.
 
     [dim]Examples:[/dim]
       eventlib publish CancelSubmitted --data '{"order_id": "536365"}'
       eventlib publish CancelSubmitted --key 536365 --data '{"reason": "late"}'
+      eventlib publish CancelSubmitted --key 536365 --data '{}' --reason "by phone"
       eventlib publish OrderSubmitted --idempotency-key c1 --data - < order.json
     """
-    options = PublishOptions(event_type, data, key, idempotency_key, tuple(header or ()), partition, force)
+    options = PublishOptions(event_type, data, key, idempotency_key, tuple(header or ()), partition, reason, force)
     publish_one(LogOptions.of(context, app, log), options, as_json=as_json)
 
 
@@ -72,6 +78,7 @@ class PublishOptions:
     idempotency_key: str | None
     headers: tuple[str, ...]
     partition: int | None
+    reason: str
     force: bool
 
 
@@ -88,9 +95,10 @@ def publish_one(log_options: LogOptions, options: PublishOptions, *, as_json: bo
     headers = dict(map(_header, options.headers))
     event = _event(event_type, options)
     if not options.force:
-        _refuse_facts(choreography, event_type)
-        _refuse_misplaced(event, options.partition)
-    publication = Publication(event, options.idempotency_key, options.partition, headers)
+        refuse_facts(choreography, event_type, _FORCE)
+        refuse_misplaced(event, options.partition, _FORCE)
+    signature = Signature(actor(), options.reason.strip()) if options.reason.strip() else None
+    publication = Publication(event, options.idempotency_key, options.partition, headers, signature)
     _print(asyncio.run(_published(log_options.url, choreography, publication)), event, as_json=as_json)
 
 
@@ -110,10 +118,7 @@ def _event(event_type: type[Event], options: PublishOptions) -> Event:
         raise ContractError(f"--data is a JSON {type(fields).__name__}, and an event is an object of fields")
     if options.key is not None:
         _take_key(fields, options.key, contract)
-    try:
-        return event_type.model_validate_json(to_json(fields))
-    except ValidationError as error:
-        raise ContractError(f"{contract.type} does not fit: {sentence_of(error)}") from error
+    return event_of(event_type, fields)
 
 
 def _take_key(fields: dict[str, object], key: str, contract: Contract) -> None:
@@ -128,28 +133,6 @@ def _header(text: str) -> tuple[str, str]:
     if not (name and found):
         raise typer.BadParameter(f"{text!r} is no header: write NAME=VALUE", param_hint="--header")
     return name, value
-
-
-def _refuse_facts(choreography: Choreography, event_type: type[Event]) -> None:
-    """Refuse an event that deciders emit: as an external event it has no cause and no sequence."""
-    emitters = [decider.name for decider in choreography.deciders if event_type in decider.emits]
-    if emitters:
-        raise ContractError(
-            f"{event_type.__name__} is a fact that decider {', '.join(emitters)} emits: published from outside, it has no "
-            f"cause, and its decider does not know of it. Publish a request that leads to it{_FORCE}"
-        )
-
-
-def _refuse_misplaced(event: Event, partition: int | None) -> None:
-    key, contract = key_of(event), contract_of(type(event))
-    if key is None or partition is None:
-        return
-    home = contract.topic.partition_of(key.encode())
-    if partition != home:
-        raise ContractError(
-            f"{contract.key} {key!r} belongs in partition {home} of {contract.topic.name}: in {partition} its services "
-            f"would park it. Leave --partition out{_FORCE}"
-        )
 
 
 def _print(position: Position, event: Event, *, as_json: bool) -> None:

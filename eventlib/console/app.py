@@ -23,6 +23,7 @@ from eventlib.console.records import record_routes
 from eventlib.console.rendering import ASSETS, Pages
 from eventlib.console.saga_list import SagaList, saga_list_routes
 from eventlib.console.saga_page import saga_page_routes
+from eventlib.console.send_page import send_routes
 from eventlib.console.sessions import SessionIdentity
 from eventlib.console.topics_page import topic_routes
 from eventlib.errors import ContractError, EventlibError, WiringError
@@ -75,6 +76,7 @@ def create_console(
         overview_routes(pages, watch, sagas),
         choreography_routes(pages, traffic),
         topic_routes(pages, log),
+        send_routes(pages, log),
         act_routes(pages, log),
         live_routes(reader, search),
     ):

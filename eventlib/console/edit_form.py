@@ -1,4 +1,4 @@
-"""The form by which a parked input gets other data, made of its event's schema; and the difference that it makes."""
+"""Forms made of an event's schema: for a parked input's other data, and the difference that it makes, or for a new event."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from eventlib.model.personal import personal_fields
 
 Control = Literal["text", "number", "choice", "json"]
 _NUMBERS = {"integer", "number"}
+_DEEPEST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,38 @@ def fields_of(event_type: type[Event], values: Mapping[str, Any]) -> Sequence[Ed
         is_none = may_be_none and value is None
         found.append(EditField(name, control, *texts, choices, may_be_none, is_none, name == key, name in personal))
     return found
+
+
+def initial_values(event_type: type[Event]) -> Mapping[str, Any]:
+    """Return what a form for a new event shows: the schema's defaults, and the outline of what is a list or an object."""
+    schema = event_type.model_json_schema(mode="validation")
+    found = dict[str, Any]()
+    for name, about in schema.get("properties", {}).items():
+        shape, may_be_none = _shape(about, schema.get("$defs", {}))
+        if "default" in about:
+            found[name] = about["default"]
+        elif not may_be_none and _control(shape)[0] == "json":
+            found[name] = _outline(about, schema.get("$defs", {}))
+    return found
+
+
+def _outline(about: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 0) -> Any:
+    """Return the outline of a value: its fields without values, to a depth at which types that hold themselves end."""
+    shape, may_be_none = _shape(about, definitions)
+    if "default" in about or may_be_none or depth > _DEEPEST:
+        return about.get("default")
+    match shape.get("type"):
+        case "object":
+            fields = shape.get("properties", {})
+            return {name: _outline(each, definitions, depth + 1) for name, each in fields.items()}
+        case "array":
+            return [_outline(shape["items"], definitions, depth + 1)] if shape.get("items") else []
+        case "integer" | "number":
+            return 0
+        case "boolean":
+            return False
+        case kind:
+            return "" if kind == "string" else None
 
 
 def values_in(fields: Sequence[EditField], given: Mapping[str, str], empty: Mapping[str, str]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from eventlib.errors import EventlibError
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Principal, allow
-from eventlib.log.record import Record
+from eventlib.log.record import Record, key_text
+from eventlib.model.event import contract_of
 from eventlib.queries.decoding import RecordReader
 
 
@@ -20,6 +21,7 @@ def record_routes(pages: Pages, reader: SagaReader) -> APIRouter:
     """Return the route of one record, as a page of its own or as a part of its saga's."""
     routes = APIRouter()
     decoding = RecordReader(reader.log)
+    types = {contract_of(event).type for event in reader.log.choreography.events}
 
     @routes.get("/record/{topic}/{partition}/{offset}")
     @allow(*LOOK)
@@ -41,6 +43,7 @@ def record_routes(pages: Pages, reader: SagaReader) -> APIRouter:
             steps=steps,
             doubt=doubt,
             saga_key=saga,
+            key=key_text(record) if record.type in types else "",
         )
 
     return routes

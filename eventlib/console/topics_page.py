@@ -17,6 +17,7 @@ from eventlib.identity.gate import Caller
 from eventlib.identity.principal import allow
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
+from eventlib.operations.sending import emitters_of, is_sendable
 from eventlib.operations.topics import topic_rows
 from eventlib.queries.decoding import RecordReader
 from eventlib.values import time_of, to_ms
@@ -53,7 +54,7 @@ class RecordPage:
 
 @dataclass(frozen=True, slots=True)
 class EventContract:
-    """An event of a topic: its class's docstring, its schema, and who emits and handles it."""
+    """An event of a topic: its class's docstring, its schema, who emits and handles it, and whether it is sent from outside."""
 
     name: str
     key: str | None
@@ -61,6 +62,7 @@ class EventContract:
     schema: dict[str, Any]
     emitted_by: Sequence[str]
     handled_by: Sequence[str]
+    is_sendable: bool
 
 
 def topic_routes(pages: Pages, log: EventLog) -> APIRouter:
@@ -144,7 +146,8 @@ def contracts_of(log: EventLog, topic: str) -> Sequence[EventContract]:
 
 def _contract(log: EventLog, event: type[Event]) -> EventContract:
     app, contract = log.choreography, contract_of(event)
-    emitted = [decider.name for decider in app.deciders if event in decider.emits]
+    emitted = emitters_of(app, event)
     handled = [decider.name for decider in app.deciders if event in decider.handlers]
     about = (event.__doc__ or "").strip()
-    return EventContract(contract.type, contract.key, about, event.model_json_schema(), emitted, handled)
+    schema = event.model_json_schema()
+    return EventContract(contract.type, contract.key, about, schema, emitted, handled, is_sendable(app, event))

@@ -117,18 +117,23 @@ def _viewer(viewing: Viewing, options: KafkaOptions) -> User:
 
 def _outside(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
     """Return who asks: puts requests and facts on the log that no service emits, and answers from all that is there."""
+    about = "the HTTP API, imports: publishes what no service emits, and reads everything"
+    return _beside("outside", about, _asked(choreography, views), choreography, options)
+
+
+def _asked(choreography: Choreography, views: Sequence[Viewing]) -> set[str]:
+    """Return the topics of what no service emits."""
     emitted = {event for service in choreography.services for event in service.emits}
     emitted |= {event for viewing in views for event in viewing.tells}
     own = (event for event in choreography.events if contract_of(event).external is None)
-    asked = [contract_of(event).topic for event in own if event not in emitted]
-    about = "the HTTP API, imports: publishes what no service emits, and reads everything"
-    return _beside("outside", about, _names(_held_twice(asked)), choreography, options)
+    return _names(_held_twice([contract_of(event).topic for event in own if event not in emitted]))
 
 
 def _operator(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
-    """Return who looks after it: reads everything, and sends services instructions for what is parked."""
+    """Return who looks after it: reads everything, instructs services about what is parked, and sends events by hand."""
     acts = _names([*(service.control for service in choreography.services), *erasure_topics(choreography)])
-    about = "people with the command line: read everything, and retry, edit or discard what is parked"
+    acts |= _asked(choreography, views)
+    about = "people with the command line or the console: read everything, send events, and act on what is parked"
     user = _beside("operator", about, acts, choreography, options)
     groups = (Right(Kind.GROUP, options.group(viewing.group), (Operation.DESCRIBE,)) for viewing in views)
     between = _names(topic for viewing in views for topic in viewing.own_topics)

@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from eventlib.eventlog import EventLog
+from eventlib.eventlog import EventLog, Signature
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record
+from eventlib.log.record import Record, key_text
+from eventlib.model.event import Event, contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.metadata import reruns
@@ -33,6 +34,7 @@ _NAMES: dict[type[Request], str] = {
 class Act:
     """An act on a service: what, about what (a decider's key, an event, or a rerun), by whom, why, and when.
 
+    Of an event that was sent, `service` are those that handle it, and `about` its type and key.
     `by` is `os:USER` for the user of a machine, `token:NAME`, `oidc:SUBJECT` or `certificate:SUBJECT`; of acts before
     identities were recorded, the name that was given.
     """
@@ -48,12 +50,13 @@ class Act:
 async def acts(log: EventLog, since_ms: int = 0) -> list[Act]:
     """Return the acts on a log since a time (ms since 1970), oldest first.
 
-    Cost: the control topics and the journals since then. Raises: LogUnavailable and the like.
+    Cost: the control topics, the journals and the events since then. Raises: LogUnavailable and the like.
     """
     found = list[Act]()
     for service in log.choreography.services:
         found += [act async for act in _requests(log, service, since_ms)]
         found += [act async for act in _steps(log, service, since_ms)]
+    found += [act async for act in _sent(log, since_ms)]
     for rerun in await reruns(log):
         note = rerun.note
         if note.begun_ms >= since_ms:
@@ -81,6 +84,25 @@ async def _steps(log: EventLog, service: Service, since_ms: int) -> AsyncIterato
                 seen.add(act)
                 about = f"event {step.request}" if step.request else ""
                 yield Act(entry.at_ms, step.kind, service.name, about, *_signed(step.detail))
+
+
+async def _sent(log: EventLog, since_ms: int) -> AsyncIterator[Act]:
+    """Yield the events that were sent by hand; an event that was sent again under one idempotency key once."""
+    ours = [event for event in log.choreography.events if contract_of(event).external is None]
+    services = {contract_of(event).type: _handlers(log, event) for event in ours}
+    seen = set[str]()
+    for topic in {contract_of(event).topic for event in ours}:
+        async for record in _records(log, topic.name, topic.partitions, since_ms):
+            signature = Signature.of(record) if record.headers else None
+            if signature is not None and record.event_id not in seen:
+                seen.add(record.event_id)
+                about = f"{record.type} {key_text(record)}"
+                handled_by = services.get(record.type or "", "")
+                yield Act(record.timestamp_ms, "send", handled_by, about, signature.by, signature.reason)
+
+
+def _handlers(log: EventLog, event: type[Event]) -> str:
+    return ", ".join(each.name for each in log.choreography.services if event in each.handles)
 
 
 async def _records(log: EventLog, topic: str, partitions: int, since_ms: int) -> AsyncIterator[Record]:

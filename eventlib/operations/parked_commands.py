@@ -6,17 +6,13 @@ A request is a record on the service's control topic; its task executes it once,
 from collections.abc import Iterable, Mapping, Sequence
 from secrets import token_hex
 
-from pydantic import ValidationError
-from pydantic_core import to_json
-
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, Position, contract_of, key_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.identity import root_traceparent
-from eventlib.model.personal import MASKED, personal_fields
-from eventlib.pydantic_errors import sentence_of
+from eventlib.operations.sending import event_of, refuse_masked
 from eventlib.queries.parked import Parking, WaitingInput, waiting_inputs
 from eventlib.runtime.parking.control import (
     REQUESTS,
@@ -69,8 +65,7 @@ async def request_edit(log: EventLog, parking: Parking, event: Event, by: str, r
         )
     await log.codec.prepare([(contract.topic.name, type(event))])
     data = log.codec.encode(event)
-    if hidden := [name for name in personal_fields(type(event)) if getattr(event, name) == MASKED]:
-        raise ContractError(f"{', '.join(hidden)}: {MASKED} is shown in place of a text; give the text")
+    refuse_masked(event)
     most = min(contract.topic.max_event_bytes, service.control.max_event_bytes)
     if len(data) > most - _ATTRIBUTES_BYTES:
         raise ContractError(f"{contract.type} has {len(data)} bytes; an edit takes up to {most - _ATTRIBUTES_BYTES}")
@@ -133,12 +128,7 @@ async def event_with(log: EventLog, parking: Parking, data: object, changes: Map
         if not isinstance(first.reading.value, Event):
             raise ContractError(f"{first.record.type} cannot be read ({first.reading.error}): give all of its data")
         fields = first.reading.value.model_dump(mode="json")
-    if not isinstance(fields, dict):
-        raise ContractError(f"the data is a JSON {type(fields).__name__}, and an event is an object of fields")
-    try:
-        return event_type.model_validate_json(to_json({**fields, **changes}))
-    except ValidationError as error:
-        raise ContractError(f"{first.record.type} does not fit: {sentence_of(error)}") from error
+    return event_of(event_type, {**fields, **changes} if isinstance(fields, Mapping) else fields)
 
 
 async def _ask(log: EventLog, asked: Iterable[tuple[Parking, Request, Record | None]]) -> list[Position]:

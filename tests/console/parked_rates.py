@@ -37,7 +37,7 @@ async def settled(log: EventLog) -> None:
 async def parked_log(directory: Path, names: Sequence[str] = NAMES) -> AsyncIterator[EventLog]:
     """A log on which keys are parked, the first of them with two inputs."""
     async with open_log(f"sqlite:///{directory}/log.db", app) as log:
-        for number, name in enumerate((*names, names[0])):
+        for number, name in enumerate((*names, *names[:1])):
             await log.publish(RateAsked(name=name, number=number))
         with broken():
             await settled(log)

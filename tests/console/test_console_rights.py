@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -69,7 +70,7 @@ async def test_an_auditor_finds_no_way_to_write(browser: Browser, tmp_path: Path
                     .replace("{service}", "rates")
                     .replace("{decider}", "quotes")
                 )
-                path = path.replace("{key:path}", "MT")
+                path = path.replace("{key:path}", "MT").replace("{event_type}", "RateAsked")
                 if path in {"/login", "/logout"}:
                     continue
                 fields = {"form_token": form_token, "reason": "a try", "which": "all", "sure": "3", "field.number": "9"}
@@ -77,7 +78,8 @@ async def test_an_auditor_finds_no_way_to_write(browser: Browser, tmp_path: Path
                     answer = await client.post(path, data={**fields, "step": step})
                     assert answer.status_code == 403, path
                     tried += 1
-        assert tried == 10
+            assert (await client.get("/send/RateAsked")).status_code == 403
+        assert tried == 12
         assert await acts(log) == []
 
 
@@ -119,6 +121,7 @@ async def test_no_text_from_outside_becomes_a_part_of_a_page(browser: Browser, t
                 dict.fromkeys(("where", "order_by", "key", "reason", "who", "next", "after"), HOSTILE)
             )
             more = [f"/{page}?{asked}" for page in ("sagas", "parked", "acts", "topics/asked", "login", "overview")]
+            more += [f"/send/{quote(HOSTILE, safe='')}", "/send/RateAsked"]
             for path in [*await paths_of(log, HOSTILE), f"/record/asked/0/{place[0]}", *more]:
                 page = await visit.open(path)
                 assert path in more or await page.locator(".empty .big").count() == 0, path  # no page of an error

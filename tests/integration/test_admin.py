@@ -11,6 +11,7 @@ from eventlib import EventLog, open_log
 from eventlib.admin_api import create_admin
 from eventlib.cli import run
 from eventlib.errors import WiringError
+from eventlib.operations.acts import acts
 from tests.connections import opened_from_here, silent
 from tests.integration.test_runtime import Ordered, Outside, events, make_shop, settle
 
@@ -49,6 +50,7 @@ async def test_nothing_is_told_or_done_without_the_token(admin: httpx.AsyncClien
             ("GET", "/status"),
             ("GET", "/parked"),
             ("GET", "/parked/orders/order/a"),
+            ("POST", "/events/Ordered"),
             ("POST", "/parked/retry"),
             ("POST", "/parked/orders/order/a/retry"),
             ("POST", "/parked/orders/order/a/edit"),
@@ -96,6 +98,31 @@ async def test_an_edit_a_discard_and_retries(admin: httpx.AsyncClient, log: Even
     await settle(log)
     assert (await admin.get("/parked")).json() == {"count": 0, "parked": []}
     assert sorted(event.cents for event in await events(log, "charges") if hasattr(event, "cents")) == [1, 1, 50]
+
+
+async def test_an_event_is_sent_with_who_and_why(admin: httpx.AsyncClient, log: EventLog) -> None:
+    whole = {"data": {"order_id": "new", "cents": 1}, "reason": "by phone"}
+    for wrong, named in (
+        ({"reason": " "}, "reason"),
+        ({"reason": ""}, "reason"),
+        ({"data": {"order_id": "new", "cents": "many"}}, "cents"),
+        ({"colour": "red"}, "colour"),
+    ):
+        answer = await admin.post("/events/Ordered", json={**whole, **wrong})
+        assert answer.status_code == 422
+        assert named in answer.text
+    assert (await admin.post("/events/Nothing", json=whole)).status_code == 404
+    fact = await admin.post("/events/Charged", json={"data": {"order_id": "a", "by": "me"}, "reason": "a test"})
+    assert (fact.status_code, "--force" in fact.text, "is a fact that decider" in fact.text) == (422, False, True)
+    assert await acts(log) == []
+    once = {**whole, "idempotency_key": "k1"}
+    first, second = [await admin.post("/events/Ordered", json=once) for _ in range(2)]
+    assert (first.status_code, first.json()["type"], first.json()["key"]) == (201, "Ordered", "new")
+    assert second.json()["offset"] == first.json()["offset"] + 1
+    await settle(log)
+    (act,) = await acts(log)
+    assert (act.what, act.about, act.reason) == ("send", "Ordered new", "by phone")
+    assert act.by.startswith("token:admin-token")
 
 
 async def test_a_short_token_is_refused(log: EventLog) -> None:

@@ -132,3 +132,19 @@ def test_a_partition_that_is_not_the_keys_needs_force(publish: Publish, url: str
     assert f"order_id 'O1' belongs in partition {home} of order.requests: in {other} its services would park it" in said
     publish(*CANCEL, "--partition", other, "--force")
     assert len(on_log(url, "order.requests")) == 3
+
+
+def test_a_reason_makes_it_an_act(publish: Publish, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    publish(*CANCEL, "--header", "who=shop")
+    assert run(["acts", "--json"]) == 0
+    assert capsys.readouterr().out == ""
+    publish(*CANCEL, "--idempotency-key", "c1", "--reason", "by [b]phone[/b]")
+    publish(*CANCEL, "--idempotency-key", "c1", "--reason", "by [b]phone[/b]")
+    record = on_log(url, "order.requests")[-1]
+    assert dict(record.headers)["sent_by"].startswith(b"os:")
+    assert run(["acts", "--json"]) == 0
+    (act,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (act["what"], act["service"], act["about"]) == ("send", "order", "CancelSubmitted O1")
+    assert act["reason"] == "by [b]phone[/b]"
+    assert run(["acts"]) == 0
+    assert "by [b]phone[/b]" in capsys.readouterr().out

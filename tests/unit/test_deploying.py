@@ -61,6 +61,12 @@ def test_erasures_have_a_topic_where_fields_are_personal_and_operators_write_it(
     assert not any("_erasures" in allowed(user, Operation.READ) for user in USERS.values())
 
 
+def test_operators_send_what_no_service_emits() -> None:
+    sent = allowed(USERS["shop-operator"], Operation.WRITE) - {each.control.name for each in shop.services}
+    assert sent == allowed(USERS["shop-outside"], Operation.WRITE)
+    assert sent == {"order.requests", "products", "products.latest", "stock.deliveries"}
+
+
 @pytest.mark.parametrize("viewing", VIEWS, ids=lambda viewing: viewing.service)
 def test_views_write_what_they_tell_and_read_what_they_watch(viewing: Viewing) -> None:
     user = USERS[f"shop-{viewing.service}-views"]
@@ -94,9 +100,9 @@ BETWEEN = {
 }
 
 
-def test_only_who_asks_may_write_requests() -> None:
+def test_only_who_asks_and_operators_may_write_requests() -> None:
     writers = {user.name for user in USERS.values() if "order.requests" in allowed(user, Operation.WRITE)}
-    assert writers == {"shop-outside", "shop-installer"}
+    assert writers == {"shop-outside", "shop-operator", "shop-installer"}
     assert not allowed(USERS["shop-analytics"], Operation.WRITE)
     assert {name for name in USERS if "payments.alerts" in allowed(USERS[name], Operation.WRITE)} == {
         "shop-payment-views",

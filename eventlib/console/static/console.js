@@ -184,6 +184,10 @@ document.addEventListener("click", (event) => {
     search.focus();
   }
 });
+document.addEventListener("input", (event) => {  // who types a value wants it
+  const none = event.target.name && event.target.name.startsWith("field.") && event.target.form.elements[`none.${event.target.name.slice(6)}`];
+  if (none) none.checked = false;
+});
 document.addEventListener("submit", (event) => { if (event.target.matches("[data-save-filter]")) saveFilter(event); });
 document.addEventListener("htmx:beforeRequest", (event) => {
   const element = event.target;

@@ -1,0 +1,102 @@
+"""Sending an event from a form made of its schema: looked at first, sent once, with who and why on the log."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import Browser
+
+from eventlib import EventLog
+from eventlib.errors import ContractError
+from eventlib.eventlog import Signature
+from eventlib.identity import Role
+from eventlib.operations.acts import acts
+from tests.console.browsers import visiting
+from tests.console.parked_rates import logged_in, parked_log, settled
+from tests.console.rates_app import RateAsked
+from tests.console.test_console_acts import quoted
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def asked(log: EventLog) -> list[tuple[str, int, str | None]]:
+    records = [each for p in range(4) for each in await log.port.read("asked", p, 0, 100)]
+    return sorted((e.name, e.number, e.note) for _, e in await log.decode_many(records) if isinstance(e, RateAsked))
+
+
+async def test_an_event_is_sent_from_its_contract(browser: Browser, tmp_path: Path) -> None:
+    async with parked_log(tmp_path, []) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
+        await visit.open("/topics/asked")
+        await page.click(".contract summary")
+        await page.click("text=Send one")
+        await page.wait_for_url("**/send/RateAsked")
+        assert await page.is_checked("[name='none.note']")
+        await page.fill("#field-name", "<b>MT</b>")
+        await page.fill("#field-number", "many")
+        await page.click("button[value=preview]")
+        assert "number: 'many' is no integer" in await page.locator("[role=alert]").inner_text()
+        await page.fill("#field-number", "5")
+        await page.fill("#field-note", "urgent")
+        assert not await page.is_checked("[name='none.note']"), "who types a value wants it"
+        await page.click("button[value=preview]")
+        assert '"name": "<b>MT</b>"' in await page.locator("#preview").inner_text()
+        assert await visit.findings() == []
+        await page.click("button[value=send]")
+        assert "give a reason" in await page.locator("[role=alert]").inner_text()
+        assert await asked(log) == []
+        await page.fill("#send-reason", "asked by phone")
+        await page.click("button[value=send]")
+        await page.wait_for_url("**/record/asked/**")
+        assert "asked by phone" in await page.locator("main").inner_text()
+        assert await asked(log) == [("<b>MT</b>", 5, "urgent")]
+        await settled(log)
+        assert await quoted(log) == [("<b>MT</b>", 5)]
+        assert [(a.what, a.service, a.about, a.by, a.reason) for a in await acts(log)] == [
+            ("send", "rates", "RateAsked <b>MT</b>", "token:ada", "asked by phone")
+        ]
+        await visit.open("/acts")
+        assert await page.locator("a[href='/saga/%3Cb%3EMT%3C%2Fb%3E']").count() == 1
+
+
+async def test_a_form_that_is_sent_again_sends_one_event(browser: Browser, tmp_path: Path) -> None:
+    async with parked_log(tmp_path, []) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
+        await visit.open("/send/RateAsked")
+        names = ("form_token", "once")
+        fields = {name: await page.input_value(f"main [name={name}]") for name in names}
+        fields |= {"field.name": "MT", "field.number": "1", "none.note": "yes", "reason": "twice", "step": "send"}
+        cookies = {each.get("name", ""): each.get("value", "") for each in await visit.context.cookies()}
+        async with httpx.AsyncClient(base_url=visit.url, cookies=cookies) as client:
+            ways = [(await client.post("/send/RateAsked", data=fields)).headers["location"] for _ in range(2)]
+        assert ways[0] == ways[1]
+        assert await asked(log) == [("MT", 1, None)]
+
+
+async def test_what_deciders_emit_is_not_sent(browser: Browser, tmp_path: Path) -> None:
+    async with parked_log(tmp_path, []) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
+        await visit.open("/topics/quoted")
+        assert await page.locator("text=Send one").count() == 0
+        await visit.open("/send/RateQuoted")
+        assert "is a fact that decider quotes emits" in await page.locator("main").inner_text()
+        await visit.open("/send/Nothing")
+        assert "Nothing" in await page.locator("main").inner_text()
+
+
+@pytest.mark.parametrize("event", ["OrderSubmitted", "CancelSubmitted", "ProductListed"])
+async def test_a_form_outlines_what_is_nested(browser: Browser, console: str, event: str) -> None:
+    async with visiting(browser, console, viewport={"width": 360, "height": 740}) as visit:
+        page = await visit.open(f"/send/{event}")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert await visit.findings() == []
+        if event == "OrderSubmitted":
+            assert '"sku": ""' in await page.input_value("#field-lines")
+
+
+async def test_a_signature_is_no_header_that_others_set(tmp_path: Path) -> None:
+    async with parked_log(tmp_path, []) as log:
+        for name in ("sent_by", "sent_reason"):
+            with pytest.raises(ContractError, match=f"the header '{name}' is the library's own"):
+                await log.publish(RateAsked(name="MT", number=1), headers={name: "os:eve"})
+        await log.publish(RateAsked(name="MT", number=1), headers={"who": "eve"})
+        records = [each for p in range(4) for each in await log.port.read("asked", p, 0, 100)]
+        assert [Signature.of(each) for each in records] == [None]
+        assert await acts(log) == []
