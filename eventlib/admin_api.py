@@ -1,5 +1,7 @@
 """The admin API on a log: operators act, auditors look; `/healthz`, which reports only what status's exit code does, is public."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Annotated
 
@@ -7,6 +9,8 @@ from fastapi import Body, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from eventlib.admin_events import add_events
+from eventlib.admin_reruns import add_reruns
 from eventlib.cli._common.parked_keys import parking_json, waiting_json
 from eventlib.cli.status import status_json
 from eventlib.errors import ContractError, EventlibError, UndecodableRecord, WiringError
@@ -15,7 +19,7 @@ from eventlib.http.body_limit import StrictRoute
 from eventlib.identity.gate import Caller, guard
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import Role, allow, public
-from eventlib.model.event import Event, Position, key_of
+from eventlib.model.event import Event, Position
 from eventlib.model.personal import masked
 from eventlib.operations.command_status import pending_retries
 from eventlib.operations.parked_commands import (
@@ -25,7 +29,7 @@ from eventlib.operations.parked_commands import (
     request_retries,
     request_retry,
 )
-from eventlib.operations.sending import event_of, send_event
+from eventlib.operations.reprocessing.jobs import RerunJobs
 from eventlib.operations.startup_waits import STATE_DIR
 from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.personal.base import NoRight
@@ -61,14 +65,6 @@ class Discard(_OperatorRequest):
     """Why a parked input or effect is discarded."""
 
     reason: Annotated[str, Field(min_length=1, max_length=2_000)]
-
-
-class Sending(_OperatorRequest):
-    """An event to send by hand, and why; the same idempotency key gives the same event id."""
-
-    data: dict[str, object]
-    reason: Annotated[str, Field(min_length=1, max_length=2_000)]
-    idempotency_key: Annotated[str | None, Field(min_length=1, max_length=200)] = None
 
 
 class Selection(BaseModel):
@@ -107,13 +103,21 @@ def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR, identi
         raise WiringError(
             f"an admin token has {shortest} characters: EVENTLIB_ADMIN_TOKEN takes {SHORTEST_TOKEN} or more"
         )
-    app = FastAPI(title=f"{log.choreography.name}: admin", docs_url=None, redoc_url=None, openapi_url=None)
+    jobs = RerunJobs(log, state_dir)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await jobs.close()
+
+    title = f"{log.choreography.name}: admin"
+    app = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.add_exception_handler(EventlibError, _problem)
     app.router.route_class = StrictRoute
     handlers = _Handlers(log, state_dir)
     app.get("/healthz")(handlers.health)
     app.get("/status")(handlers.status)
-    app.post("/events/{event_type}", status_code=201)(handlers.send)
+    add_events(app, log)
     app.get("/parked")(handlers.list_parked)
     app.post("/parked/retry", status_code=202)(handlers.retry_all)
     app.get("/parked/{service}/{decider}/{key:path}")(handlers.show)
@@ -121,6 +125,7 @@ def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR, identi
     app.post(f"{one}/retry", status_code=202)(handlers.retry)
     app.post(f"{one}/edit", status_code=202)(handlers.edit)
     app.post(f"{one}/discard", status_code=202)(handlers.discard)
+    add_reruns(app, log, jobs)
     guard(app, identity.with_tokens("admin-token", tokens, Role.OPERATOR))
     return app
 
@@ -142,13 +147,6 @@ class _Handlers:
         """Return the status of services."""
         status = await self._reader.look()
         return status_json(status, complaints(status, Limits()))
-
-    @allow(Role.OPERATOR)
-    async def send(self, event_type: str, request: Sending, caller: Caller) -> dict[str, object]:
-        """Send an external event, signed with the caller's name and the reason."""
-        event = event_of(self._log.choreography.event(event_type), request.data)
-        place = await send_event(self._log, event, caller.by, request.reason, request.idempotency_key)
-        return {"type": event_type, "key": key_of(event), **_place_json(place)}
 
     @allow(*_LOOK)
     async def list_parked(self, selection: Annotated[ListQuery, Query()]) -> dict[str, object]:
@@ -223,12 +221,8 @@ def _masked(waiting: WaitingInput) -> WaitingInput:
 
 
 def _accepted(parking: Parking, position: Position) -> dict[str, object]:
-    at = _place_json(position)
+    at = {"topic": position.topic, "partition": position.partition, "offset": position.offset}
     return {"service": parking.service, "decider": parking.decider, "key": parking.key, "id": parking.id, "asked": at}
-
-
-def _place_json(position: Position) -> dict[str, object]:
-    return {"topic": position.topic, "partition": position.partition, "offset": position.offset}
 
 
 def _problem(_request: Request, error: Exception) -> JSONResponse:

@@ -23,10 +23,11 @@ def admin(
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Serve an HTTP API for operators, until Ctrl-C: status and parked keys.
+    """Serve an HTTP API for operators, until Ctrl-C: look at services, and act.
 
-    It offers `eventlib status` and `eventlib parked` to other tools. It runs in
-    its own process, on its own port: customers' requests cannot reach it.
+    It offers `eventlib status`, `parked`, `publish`, `rerun` and `reset` to
+    other tools. It runs in its own process, on its own port: customers'
+    requests cannot reach it. Reruns are carried out there, one by one.
     Callers carry a token of the configured identity (EVENTLIB_IDENTITY_…):
     operators act, auditors look. EVENTLIB_ADMIN_TOKEN is one more operator's.
     Without either the API does not start. /healthz is public: 200 or 503.

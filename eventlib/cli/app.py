@@ -33,7 +33,7 @@ PANELS = {
         "run": LazyCommand("Run the services until they are stopped (Ctrl-C or SIGTERM).", module="run_services"),
         "publish": LazyCommand("Append one external event to the log, and print its offset."),
         "token": LazyCommand("Make a named token for a machine; its text is printed once, and kept nowhere."),
-        "admin": LazyCommand("Serve an HTTP API for operators, until Ctrl-C: status and parked keys."),
+        "admin": LazyCommand("Serve an HTTP API for operators, until Ctrl-C: look at services, and act."),
         "console": LazyCommand("Serve the console, until Ctrl-C: find a saga, see why, act, in a browser."),
         "mcp": LazyCommand("Answer an assistant's questions about a log, until it hangs up; read-only."),
         "doctor": LazyCommand("Find problems of the log, and of this machine's connection to it."),

@@ -13,12 +13,9 @@ from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, YesOpt
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import agree, signed_reason
-from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.model.service import Service
-from eventlib.operations.seek import Later, SeekPlan, move, positions_of, seek_plans
+from eventlib.operations.seek import SeekPlan, move, reset_plans, reset_target
 from eventlib.operations.skip import skip
-from eventlib.queries.stream import Start, start_of
 from eventlib.values import to_ms
 
 ReasonOption = Annotated[
@@ -103,19 +100,16 @@ class SeekOptions:
 
 def print_reset(log_options: LogOptions, service_name: str, options: SeekOptions, *, as_json: bool) -> None:
     """Move a service's offsets, after printing the consequences."""
-    start = start_of(options.to)
-    if isinstance(start, int):
-        raise ContractError(f"--to {options.to}: offsets differ from task to task; write earliest, latest, or a time")
+    start = reset_target(options.to)
 
     async def planned(log: EventLog) -> list[SeekPlan] | None:
-        service = log.choreography.service(service_name)
-        if start == "earliest" or await _is_backwards(log, service, start):
-            return None
-        return await seek_plans(log, service, start, options.topics)
+        return await reset_plans(log, log.choreography.service(service_name), start, options.topics)
 
     plan = run_on_log(log_options, planned)
     if plan is None:
-        _go_back(log_options, service_name, start, options, as_json=as_json)
+        since_ms = to_ms(start) if isinstance(start, datetime) else 0
+        consent = Consent(options.why, options.runs_effects, options.yes, options.dry_run)
+        print_way_back(log_options, service_name, since_ms, consent, limit=_MOST_SHOWN, as_json=as_json)
         return
     if options.dry_run or not plan:
         _print_passages(service_name, plan, options, as_json=as_json, is_done=False)
@@ -128,24 +122,6 @@ def print_reset(log_options: LogOptions, service_name: str, options: SeekOptions
         _print_passages(service_name, done, options, as_json=True, is_done=True)
     else:
         print(f"Done, and recorded: {counted(sum(each.inputs for each in done), 'input')} skipped.")
-
-
-async def _is_backwards(log: EventLog, service: Service, start: Later) -> bool:
-    if start == "latest":
-        return False
-    positions = [await positions_of(log, service, partition) for partition in range(service.partitions)]
-    return any(each.at_ms >= to_ms(start) for each in positions)
-
-
-def _go_back(log_options: LogOptions, service: str, start: Start, options: SeekOptions, *, as_json: bool) -> None:
-    if options.topics:
-        raise ContractError(
-            f"--topic {options.topics[0]}: the states of {service} come from all of its topics, so that it cannot go back in one "
-            "of them alone; leave --topic out"
-        )
-    since_ms = to_ms(start) if isinstance(start, datetime) else 0
-    consent = Consent(options.why, options.runs_effects, options.yes, options.dry_run)
-    print_way_back(log_options, service, since_ms, consent, limit=_MOST_SHOWN, as_json=as_json)
 
 
 def _print_passages(service: str, plan: list[SeekPlan], options: SeekOptions, *, as_json: bool, is_done: bool) -> None:

@@ -1,4 +1,4 @@
-"""The page of acts: who did what to the running services, when and why; and the reruns that the log has."""
+"""The page of acts: who did what to the running services, when and why."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -11,7 +11,6 @@ from eventlib.console.rendering import Pages
 from eventlib.eventlog import EventLog
 from eventlib.identity.principal import allow
 from eventlib.operations.acts import acts
-from eventlib.operations.reprocessing.metadata import reruns
 from eventlib.values import now_ms
 
 _DAYS = (1, 7, 30, 365)
@@ -19,7 +18,7 @@ _MOST = 500
 
 
 def act_routes(pages: Pages, log: EventLog) -> APIRouter:
-    """Return the routes of acts and reruns."""
+    """Return the route of acts."""
     routes = APIRouter()
 
     @routes.get("/acts")
@@ -44,10 +43,5 @@ def act_routes(pages: Pages, log: EventLog) -> APIRouter:
             who=who,
             what=what,
         )
-
-    @routes.get("/reruns")
-    @allow(*LOOK)
-    async def list_reruns(request: Request) -> Response:
-        return pages.render(request, "reruns.html", reruns=await reruns(log))
 
     return routes

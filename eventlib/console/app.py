@@ -21,6 +21,8 @@ from eventlib.console.parked_page import ParkedReader, parked_routes
 from eventlib.console.reading import SagaReader, StatusWatch
 from eventlib.console.records import record_routes
 from eventlib.console.rendering import ASSETS, Pages
+from eventlib.console.rerun_pages import rerun_routes
+from eventlib.console.reset_page import reset_routes
 from eventlib.console.saga_list import SagaList, saga_list_routes
 from eventlib.console.saga_page import saga_page_routes
 from eventlib.console.send_page import send_routes
@@ -32,6 +34,7 @@ from eventlib.http.problems import Refusal, refusal_of, try_later
 from eventlib.http.problems import problem as problem_of
 from eventlib.identity.gate import Gate
 from eventlib.identity.principal import IdentityUnavailable, allow, public
+from eventlib.operations.reprocessing.jobs import RerunJobs
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
 
@@ -61,7 +64,8 @@ def create_console(
     reader, watch, traffic = SagaReader(log, index), StatusWatch(log, state_dir), TrafficWatch(log)
     sagas = SagaList(search)
     parked = ParkedReader(log, watch)
-    app.state.pages, app.state.traffic = pages, traffic
+    jobs = RerunJobs(log, state_dir)
+    app.state.pages, app.state.traffic, app.state.jobs = pages, traffic, jobs
     app.state.indexes = [search, *([] if index is None else [index])]
     for each in app.state.indexes:
         each.batch = _AT_ONCE
@@ -78,6 +82,8 @@ def create_console(
         topic_routes(pages, log),
         send_routes(pages, log),
         act_routes(pages, log),
+        rerun_routes(pages, log, jobs),
+        reset_routes(pages, log, jobs),
         live_routes(reader, search),
     ):
         app.include_router(routes)
@@ -95,6 +101,7 @@ async def _opened(app: FastAPI) -> AsyncIterator[None]:
         for index in app.state.indexes:
             await stack.enter_async_context(index)
         await stack.enter_async_context(app.state.traffic.opened())
+        stack.push_async_callback(app.state.jobs.close)
         yield
 
 

@@ -15,6 +15,7 @@ from eventlib.log.base import Claim, TopicPartition
 from eventlib.log.record import key_text
 from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key
+from eventlib.queries.stream import start_of
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.inputs import InputReader
@@ -110,6 +111,38 @@ async def positions_of(log: EventLog, service: Service, partition: int) -> Posit
         return Positions()
     value = record.value or b""
     return await log.codec.known(lambda: log.codec.decode(Positions, value))
+
+
+def reset_target(to: str) -> Literal["earliest"] | Later:
+    """Read where a reset goes: earliest, latest, or a time. Raises: ContractError."""
+    start = start_of(to)
+    if isinstance(start, int):
+        raise ContractError(f"{to}: offsets differ from task to task; write earliest, latest, or a time")
+    return start
+
+
+async def reset_plans(
+    log: EventLog, service: Service, to: Literal["earliest"] | Later, topics: Sequence[str] = ()
+) -> list[SeekPlan] | None:
+    """Return the seeks of a reset; None when it goes back: that is a rerun whose states the service takes over.
+
+    Raises: ContractError as `seek_plans`, and for topics on the way back.
+    """
+    if to != "earliest" and not await _is_back(log, service, to):
+        return await seek_plans(log, service, to, topics)
+    if topics:
+        raise ContractError(
+            f"topic {topics[0]}: the states of {service.name} come from all of its topics, so that it cannot go back in one "
+            "of them alone; name no topic"
+        )
+    return None
+
+
+async def _is_back(log: EventLog, service: Service, to: Later) -> bool:
+    if to == "latest":
+        return False
+    positions = [await positions_of(log, service, partition) for partition in range(service.partitions)]
+    return any(each.at_ms >= to_ms(to) for each in positions)
 
 
 async def seek_plans(log: EventLog, service: Service, to: Later, topics: Sequence[str] = ()) -> list[SeekPlan]:

@@ -70,7 +70,7 @@ async def test_an_auditor_finds_no_way_to_write(browser: Browser, tmp_path: Path
                     .replace("{service}", "rates")
                     .replace("{decider}", "quotes")
                 )
-                path = path.replace("{key:path}", "MT").replace("{event_type}", "RateAsked")
+                path = path.replace("{key:path}", "MT").replace("{event_type}", "RateAsked").replace("{name}", "again")
                 if path in {"/login", "/logout"}:
                     continue
                 fields = {"form_token": form_token, "reason": "a try", "which": "all", "sure": "3", "field.number": "9"}
@@ -78,8 +78,9 @@ async def test_an_auditor_finds_no_way_to_write(browser: Browser, tmp_path: Path
                     answer = await client.post(path, data={**fields, "step": step})
                     assert answer.status_code == 403, path
                     tried += 1
-            assert (await client.get("/send/RateAsked")).status_code == 403
-        assert tried == 12
+            for path in ("/send/RateAsked", "/reruns/new?service=rates", "/reset?service=rates"):
+                assert (await client.get(path)).status_code == 403
+        assert tried == 22
         assert await acts(log) == []
 
 
@@ -121,7 +122,9 @@ async def test_no_text_from_outside_becomes_a_part_of_a_page(browser: Browser, t
                 dict.fromkeys(("where", "order_by", "key", "reason", "who", "next", "after"), HOSTILE)
             )
             more = [f"/{page}?{asked}" for page in ("sagas", "parked", "acts", "topics/asked", "login", "overview")]
-            more += [f"/send/{quote(HOSTILE, safe='')}", "/send/RateAsked"]
+            quoted = quote(HOSTILE, safe="")
+            more += [f"/send/{quoted}", "/send/RateAsked", "/reruns/new?service=rates", f"/reruns/new?service={quoted}"]
+            more += [f"/reset?service=rates&to={quoted[:40]}", f"/reruns/rates/{quoted}"]
             for path in [*await paths_of(log, HOSTILE), f"/record/asked/0/{place[0]}", *more]:
                 page = await visit.open(path)
                 assert path in more or await page.locator(".empty .big").count() == 0, path  # no page of an error

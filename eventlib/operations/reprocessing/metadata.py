@@ -253,7 +253,9 @@ async def _progress_of(log: EventLog, name: str, note: RerunMetadata) -> KnownRe
     service = log.choreography.service(note.service)
     run, journal = service.under(name), service.journal.name
     handled = of = 0
-    for partition in range(service.partitions):
+    there = await log.port.topics()  # of a rerun that just begins, or was interrupted there, some are missing
+    is_there = journal in there and run.changelog.name in there
+    for partition in range(service.partitions if is_there else 0):
         done, end = (
             (await positions_of(log, run, partition)).next.get(journal, 0),
             await log.port.end(journal, partition),

@@ -1,0 +1,143 @@
+"""The admin API's reruns and resets: begun here, carried out beside the requests, and looked at until they are done."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import FastAPI, HTTPException
+from pydantic import BaseModel, ConfigDict, Field
+
+from eventlib.cli._common.rerun_report import difference_json
+from eventlib.eventlog import EventLog
+from eventlib.identity.gate import Caller
+from eventlib.identity.principal import Principal, Role, allow
+from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, way_back
+from eventlib.operations.reprocessing.metadata import RerunSpec, drop, existing_metadata, reruns
+from eventlib.operations.seek import move, reset_plans, reset_target
+from eventlib.values import time_of, to_ms
+
+_LOOK = (Role.OPERATOR, Role.AUDITOR)
+Reason = Annotated[str, Field(min_length=1, max_length=2_000, pattern=r"\S")]
+At = Annotated[str | None, Field(max_length=40)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Begin(_Body):
+    """A rerun to begin, or to go on with: why, from and up to which times of the service's history."""
+
+    reason: Reason
+    since: At = None
+    until: At = None
+
+
+class TakeOver(_Body):
+    """Why a service takes over a rerun's states, and whether effects run that only the rerun has requested."""
+
+    reason: Reason
+    run_effects: bool = False
+
+
+class Reset(TakeOver):
+    """Where a service goes on: earliest, latest, or a time. A dry run only shows what would be done."""
+
+    to: Annotated[str, Field(min_length=1, max_length=40)]
+    topics: list[str] = []
+    dry_run: bool = False
+
+
+class RerunHandlers:
+    """The request handlers of reruns and resets."""
+
+    def __init__(self, log: EventLog, jobs: RerunJobs) -> None:
+        self._log = log
+        self._jobs = jobs
+
+    @allow(*_LOOK)
+    async def list_all(self) -> dict[str, object]:
+        """List the reruns on the log."""
+        return {"reruns": [asdict(each) for each in await reruns(self._log)]}
+
+    @allow(Role.OPERATOR)
+    async def begin(self, service: str, name: str, request: Begin, caller: Caller) -> dict[str, object]:
+        """Reprocess a service's history under a name, or go on with that."""
+        spec = RerunSpec(_signed(caller, request.reason), _ms_of(request.since), _ms_of(request.until))
+        return _job_json(self._jobs.begin(RerunJob(service, name, spec)))
+
+    @allow(*_LOOK)
+    async def show(self, service: str, name: str, caller: Caller) -> dict[str, object]:
+        """Return how far a rerun is that was begun here, and what differs once it is done."""
+        job = self._jobs.job(service, name)
+        if job is None:
+            await existing_metadata(self._log, self._log.choreography.service(service), name)
+            raise HTTPException(404, f"this server does nothing for {name}: begin it, and it goes on where it was")
+        found = job.difference_for(self._log.choreography, sees_personal=caller.sees_personal)
+        return (
+            _job_json(job)
+            if found is None
+            else _job_json(job) | {"differences": [*difference_json(service, name, found)]}
+        )
+
+    @allow(Role.OPERATOR)
+    async def switch(self, service: str, name: str, request: TakeOver, caller: Caller) -> dict[str, object]:
+        """Make a rerun's states the service's."""
+        note = await existing_metadata(self._log, self._log.choreography.service(service), name)
+        spec = RerunSpec(_signed(caller, request.reason), note.since_ms, note.until_ms)
+        job = RerunJob(service, name, spec, cutover=True, runs_effects=request.run_effects)
+        return _job_json(self._jobs.begin(job))
+
+    @allow(Role.OPERATOR)
+    async def drop(self, service: str, name: str) -> dict[str, object]:
+        """Delete a rerun, with all its outputs."""
+        self._jobs.forget(service, name)
+        await drop(self._log, self._log.choreography.service(service), name)
+        return {"service": service, "rerun": name, "dropped": True}
+
+    @allow(Role.OPERATOR)
+    async def reset(self, service: str, request: Reset, caller: Caller) -> dict[str, object]:
+        """Move a service's offsets forwards; backwards, begin the rerun whose states it takes over, unless it is a dry run."""
+        of, target = self._log.choreography.service(service), reset_target(request.to)
+        why = _signed(caller, request.reason)
+        plans = await reset_plans(self._log, of, target, request.topics)
+        if plans is not None:
+            done = plans if request.dry_run else await move(self._log, of, plans, why)
+            return {"service": service, "done": not request.dry_run, "moves": [asdict(each) for each in done]}
+        job = await way_back(self._log, of, target, why)
+        job.cutover, job.runs_effects = not request.dry_run, request.run_effects
+        return _job_json(self._jobs.begin(job))
+
+
+def add_reruns(app: FastAPI, log: EventLog, jobs: RerunJobs) -> None:
+    """Add the routes of reruns and resets."""
+    handlers, one = RerunHandlers(log, jobs), "/services/{service}/reruns/{name}"
+    app.get("/reruns")(handlers.list_all)
+    app.get(one)(handlers.show)
+    app.post(one, status_code=202)(handlers.begin)
+    app.post(f"{one}/switch", status_code=202)(handlers.switch)
+    app.post(f"{one}/drop")(handlers.drop)
+    app.post("/services/{service}/reset", status_code=202)(handlers.reset)
+
+
+def _signed(caller: Principal, reason: str) -> str:
+    return f"{caller.by}: {reason.strip()}"
+
+
+def _ms_of(text: str | None) -> int:
+    return 0 if text is None else to_ms(time_of(text))
+
+
+def _job_json(job: RerunJob) -> dict[str, object]:
+    found: dict[str, object] = {
+        "service": job.service,
+        "rerun": job.name,
+        "takes_over": job.cutover,
+        "status": job.status,
+        "done": job.done,
+        "of": job.of,
+    }
+    if job.error:
+        found["error"] = job.error
+    if job.switched is not None:
+        found["switched"] = asdict(job.switched)
+    return found

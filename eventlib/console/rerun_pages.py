@@ -1,0 +1,129 @@
+"""The pages of reruns: what one would go through, its progress, what differs, and the service that takes over its states."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from eventlib.console.forms import Form, OwnForm
+from eventlib.console.login import LOOK
+from eventlib.console.rendering import Pages, path_of
+from eventlib.errors import ContractError, EventlibError
+from eventlib.eventlog import EventLog
+from eventlib.http.problems import Refusal
+from eventlib.identity.gate import Caller
+from eventlib.identity.principal import Principal, Role, allow
+from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, outlook
+from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, drop, reruns
+from eventlib.replay.comparison import ABSENT
+from eventlib.runtime.records import code_version
+from eventlib.values import time_of, to_ms
+
+_ONE = "/reruns/{service}/{name}"
+
+
+def rerun_routes(pages: Pages, log: EventLog, jobs: RerunJobs) -> APIRouter:
+    """Return the routes of reruns."""
+    routes = APIRouter()
+    _add_begin(routes, pages, log, jobs)
+    _add_looking(routes, pages, log, jobs)
+    _add_acts(routes, log, jobs)
+    return routes
+
+
+def _add_begin(routes: APIRouter, pages: Pages, log: EventLog, jobs: RerunJobs) -> None:
+    async def page(request: Request, service: str, form: Form | None = None, wrong: str = "") -> Response:
+        found = await outlook(log, log.choreography.service(service))
+        name = form.get("name") if form else await _free_name(log, service)
+        code = code_version(log.choreography)
+        content = {"outlook": found, "name": name, "code": code, "form": form, "wrong": wrong}
+        return pages.render(request, "rerun_new.html", 422 if wrong else 200, **content)
+
+    @routes.get("/reruns/new")
+    @allow(Role.OPERATOR)
+    async def new(request: Request, service: Annotated[str, Query(max_length=200)]) -> Response:
+        return await page(request, service)
+
+    @routes.post("/reruns/new")
+    @allow(Role.OPERATOR)
+    async def begin(request: Request, form: OwnForm, caller: Caller) -> Response:
+        service, name = form.get("service"), form.get("name").strip()
+        try:
+            spec = RerunSpec(f"{caller.by}: {form.reason()}", _ms_of(form.get("since")), _ms_of(form.get("until")))
+            jobs.begin(RerunJob(service, name, spec))
+        except EventlibError as error:
+            return await page(request, service, form, str(error))
+        return _way(service, name)
+
+
+def _add_looking(routes: APIRouter, pages: Pages, log: EventLog, jobs: RerunJobs) -> None:
+    @routes.get("/reruns")
+    @allow(*LOOK)
+    async def list_all(request: Request) -> Response:
+        services = [each.name for each in log.choreography.services]
+        return pages.render(request, "reruns.html", reruns=await reruns(log), services=services)
+
+    @routes.get(_ONE)
+    @allow(*LOOK)
+    async def show(request: Request, service: str, name: str, caller: Caller) -> Response:
+        known, job = await _known(log, service, name), jobs.job(service, name)
+        if known is None and job is None:
+            raise Refusal(404, "unknown-rerun", f"{service} has no rerun {name} on this log")
+        return pages.render(request, "rerun.html", **_shown(log, service, name, job, caller), known=known)
+
+
+def _add_acts(routes: APIRouter, log: EventLog, jobs: RerunJobs) -> None:
+    @routes.post(f"{_ONE}/compare")
+    @allow(Role.OPERATOR)
+    async def compare(service: str, name: str, form: OwnForm) -> Response:
+        del form  # it was checked; the rerun on the log has its reason
+        note = (await _of(log, service, name)).note
+        jobs.begin(RerunJob(service, name, RerunSpec(note.why, note.since_ms, note.until_ms)))
+        return _way(service, name)
+
+    @routes.post(f"{_ONE}/switch")
+    @allow(Role.OPERATOR)
+    async def switch(service: str, name: str, form: OwnForm, caller: Caller) -> Response:
+        reason, note = form.reason(), (await _of(log, service, name)).note
+        if form.get("sure").strip() != name:
+            raise Refusal(422, "unsure", f"write {name} to have {service} take over its states: there is no way back")
+        spec = RerunSpec(f"{caller.by}: {reason}", note.since_ms, note.until_ms)
+        jobs.begin(RerunJob(service, name, spec, cutover=True, runs_effects=form.get("effects") == "run"))
+        return _way(service, name)
+
+    @routes.post(f"{_ONE}/drop")
+    @allow(Role.OPERATOR)
+    async def delete(service: str, name: str, form: OwnForm) -> Response:
+        del form  # it was checked
+        jobs.forget(service, name)
+        await drop(log, log.choreography.service(service), name)
+        return RedirectResponse("/reruns", 303)
+
+
+async def _known(log: EventLog, service: str, name: str) -> KnownRerun | None:
+    return next((each for each in await reruns(log, log.choreography.service(service)) if each.name == name), None)
+
+
+async def _of(log: EventLog, service: str, name: str) -> KnownRerun:
+    found = await _known(log, service, name)
+    if found is None:
+        raise ContractError(f"{service} has no rerun {name} on this log")
+    return found
+
+
+async def _free_name(log: EventLog, service: str) -> str:
+    taken = {each.name for each in await reruns(log)}
+    return next(name for number in range(1, len(taken) + 2) if (name := f"{service}-rerun-{number}") not in taken)
+
+
+def _shown(log: EventLog, service: str, name: str, job: RerunJob | None, caller: Principal) -> dict[str, Any]:
+    found = None if job is None else job.difference_for(log.choreography, sees_personal=caller.sees_personal)
+    return {"service": service, "name": name, "job": job, "difference": found, "absent": ABSENT}
+
+
+def _way(service: str, name: str) -> Response:
+    return RedirectResponse(path_of("reruns", service, name), 303)
+
+
+def _ms_of(text: str) -> int:
+    return to_ms(time_of(text.strip())) if text.strip() else 0

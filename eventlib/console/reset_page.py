@@ -1,0 +1,72 @@
+"""The page that moves a service's offsets: what would be skipped, or handled again, before anything is done."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from eventlib.console.forms import OwnForm
+from eventlib.console.rendering import Pages, path_of
+from eventlib.errors import EventlibError
+from eventlib.eventlog import EventLog
+from eventlib.http.problems import Refusal
+from eventlib.identity.gate import Caller
+from eventlib.identity.principal import Role, allow
+from eventlib.operations.reprocessing.jobs import RerunJobs, outlook, way_back
+from eventlib.operations.seek import SeekPlan, move, reset_plans, reset_target
+
+_KEYS = 200
+To = Annotated[str, Query(max_length=40)]
+
+
+def reset_routes(pages: Pages, log: EventLog, jobs: RerunJobs) -> APIRouter:
+    """Return the routes of resets."""
+    routes = APIRouter()
+
+    @routes.get("/reset")
+    @allow(Role.OPERATOR)
+    async def preview(request: Request, service: Annotated[str, Query(max_length=200)], to: To = "latest") -> Response:
+        of, plans, wrong = log.choreography.service(service), list[SeekPlan](), ""
+        goes_back = False
+        try:
+            found = await reset_plans(log, of, reset_target(to))
+            plans, goes_back = found or [], found is None
+        except EventlibError as error:
+            wrong = str(error)
+        content: dict[str, Any] = {"service": service, "to": to, "plans": plans, "goes_back": goes_back, "wrong": wrong}
+        keys, count = _keys(plans), sum(each.inputs for each in plans)
+        return pages.render(
+            request,
+            "reset.html",
+            422 if wrong else 200,
+            **content,
+            keys=keys,
+            count=count,
+            outlook=await outlook(log, of),
+        )
+
+    @routes.post("/reset")
+    @allow(Role.OPERATOR)
+    async def reset(request: Request, form: OwnForm, caller: Caller) -> Response:
+        of, target, why = log.choreography.service(form.get("service")), reset_target(form.get("to")), form.reason()
+        plans = await reset_plans(log, of, target)
+        if plans is None:
+            job = jobs.begin(await way_back(log, of, target, f"{caller.by}: {why}"))
+            return RedirectResponse(path_of("reruns", job.service, job.name), 303)
+        if form.get("sure").strip() != str(sum(each.inputs for each in plans)):
+            raise Refusal(422, "unsure", "write how many inputs would be skipped now: go back, and look again")
+        done = await move(log, of, plans, f"{caller.by}: {why}")
+        count = sum(each.inputs for each in done)
+        return pages.render(request, "reset_done.html", service=of.name, count=count, keys=_keys(done))
+
+    return routes
+
+
+def _keys(plans: Sequence[SeekPlan]) -> Sequence[tuple[str, int]]:
+    """Return the first keys with the most inputs that are skipped."""
+    found = Counter[str]()
+    for each in plans:
+        found.update(each.keys)
+    return found.most_common(_KEYS)

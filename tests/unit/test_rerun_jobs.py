@@ -1,0 +1,28 @@
+"""What a server shows of a rerun: without the right to personal fields no value, in an application that has such."""
+
+import pytest
+
+from eventlib.model.choreography import Choreography
+from eventlib.operations.reprocessing.comparison import Difference, EventDifference, StateDifference
+from eventlib.operations.reprocessing.jobs import RerunJob
+from eventlib.operations.reprocessing.metadata import RerunSpec
+from eventlib.personal import MASKED
+from eventlib.replay.comparison import Change
+from examples.letters import app as letters
+from services import shop
+
+CHANGE = Change("name", "Grace Hopper", "Ada Lovelace")
+
+
+@pytest.mark.parametrize(
+    ("app", "sees_personal", "shown"),
+    [(letters, True, CHANGE), (letters, False, Change("name", MASKED, MASKED)), (shop, False, CHANGE)],
+    ids=["an operator", "an auditor", "an auditor, nothing personal"],
+)
+def test_values_that_differ_are_masked(app: Choreography, *, sees_personal: bool, shown: Change) -> None:
+    event = EventDifference("other", "letter", "L1", "id", 0, "LetterSent", "LetterSent", [CHANGE])
+    found = Difference([], [event], [StateDifference("letter", "L1", [CHANGE])], [], [], 0)
+    job = RerunJob("letters", "again", RerunSpec("ada: a try"), difference=found)
+    seen = job.difference_for(app, sees_personal=sees_personal)
+    assert seen is not None
+    assert [*seen.events[0].changes, *seen.states[0].changes] == [shown, shown]
