@@ -12,6 +12,7 @@ from eventlib.config.console import ConsoleOptions
 from eventlib.console.acts_page import act_routes
 from eventlib.console.browser import Browser
 from eventlib.console.choreography_page import TrafficWatch, choreography_routes
+from eventlib.console.compare_page import compare_routes
 from eventlib.console.forms import CONTENT_TYPE
 from eventlib.console.live import live_routes
 from eventlib.console.login import LOOK, IssuerLogin, login_routes
@@ -74,6 +75,7 @@ def create_console(
     for routes in (
         saga_list_routes(pages, sagas),
         saga_page_routes(pages, reader, search, watch),
+        compare_routes(pages, reader, search),
         parked_act_routes(pages, parked),
         parked_routes(pages, parked),
         record_routes(pages, reader),

@@ -71,7 +71,7 @@ async def test_an_event_opens_with_its_data_and_what_it_changed(browser: Browser
         assert await visit.findings() == []
 
 
-PAGES = ("/overview", "/sagas", "/sagas?where=status+=+'open'", "/saga/declined", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", "/choreography", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/acts", "/reruns", "/reruns/new?service=order", "/reset?service=order&to=latest", "/login", "/nothing")  # fmt: skip
+PAGES = ("/overview", "/sagas", "/sagas?where=status+=+'open'", "/saga/declined", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", "/choreography", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/compare", "/compare?one=declined&other=large", "/acts", "/reruns", "/reruns/new?service=order", "/reset?service=order&to=latest", "/login", "/nothing")  # fmt: skip
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
