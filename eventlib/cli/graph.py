@@ -45,14 +45,14 @@ def graph(
     """Draw the choreography: which event can follow from which.
 
     Forward steps are solid, failures red, compensations dashed. With --log,
-    each arrow shows how often it occurred and the p95 from cause to event;
+    each arrow shows how often it occurred and the p99 from cause to event;
     without a URL, on the log that all commands use.
 
     [dim]Examples:[/dim]
       eventlib graph --out shop.svg
       eventlib graph --out shop.svg --log
       eventlib graph --format dot | dot -Tpdf > shop.pdf
-      eventlib graph --log --json | jq '.arrows[] | select(.p95_ms > 5000)'
+      eventlib graph --log --json | jq '.arrows[] | select(.p99_ms > 5000)'
     """
     if as_json and written_as is not None:
         raise typer.BadParameter("--json and --format both choose the output format: leave one out")
@@ -79,7 +79,7 @@ def print_graph(log_options: LogOptions, written_as: str, out: Path | None, *, c
 def _with_traffic(log_options: LogOptions, shown: Picture) -> Picture:
     with output.terminal(stderr=True).status(f"counting the events on {log_options.url} …"):
         found = run_on_log(log_options, count_traffic)
-    about = [f"{found.total:,} events on {log_options.url}; p95 from cause to event, exact to 1%"]
+    about = [f"{found.total:,} events on {log_options.url}; p99 from cause to event, exact to 1%"]
     if found.unexplained:
         about.append(f"{found.unexplained:,} have a cause that these services do not answer so (older code?)")
     if found.without_cause:
@@ -98,4 +98,4 @@ def _traffic(shown: Picture, arrow: tuple[str, str]) -> dict[str, int | None]:
     if shown.traffic is None:
         return {}
     traffic = shown.traffic.get(arrow)
-    return {"count": 0, "p95_ms": None} if traffic is None else asdict(traffic)
+    return {"count": 0, "p95_ms": None, "p99_ms": None} if traffic is None else asdict(traffic)

@@ -80,7 +80,7 @@ def create_console(
         parked_routes(pages, parked),
         record_routes(pages, reader),
         overview_routes(pages, watch, sagas),
-        choreography_routes(pages, traffic),
+        choreography_routes(pages, traffic, search),
         topic_routes(pages, log),
         send_routes(pages, log),
         act_routes(pages, log),

@@ -4,9 +4,10 @@ Memory is bounded: for each arrow a histogram (exact to a second, to 1% beyond),
 the newest few hundred thousand. An event whose cause is older is counted without its duration.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappush, heapreplace
 
 from eventlib.analysis.diagram.explained import ExplainedArrows
 from eventlib.analysis.diagram.model import Traffic
@@ -20,7 +21,7 @@ from eventlib.queries.decoding import event_topics
 from eventlib.queries.stream import tail
 
 MOST_CAUSES = 250_000
-_P95 = 0.95
+_P95, _P99 = 0.95, 0.99
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,42 @@ async def count_traffic(log: EventLog, most_causes: int = MOST_CAUSES) -> Counte
     return counting.done()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Passage:
+    """An event that was emitted along an arrow: how long after its cause (ms), when, where it is, and of which saga."""
+
+    took_ms: int
+    at_ms: int
+    place: tuple[str, int, int]
+    correlation_id: str
+
+
+class Passages:
+    """The newest and the slowest events along an arrow, up to `most` of each."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.newest = deque[Passage](maxlen=most)
+        self._slowest = list[Passage]()
+
+    def add(self, passage: Passage) -> None:
+        """Add the next event, in time order."""
+        self.newest.append(passage)
+        if len(self._slowest) < self.most:
+            heappush(self._slowest, passage)
+        elif passage > self._slowest[0]:
+            heapreplace(self._slowest, passage)
+
+    @property
+    def slowest(self) -> Sequence[Passage]:
+        """The slowest, the slowest first."""
+        return sorted(self._slowest, reverse=True)
+
+
+def _timed(times: Histogram) -> Traffic:
+    return Traffic(times.count, times.percentile(_P95), times.percentile(_P99))
+
+
 class _Causes:
     """The newest events that may have consequences, by id: their type and time."""
 
@@ -75,6 +112,8 @@ class TrafficCounter:
 
     choreography: Choreography
     most_causes: int = MOST_CAUSES
+    most_passages: int = 0
+    """How many events are kept of each arrow, of the newest and of the slowest each."""
     counts: dict[str, int] = field(default_factory=dict)
     unexplained: int = 0
     without_cause: int = 0
@@ -86,6 +125,7 @@ class TrafficCounter:
         self._causes = _Causes(self.most_causes)
         self._asked = Counter[tuple[str, str]]()
         self._times: dict[tuple[str, str], Histogram] = {}
+        self.passages = dict[tuple[str, str], Passages]()
         self._now: list[Record] = []
         self._now_ms = 0
 
@@ -104,7 +144,7 @@ class TrafficCounter:
     def done(self) -> Counted:
         """Return the counts."""
         self._attribute()
-        timed = {arrow: Traffic(times.count, times.percentile(_P95)) for arrow, times in self._times.items()}
+        timed = {arrow: _timed(times) for arrow, times in self._times.items()}
         asked = {arrow: Traffic(count) for arrow, count in self._asked.items()}
         return Counted(self.counts, {**asked, **timed}, self.unexplained, self.without_cause)
 
@@ -118,6 +158,12 @@ class TrafficCounter:
             if not arrows:
                 self.unexplained += 1
                 continue
+            took_ms = record.timestamp_ms - cause[1]
             self._asked.update(arrows[:-1])
-            self._times.setdefault(arrows[-1], Histogram()).add(record.timestamp_ms - cause[1])
+            self._times.setdefault(arrows[-1], Histogram()).add(took_ms)
+            if self.most_passages:
+                place = record.topic, record.partition, record.offset
+                passage = Passage(took_ms, record.timestamp_ms, place, record.correlation_id or record.event_id)
+                for arrow in arrows:
+                    self.passages.setdefault(arrow, Passages(self.most_passages)).add(passage)
         self._now.clear()

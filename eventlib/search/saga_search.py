@@ -130,6 +130,11 @@ class SagaSearch(Projection):
         rows = self.rows("SELECT rowid FROM sagas WHERE saga = ?", (saga,))
         return self._shown([row[0] for row in rows], now_ms())[0] if rows else None
 
+    def of_correlation(self, correlation_id: str) -> list[str]:
+        """Return the sagas that an event with this correlation id belongs to; none that were not read yet."""
+        rows = self.rows("SELECT saga FROM saga_stories WHERE correlation_id = ? ORDER BY saga", (correlation_id,))
+        return [row[0] for row in rows]
+
     def _shown(self, rowids: Sequence[int], now: int) -> list[dict[str, Any]]:
         attributes = [self.catalogue.named(name, 0) for name in _SHOWN]
         attributes += [each.attribute for each in self._declared.values() if not each.field.many]

@@ -4,6 +4,7 @@ import pytest
 from playwright.async_api import Browser
 
 from eventlib import EventLog
+from eventlib.operations.edge_traffic import Passage, Passages
 from eventlib.operations.parked_commands import request_retries
 from eventlib.queries.parked import parkings
 from tests.console.browsers import visiting
@@ -71,7 +72,7 @@ async def test_an_event_opens_with_its_data_and_what_it_changed(browser: Browser
         assert await visit.findings() == []
 
 
-PAGES = ("/overview", "/sagas", "/sagas?where=status+=+'open'", "/saga/declined", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", "/choreography", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/compare", "/compare?one=declined&other=large", "/acts", "/reruns", "/reruns/new?service=order", "/reset?service=order&to=latest", "/login", "/nothing")  # fmt: skip
+PAGES = ("/overview", "/sagas", "/sagas?where=status+=+'open'", "/saga/declined", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", "/choreography", "/choreography/arrow?source=OrderSubmitted&target=OrderPlaced", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/compare", "/compare?one=declined&other=large", "/acts", "/reruns", "/reruns/new?service=order", "/reset?service=order&to=latest", "/login", "/nothing")  # fmt: skip
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -150,3 +151,33 @@ async def test_open_pages_follow_what_happens(browser: Browser, log: EventLog, c
         assert await page.locator(".title .badge").inner_text() == "order_completed"
         assert await page.evaluate("window.same")
         await sagas.locator("#found tbody .badge", has_text="order_completed").wait_for()
+
+
+async def test_an_arrow_leads_to_the_sagas_that_went_along_it(browser: Browser, console: str) -> None:
+    async with visiting(browser, console) as visit:
+        page = await visit.open("/choreography")
+        row = page.get_by_label("Arrows").locator("tr", has=page.get_by_role("link", name="PaymentFailed")).first
+        await row.wait_for()
+        cells = await row.locator("td").all_inner_texts()
+        assert cells[3] == "1"
+        assert cells[4] == cells[5]
+        assert cells[5].endswith("ms")
+        way = await row.get_by_role("link").get_attribute("href")
+        in_picture = page.locator(f".diagram a[href='{way}']")
+        assert await in_picture.count() == 2, "the arrow, and what stands on it"
+        assert cells[5].replace(" ", "") in (await in_picture.last.text_content() or "").replace(" ", "")
+        await in_picture.last.click()
+        await page.wait_for_url("**/choreography/arrow?*")
+        assert await visit.findings() == []
+        for title in ("The slowest", "The latest"):
+            assert await page.get_by_label(title).locator("tbody th").all_inner_texts() == ["declined"]
+        await page.get_by_label("The slowest").get_by_role("link", name="declined").click()
+        await page.wait_for_url("**/saga/declined")
+
+
+async def test_the_newest_and_the_slowest_of_an_arrow_are_kept() -> None:
+    passages = Passages(3)
+    for at_ms, took_ms in enumerate((5, 90, 1, 2, 80, 3, 70, 4)):
+        passages.add(Passage(took_ms, at_ms, ("t", 0, at_ms), "c"))
+    assert [each.took_ms for each in passages.slowest] == [90, 80, 70]
+    assert [each.took_ms for each in passages.newest] == [3, 70, 4]

@@ -125,6 +125,7 @@ async def test_no_text_from_outside_becomes_a_part_of_a_page(browser: Browser, t
             quoted = quote(HOSTILE, safe="")
             more += [f"/send/{quoted}", "/send/RateAsked", "/reruns/new?service=rates", f"/reruns/new?service={quoted}"]
             more += [f"/compare?one={quoted}&other={quoted}", f"/compare?one={quoted}&other=other"]
+            more += [f"/choreography/arrow?source={quoted[:200]}&target={quoted[:200]}"]
             more += [f"/reset?service=rates&to={quoted[:40]}", f"/reruns/rates/{quoted}"]
             for path in [*await paths_of(log, HOSTILE), f"/record/asked/0/{place[0]}", *more]:
                 page = await visit.open(path)

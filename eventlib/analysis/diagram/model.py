@@ -61,10 +61,16 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """How often an arrow was gone on a log; and within how many milliseconds 95% of the times, where that is known."""
+    """How often an arrow was gone on a log; and within how many milliseconds 95% and 99% of the times, where that is known."""
 
     count: int
     p95_ms: int | None = None
+    p99_ms: int | None = None
+
+    @property
+    def late_ms(self) -> int | None:
+        """What stands on the arrow: the p99, or the p95 where only that is known."""
+        return self.p95_ms if self.p99_ms is None else self.p99_ms
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,13 @@ class Picture:
         traffic = (self.traffic or {}).get((arrow.source, arrow.target))
         if traffic is None:
             return ""
-        return number(traffic.count) + ("" if traffic.p95_ms is None else f" · {duration(traffic.p95_ms)}")
+        return number(traffic.count) + ("" if traffic.late_ms is None else f" · {duration(traffic.late_ms)}")
+
+    @property
+    def percentile(self) -> str:
+        """The name of the percentile that stands on the arrows."""
+        known = [each for each in (self.traffic or {}).values() if each.p95_ms is not None]
+        return "p95" if known and all(each.p99_ms is None for each in known) else "p99"
 
     def is_gone(self, arrow: Arrow) -> bool:
         """Tell whether an arrow was taken on the log, or nothing was counted."""

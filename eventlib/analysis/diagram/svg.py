@@ -1,12 +1,12 @@
 """Draws a diagram as SVG without an external program: lanes across, time from left to right, and a legend."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from itertools import cycle, groupby, pairwise
 
 from eventlib.analysis.diagram.layout import CSS, MARGIN, NODE_WIDTH, TINTS, Box, Layout, Point, layout
-from eventlib.analysis.diagram.model import OUTSIDE, Lane, Node, Picture, number
+from eventlib.analysis.diagram.model import OUTSIDE, Arrow, Lane, Node, Picture, number
 
 _ARROWS = (("step", "a step forward"), ("failure", "a failure"), ("compensation", "what undoes"))
 _BOXES = (
@@ -21,8 +21,8 @@ _LETTER = 6.3
 _GAP = 26.0
 
 
-def legend(*, with_traffic: bool) -> Iterator[str]:
-    """Yield one line of examples, each with its meaning."""
+def legend(percentile: str | None) -> Iterator[str]:
+    """Yield one line of examples, each with its meaning; `percentile` stands on the arrows (None: no traffic does)."""
     at = 0.0
     for role, meaning in _ARROWS:
         yield f'<path class="arrow {role}" d="M{at:.0f} 0h34" marker-end="url(#{role})"/>'
@@ -38,8 +38,8 @@ def legend(*, with_traffic: bool) -> Iterator[str]:
     )
     yield _meaning(at + 41, "ends a saga")
     at += 41 + _LETTER * len("ends a saga") + _GAP
-    if with_traffic:
-        yield _meaning(at, "8,125 · 40 ms: how often, and the p95 from cause to event; pale: never")
+    if percentile:
+        yield _meaning(at, f"8,125 · 40 ms: how often, and the {percentile} from cause to event; pale: never")
 
 
 def _meaning(at: float, text: str) -> str:
@@ -53,18 +53,22 @@ _BEND = 6.0
 _GLYPH = 0.64  # a wide letter's width, in font sizes
 
 
-def svg(picture: Picture, scope: str = "", *, styled: bool = True) -> str:
+def svg(
+    picture: Picture, scope: str = "", *, styled: bool = True, link: Callable[[Arrow], str | None] | None = None
+) -> str:
     """Return a picture as an SVG document; a node's notes show where the mouse rests on it.
 
     Its styles apply within elements that a selector `scope` names, for a page that has other pictures; there it has its
     own size, whatever the page's. Without `styled` it has none, for a page that forbids styles within it and has them itself.
+    `link` gives the address that an arrow leads to; None for nowhere.
     """
     placed = layout(picture, _NAMES)
     width = placed.width + 2 * MARGIN
     height = placed.height + _TITLE + _LEGEND + 2 * MARGIN
     size = f' style="width:{width:.0f}px"' if scope else "" if styled else f' width="{width:.0f}" height="{height:.0f}"'
+    role = "group" if link else "img"  # who sees an image sees no links in it
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}"{size} role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}"{size} role="{role}">',
         f"<title>{_text(picture.title)}</title>",
         f"<style>{stylesheet(scope)}</style>" if styled else "",
         f"<defs>{''.join(map(_marker, ('step', 'failure', 'compensation')))}</defs>",
@@ -73,11 +77,11 @@ def svg(picture: Picture, scope: str = "", *, styled: bool = True) -> str:
         *_heading(picture),
         f'<g transform="translate(0 {_TITLE:.0f})">',
         *_lanes(placed),
-        *_arrows(picture, placed),
+        *_arrows(picture, placed, link or (lambda _arrow: None)),
         *(part for node in picture.nodes for part in _node(picture, node, placed.nodes[node.id])),
         "</g>",
         f'<g transform="translate({_NAMES:.0f} {_TITLE + placed.height + 30:.0f})">',
-        *legend(with_traffic=picture.traffic is not None),
+        *legend(None if picture.traffic is None else picture.percentile),
         "</g>",
         "</g>",
         "</svg>",
@@ -129,23 +133,33 @@ def _deciders(service: str, lanes: Sequence[Lane], boxes: Sequence[Box]) -> Iter
         yield f'<path class="between" d="M16 {(before.bottom + after.top) / 2:.1f}H{before.width - 16:.1f}"/>'
 
 
-def _arrows(picture: Picture, placed: Layout) -> Iterator[str]:
+def _arrows(picture: Picture, placed: Layout, link: Callable[[Arrow], str | None]) -> Iterator[str]:
     order = {"compensation": 0, "failure": 1, "step": 2}  # what overlaps shows the way forward on top
     for arrow in sorted(picture.arrows, key=lambda each: order[each.role]):
         gone = "" if picture.is_gone(arrow) else " never"
         points = placed.arrows[arrow]
-        yield (
+        drawn = (
             f'<path class="arrow {arrow.role}{gone}" d="{_path(points)}" marker-end="url(#{arrow.role})">'
             f"<title>{_text(arrow.source)} → {_text(arrow.target)}\n{_text(arrow.where)}</title></path>"
         )
-    yield from _traffic(picture, placed)
+        yield _linked(drawn, arrow, link(arrow))
+    yield from _traffic(picture, placed, link)
 
 
-def _traffic(picture: Picture, placed: Layout) -> Iterator[str]:
+def _traffic(picture: Picture, placed: Layout, link: Callable[[Arrow], str | None]) -> Iterator[str]:
     """Yield what stands on each arrow that was gone, before its target."""
     for arrow in filter(picture.is_gone, picture.arrows if picture.traffic is not None else ()):
         x, y = placed.arrows[arrow][-1]
-        yield f'<text class="traffic" x="{x - 11:.1f}" y="{y - 3:.1f}">{_text(picture.label(arrow))}</text>'
+        drawn = f'<text class="traffic" x="{x - 11:.1f}" y="{y - 3:.1f}">{_text(picture.label(arrow))}</text>'
+        yield _linked(drawn, arrow, link(arrow), f": {picture.label(arrow)}")
+
+
+def _linked(drawn: str, arrow: Arrow, address: str | None, says: str = "") -> str:
+    """Return a part of an arrow as a link; the keyboard finds it in the page's own text, once for each arrow."""
+    if address is None:
+        return drawn
+    name = _text(f"{arrow.source} to {arrow.target}{says}")
+    return f'<a href="{_text(address)}" tabindex="-1" aria-label="{name}">{drawn}</a>'
 
 
 def _path(points: Sequence[Point]) -> str:
