@@ -115,6 +115,10 @@ def _waiting(report: Report) -> RenderableType:
     return table
 
 
+CONSOLE = "http://127.0.0.1:9000"
+"""Where `eventlib console` is by default."""
+
+
 def _next(report: Report) -> Text:
     lines = Text(" Next steps\n", style="bold")
     for command, why in _commands(report):
@@ -138,8 +142,8 @@ def _commands(report: Report) -> Iterator[tuple[str, str]]:
     if report.waiting:
         yield f"{eventlib} parked list{log}", "What waits for a person, and why:"
     yield f"{eventlib} topics{log}", "What is on the log:"
-    yield f"{eventlib} console{log}", "All of it in a browser, at http://127.0.0.1:9000:"
     yield f"{eventlib} graph", "The services, and the events between them:"
+    yield f"{eventlib} console{log}", f"All of it in a browser: run this, then open {CONSOLE}"
 
 
 def _table(title: str, beside: str) -> Table:
