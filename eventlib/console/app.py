@@ -70,6 +70,7 @@ def create_console(
     app.state.indexes = [search, *([] if index is None else [index])]
     for each in app.state.indexes:
         each.batch = _AT_ONCE
+        each.waits_for_topics = True
     issuer = None if options.client_id is None else IssuerLogin(identity, options)
     app.include_router(login_routes(pages, identity, issuer))
     for routes in (

@@ -24,6 +24,7 @@ from eventlib.search.saga_search import SagaSearch
 End = Annotated[str, Query(max_length=300)]
 _FIRST_S = 0.2
 """How long the first look waits for counts to show."""
+_WAITS_S = 1.0
 _KEPT = 20
 """How many events are kept of each arrow, of the newest and of the slowest each."""
 
@@ -65,6 +66,8 @@ class TrafficWatch:
     async def _count(self) -> None:
         topics = [topic.name for topic in event_topics(self._log)]
         with suppress(RetryableError):  # what was counted stays; a process that is started again counts on
+            while not {*topics} <= (await self._log.port.topics()).keys():  # noqa: ASYNC110  made by other processes
+                await asyncio.sleep(_WAITS_S)
             async with aclosing(tail(self._log.port, topics, follow=True)) as batches:
                 async for records in batches:
                     for record in records:

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from eventlib.console.login import LOOK
 from eventlib.console.rendering import Pages, path_of
-from eventlib.errors import ContractError
+from eventlib.errors import ContractError, LogUnavailable
 from eventlib.identity.principal import allow
 from eventlib.search.attributes import Attribute, declared_in
 from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
@@ -68,7 +68,10 @@ class SagaList:
         """Return how many records of the log are not in a page that is old; 0 for one that is as new as it can be."""
         if page.staleness_ms < _OLD_MS:
             return 0
-        positions, ends = self.search.positions, await self.search.ends()
+        try:
+            positions, ends = self.search.positions, await self.search.ends()
+        except LogUnavailable:  # before the services have made their topics, or while it is away: the page has its age
+            return 0
         return sum(max(0, end - positions.get(place, 0)) for place, end in ends.items())
 
     def counted(self, where: str) -> str:

@@ -50,6 +50,8 @@ class Projection:
 
     batch = 500
     """How many records a transaction has at most: with fewer, what else this event loop does waits less, also while it catches up."""
+    waits_for_topics = False
+    """Whether it waits until services have made the topics that the log lacks, and does not end."""
 
     def __init__(self, log: EventLog, view: View, path: Path | str | None = None) -> None:
         check(log, EventLog, "log", A_LOG)
@@ -214,11 +216,15 @@ class Projection:
         return monotonic() - self._current_at
 
     async def ends(self) -> dict[TopicPartition, int]:
-        """Return where the partitions that it reads end now. Raises: WiringError when the log lacks a topic."""
+        """Return where the partitions that it reads end now.
+
+        Raises: WiringError when the log lacks a topic; LogUnavailable if it `waits_for_topics`.
+        """
         topics = await self.log.port.topics()
         lacking = next((name for name in self.view.inputs if name not in topics), None)
         if lacking is not None:
-            raise WiringError(
+            lack = LogUnavailable if self.waits_for_topics else WiringError
+            raise lack(
                 f"the log has no topic {lacking!r}: it is another application's than {self.log.choreography.name}, or not "
                 "all services of that have run on it yet (`eventlib run`)"
             )
