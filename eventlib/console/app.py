@@ -117,6 +117,7 @@ def _serve_files(app: FastAPI, pages: Pages) -> None:
         return Response(pages.content(name), media_type=ASSETS[name][1], headers={"cache-control": _KEPT})
 
     @app.get("/healthz")
+    @app.get("/readyz")
     @public
     async def healthz() -> Response:
         has_failed = any(index.error is not None for index in app.state.indexes)

@@ -15,7 +15,7 @@ from tests.integration.otlp import Receiver, receiving, spans_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere loopback has one address only")
 
-SHOP = ("identity", "schemas", "contracts", "simulators", "order", "stock", "payment", "dispatch", "views")
+SHOP = ("identity", "schemas", "contracts", "simulators", "order", "stock", "payment", "dispatch", "views", "console")
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +68,14 @@ def test_the_smoke_test_passes_on_what_the_file_starts(
     while (tasks := tasks_of(stack)) != {"order": [8], "stock": [8], "payment": [4, 4], "dispatch": [8]}:
         assert time.monotonic() < deadline, tasks
         time.sleep(0.5)
+    # The console has its index of all sagas, shows one, and sends nobody away who has a token.
+    while "20+" not in (counted := stack.get("console", "9000/sagas/count?where=steps+>+3")) and int(counted) < 20:
+        assert time.monotonic() < deadline, counted
+        time.sleep(0.5)
+    assert "Send one" in stack.get("console", "9000/topics/order.requests")
     # The contracts stand in the registry, and the topics on three brokers.
     assert "orders-OrderPlaced" in json.loads(stack.get("schemas", "8081/subjects"))
-    codes = stack.stop("order", "stock", "payment", "dispatch", "views", "schemas")
+    codes = stack.stop("order", "stock", "payment", "dispatch", "views", "console", "schemas")
     assert codes == {name: [0] * len(each) for name, each in codes.items()}
     assert {span.service for span in spans_of(collector)} >= {"order", "stock", "payment", "dispatch"}
     assert services_image.own_files() == before, "an image's files stay as they are"
@@ -84,7 +89,7 @@ def test_sparks_containers_archive_rebuild_and_audit(
     with Stack(tmp_path, images, {"http://collector:4318": collector.url}) as stack:
         stack.up(*SHOP, "spark-master", "spark-worker")
         stack.run("smoke")
-        stack.stop("order", "stock", "payment", "dispatch", "views", "simulators")
+        stack.stop("order", "stock", "payment", "dispatch", "views", "console", "simulators")
         assert re.search(r"Archived [\d,]+ records in", stack.run("archive"))
         assert "Archived nothing new" in stack.run("archive")
         rebuilt = stack.run("rebuild")

@@ -14,7 +14,10 @@ from tests.integration.images import needed
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 EXTRAS = {
-    "services": {"cli", "http", "identity", "kafka", "kms", "live", "personal", "postgres", "schemas", "telemetry"},
+    "services": {
+        *("cli", "console", "http", "identity", "kafka", "kms"),
+        *("live", "personal", "postgres", "schemas", "telemetry"),
+    },
     "spark": {"analytics", "archive", "cli", "kafka", "kms", "personal", "postgres", "schemas", "telemetry"},
 }
 

@@ -202,3 +202,17 @@ def test_live_views_come_as_their_own_user_and_speak_to_each_other_only(viewing:
     port, metrics = of_kind["Service"]["ports"]
     assert (port["port"], metrics["port"], metrics["name"]) == (6066, 9464, "metrics")
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["targetPort"]}
+
+
+def test_the_console_comes_as_an_operator_and_answers_on_its_port() -> None:
+    of_kind = {each["kind"]: each["spec"] for each in documents(ROOT / "base" / "console.yaml")}
+    (container,) = of_kind["Deployment"]["template"]["spec"]["containers"]
+    assert container["command"] == ["eventlib", "console", "--http", "0.0.0.0:9000"]
+    assert {"name": "EVENTLIB_KAFKA_USER", "value": "shop-operator"} in container["env"]
+    assert of_kind["Deployment"]["replicas"] == 1
+    (port,) = container["ports"]
+    assert port == {"name": of_kind["Service"]["ports"][0]["targetPort"], "containerPort": 9000}
+    (rule,) = of_kind["NetworkPolicy"]["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 9000}]
+    (log,) = [each for each in documents(ROOT / "base" / "network.yaml") if each["metadata"]["name"] == "shop-log"]
+    assert "console" in log["spec"]["podSelector"]["matchExpressions"][1]["values"]
