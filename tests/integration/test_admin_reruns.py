@@ -139,6 +139,18 @@ async def test_a_server_that_stops_leaves_a_rerun_that_goes_on(tmp_path: Path) -
             assert (await over(client))["differences"][0]["same"] is False
 
 
+async def test_what_an_interrupted_beginning_or_deletion_leaves_is_listed_and_deleted(tmp_path: Path) -> None:
+    async with administered(tmp_path) as (log, client):
+        await client.post(AGAIN, json={"reason": "a try"})
+        await over(client)
+        there = [name for name in await log.port.topics() if name.startswith("again.") and name != "again.control"]
+        await log.port.delete_topics(there)
+        (known,) = (await client.get("/reruns")).json()["reruns"]
+        assert (known["name"], known["handled"]) == ("again", 0)
+        assert (await client.post(f"{AGAIN}/drop")).json()["dropped"] is True
+        assert await reruns(log) == []
+
+
 @pytest.mark.parametrize("act", ["", "/switch", "/drop"])
 async def test_nothing_is_done_without_a_token(tmp_path: Path, act: str) -> None:
     async with administered(tmp_path) as (log, client):
