@@ -13,7 +13,7 @@ from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, rebuild
 from analytics.rebuilding.quality import RowsRefused
-from analytics.rebuilding.versions import Version
+from analytics.stores import Version
 from eventlib import Runtime, open_log
 from examples import loyalty
 from services.analytics import TABLES

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from analytics.commands.following import line_of, seconds_of
 from analytics.rebuilding import Following, How, Increment, follow
-from analytics.rebuilding.versions import current, read_manifest
+from analytics.stores import current, read_manifest
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogVersionMismatch, WiringError
 from eventlib.log.base import TopicPartition
