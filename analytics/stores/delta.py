@@ -8,12 +8,13 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from analytics.session import configured
 from analytics.stores.manifest import kept
@@ -39,6 +40,7 @@ class DeltaVersion(Version):
 
     def __init__(self, spark: SparkSession, place: Path, number: int, before: Path | None = None) -> None:
         super().__init__(spark, place, number, before)
+        self._schemas = dict[str, StructType]()
         # What it knows of a directory of this name that was deleted since.
         spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]  # noqa: SLF001  no API in Python
 
@@ -46,7 +48,7 @@ class DeltaVersion(Version):
         """Write a table as one commit to it; return the rows that were written."""
         if hidden:
             return super().write(table, rows, grows=grows, hidden=True)
-        self._written[table] = False
+        self._written[table], self._schemas[table] = False, rows.schema
         grows = grows and self.before is not None and self.before.has(table)
         if grows:
             self._grown.add(table)
@@ -56,12 +58,19 @@ class DeltaVersion(Version):
         if not grows:
             writer = writer.option("overwriteSchema", "true")
         writer.mode("append" if grows else "overwrite").save(str(self.path / table))
-        if not grows:
-            return self.read(table)
-        added = [str(self.path / table / unquote(each["path"])) for each in _added(self._last_commit(table))]
-        if not added:
-            return self.spark.createDataFrame([], rows.schema)
-        return self.spark.read.schema(rows.schema).parquet(*added)
+        return self._in_files(table, [unquote(each["path"]) for each in self._added(table)], rows.schema)
+
+    def read(self, table: str) -> DataFrame:
+        """Return all rows of a table that was written."""
+        if self._written[table]:
+            return super().read(table)
+        return self._in_files(table, sorted(self._live(table)), self._schemas[table])
+
+    def _in_files(self, table: str, names: Sequence[str], schema: StructType) -> DataFrame:
+        """Return the rows in some files of a table: asking Delta for them would cost several jobs to read its log."""
+        if not names:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.read.schema(schema).parquet(*(str(self.path / table / name) for name in names))
 
     def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False) -> DataFrame:  # noqa: ARG002  Parquet alone takes files
         """Write staged rows."""
@@ -73,11 +82,24 @@ class DeltaVersion(Version):
         return {table: int(self._last_commit(table).stem) for table in tables}
 
     def _last_commit(self, table: str) -> Path:
+        return self._commits(table)[-1]
+
+    def _commits(self, table: str) -> list[Path]:
+        """Return a table's commits, oldest first."""
         log = self.path / table / DELTA_LOG
-        return max(path for path in log.iterdir() if _IS_COMMIT.fullmatch(path.name))
+        return sorted(path for path in log.iterdir() if _IS_COMMIT.fullmatch(path.name))
+
+    def _new_commits(self, table: str) -> list[Path]:
+        """Return those of this version: none if nothing was written to an empty table."""
+        since = self.current.manifest.snapshots.get(table, -1) if self.current is not None else -1
+        return [path for path in self._commits(table) if int(path.stem) > since]
+
+    def _added(self, table: str) -> list[Any]:
+        commits = self._new_commits(table)
+        return [action["add"] for path in commits for action in _actions(path) if "add" in action]
 
     def _count(self, table: str) -> int:
-        new = sum(json.loads(each["stats"])["numRecords"] for each in _added(self._last_commit(table)))
+        new = sum(json.loads(each["stats"])["numRecords"] for each in self._added(table))
         return int(new) + (self.before.manifest.rows[table] if table in self._grown and self.before is not None else 0)
 
     def _compact_table(self, table: str) -> None:
@@ -113,28 +135,21 @@ class DeltaVersion(Version):
 
     def _live(self, table: str) -> set[str]:
         """Return the names of the files that a table has now."""
-        there, since = set[str](), -1
-        if self.current is not None and self.current.has(table):
-            there, since = _names(self.current.path, table), self.current.manifest.snapshots[table]
-        for path in sorted((self.path / table / DELTA_LOG).iterdir()):
-            if _IS_COMMIT.fullmatch(path.name) and int(path.stem) > since:
-                for action in _actions(path):
-                    there -= {unquote(action["remove"]["path"])} if "remove" in action else set()
-                    there |= {unquote(action["add"]["path"])} if "add" in action else set()
+        there = set[str]() if self.current is None else _names(self.current.path, table)
+        for path in self._new_commits(table):
+            for action in _actions(path):
+                there -= {unquote(action["remove"]["path"])} if "remove" in action else set()
+                there |= {unquote(action["add"]["path"])} if "add" in action else set()
         return there
 
 
 def _names(version: Path, table: str) -> set[str]:
     path = version / _LIVE.format(table)
-    return set(path.read_text(encoding="utf-8").split("\n")) if path.exists() else set()
+    return set(path.read_text(encoding="utf-8").splitlines()) if path.exists() else set()
 
 
 def _actions(commit: Path) -> list[Any]:
-    return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
-
-
-def _added(commit: Path) -> list[Any]:
-    return [action["add"] for action in _actions(commit) if "add" in action]
+    return [json.loads(line) for line in commit.read_bytes().split(b"\n") if line]
 
 
 def _checkpoint(path: Path) -> int:

@@ -1,0 +1,63 @@
+"""Tables as Iceberg and Delta: the rows that Parquet has, for engines that nobody here wrote; versions; what is refused."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics.cli import run
+from analytics.rebuilding import How, rebuild, tables
+from analytics.stores import TableFormat, entry_of
+from tests.analytics.engines import ENGINES, rows_of, spark_rows
+from tests.analytics.sources import REPAIRS
+from tests.analytics.test_rebuild import thirds
+from tests.commands import ended
+
+Rows = dict[str, Counter[str]]
+
+SELECT = ("kinds", "saga_steps")
+"""With what they are made of: tables that grow, are merged, and are whole, and one that is an SQL file."""
+
+
+def rows_in(spark: SparkSession, place: Path, version: int | None = None) -> Rows:
+    return {name: spark_rows(rows) for name, rows in tables(spark, place, version=version).items()}
+
+
+@pytest.fixture(scope="module")
+def as_parquet(spark: SparkSession, repair_log: str, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Rows]:
+    """What a full rebuild gives, at two thirds of the log and at its end."""
+    place, found = tmp_path_factory.mktemp("parquet"), dict[int, Rows]()
+    for number, as_of in ((1, thirds(repair_log, 2)), (2, None)):
+        rebuild(spark, repair_log, place, as_of=as_of, application=REPAIRS, how=How(full=True, select=SELECT))
+        found[number] = rows_in(spark, place)
+    return found
+
+
+@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
+def test_engines_read_the_rows_that_parquet_has_and_older_versions_stay(
+    spark: SparkSession, repair_log: str, tmp_path: Path, as_parquet: dict[int, Rows], table_format: TableFormat
+) -> None:
+    out, how = tmp_path / "tables", How(select=SELECT, table_format=table_format)
+    rebuild(spark, repair_log, out, as_of=thirds(repair_log, 2), application=REPAIRS, how=how)
+    done = rebuild(spark, repair_log, out, application=REPAIRS, how=How())
+    assert (done.full, done.manifest.table_format) == (False, table_format)
+    assert done.manifest.rows == {name: rows.total() for name, rows in as_parquet[2].items()}
+    for engine, read in ENGINES[table_format].items():
+        for version, there in ((1, out / "versions/0000000001"), (2, out)):
+            found = {name: rows_of(read(there / entry_of(name, table_format))) for name in done.manifest.rows}
+            assert found == as_parquet[version], (engine, version)
+    assert [rows_in(spark, out, version=version) for version in (1, 2)] == [*as_parquet.values()]
+    said = ended("rebuild", "--log", repair_log, "--out", str(out), "--format", "parquet", by=run)
+    assert f"are {table_format}: rebuild to another directory" in said.stderr
+
+
+@pytest.fixture
+def offsets(repair_log: str, tmp_path: Path) -> str:
+    """A file with where version 1 ends."""
+    path, content = tmp_path / "offsets.json", dict[str, dict[str, int]]()
+    for (topic, partition), end in thirds(repair_log, 2).items():
+        content.setdefault(topic, {})[str(partition)] = end
+    path.write_text(json.dumps(content))
+    return str(path)
