@@ -53,6 +53,8 @@ _ENDS_S = 20
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Else each operation on a column asks the JVM thrice, and walks the stack, to name its line in an error of Spark's.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # The size of a log in a file or on a broker is unknown before it is read, and Spark assumes that it is small: what is
     # broadcast to every worker is chosen by observed sizes.
     "spark.sql.autoBroadcastJoinThreshold": "-1",

@@ -57,6 +57,7 @@ class Build:
     _new: dict[str, DataFrame] = field(default_factory=dict)
     _facts: list[tuple[Layout, DataFrame]] = field(default_factory=list)
     _only: Only = field(default_factory=Only)
+    _as_before: set[str] = field(default_factory=set)
     _done: int = 0
 
     def make(
@@ -137,14 +138,20 @@ class Build:
         if table.name == QUARANTINE:
             self._write_quarantine()
             return
+        if self.version.before is not None and self._is_as_before(table):
+            self.version.keep(table.name, hidden=table.hidden)
+            self._as_before.add(table.name)
+            return
         inputs = {name: self._input(table, read) for name, read in table.reads.items()}
         rows = table.make(**inputs)
-        if table.selections and not table.needs and not any(map(self._has, table.selections)):
-            rows = rows.limit(0)  # planned as nothing at all: most events are not in a small increment
         if table.increment == "merge":
             rows = self._merged(table, rows)
         written = self.version.write(table.name, rows, grows=table.increment == "append", hidden=table.hidden)
         self._new[table.name] = written
+
+    def _is_as_before(self, table: Table) -> bool:
+        """Return whether nothing that a table is made of has changed: in a small increment, that is so of most."""
+        return self._as_before.issuperset(table.needs) and not any(map(self._has, table.selections))
 
     @cached_property
     def _history(self) -> HistoryBuild:
@@ -159,7 +166,9 @@ class Build:
                     f"table {table.name} ({table.place}) is made of whole tables: let it read the events' tables"
                 )
             return rows_of(self._facts, read, f"table {table.name} ({table.place})")
-        return self.version.read(read) if table.increment == "whole" else self._new[read]
+        if table.increment == "whole":
+            return self.version.read(read)
+        return self.version.read(read).limit(0) if read in self._as_before else self._new[read]
 
     def _merged(self, table: Table, rows: DataFrame) -> DataFrame:
         earlier = self.version.earlier(table.name)
@@ -216,7 +225,7 @@ class Build:
         self.broken = tuple(Broken(*row) for row in counted)
         if self.enforced:
             refuse_broken(self.broken)
-        grown = [table.name for table in tables if table.increment == "append"]
+        grown = [*self._as_before, *(table.name for table in tables if table.increment == "append")]
         if (earlier := self.version.earlier(QUARANTINE)) is not None:
             broken = broken.unionAll(earlier.filter(f.col("table").isin(*grown)).select(*broken.columns))
         self.version.write(QUARANTINE, self._in_few_files(broken))

@@ -1,13 +1,16 @@
-"""What an event's contract says about its fields, as conditions on columns: from Pydantic's constraints."""
+"""What an event's contract says about its fields, as conditions in SQL: from Pydantic's constraints.
+
+As text, since a contract's conditions are hundreds of operations, and each on a `Column` is a call of the JVM.
+"""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
-from pyspark.sql import Column
-from pyspark.sql import functions as f
 
 from analytics.rebuilding.layout import column_of
 from eventlib.codec.avro.derive import record_of
@@ -17,7 +20,8 @@ from eventlib.model.event import Event
 from eventlib.model.personal import personal_fields
 
 _LIMIT = 1 << 63
-_COMPARED = ("ge", "gt", "le", "lt")
+_COMPARED = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+_ITEM = "item"
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,8 @@ class Constraint:
     """One thing that a contract says of a field, by name; `holds` is NULL for NULL, `value` the column as text."""
 
     name: str
-    holds: Column
-    value: Column
+    holds: str
+    value: str
 
 
 def constraints_of(event: type[Event]) -> list[Constraint]:
@@ -34,15 +38,15 @@ def constraints_of(event: type[Event]) -> list[Constraint]:
     found, private = list[Constraint](), personal_fields(event)
     for name, declared, node in _declared(record_of(event)):
         if name not in private:
-            column = f.col(f"`{column_of(name)}`")
+            column = f"`{column_of(name)}`"
             plain = node.optional if isinstance(node, Union) else node
-            text = f.to_json(column) if isinstance(plain, Array | Record) else column.cast("string")
+            text = f"to_json({column})" if isinstance(plain, Array | Record) else f"CAST({column} AS STRING)"
             for path, rule, holds in _of_node(node, declared, column, name):
                 found.append(Constraint(f"{path}: {rule}", holds, text))
     return found
 
 
-_Found = Iterator[tuple[str, str, Column]]
+_Found = Iterator[tuple[str, str, str]]
 
 
 def _declared(record: Record) -> Iterator[tuple[str, Declared, Node]]:
@@ -50,7 +54,7 @@ def _declared(record: Record) -> Iterator[tuple[str, Declared, Node]]:
     yield from ((each.name, each, nodes[each.name]) for each in fields_of(record.cls) if each.name in nodes)
 
 
-def _of_node(node: Node, declared: Declared | None, value: Column, path: str) -> _Found:
+def _of_node(node: Node, declared: Declared | None, value: str, path: str) -> _Found:
     """Yield what is said of a value, and of the values in it."""
     inner = node.optional if isinstance(node, Union) else node
     if inner is None:
@@ -62,25 +66,16 @@ def _of_node(node: Node, declared: Declared | None, value: Column, path: str) ->
             yield path, f"{name}={bound}", condition
     match inner:
         case Choice(values=values):
-            yield path, f"one of {', '.join(map(str, values))}", value.isin(*values)
+            yield path, f"one of {', '.join(map(str, values))}", f"{value} IN ({', '.join(map(literal, values))})"
         case Record():
             for name, part, part_node in _declared(inner):
-                yield from _of_node(part_node, part, value[name], f"{path}.{name}")
+                yield from _of_node(part_node, part, f"{value}.`{name}`", f"{path}.{name}")
         case Array(items=Record() as items):
             for name, part, part_node in _declared(items):
-                yield from _of_each(part_node, part, value, name, f"{path}[].{name}")
+                for inner_path, rule, holds in _of_node(part_node, part, f"{_ITEM}.`{name}`", f"{path}[].{name}"):
+                    yield inner_path, rule, f"forall({value}, {_ITEM} -> coalesce({holds}, true))"
         case _:
             return
-
-
-def _of_each(node: Node, declared: Declared, value: Column, name: str, path: str) -> _Found:
-    """Yield what is said of a field of each item."""
-
-    def of_item(number: int) -> Callable[[Column], Column]:
-        return lambda item: f.coalesce([*_of_node(node, declared, item[name], path)][number][2], f.lit(True))
-
-    for number, (inner, rule, _) in enumerate(_of_node(node, declared, f.lit(None), path)):
-        yield inner, rule, f.forall(value, of_item(number))
 
 
 def _metadata(declared: Declared) -> Iterator[tuple[str, Any]]:
@@ -110,22 +105,40 @@ def _flat(metadata: Iterable[Any]) -> Iterator[Any]:
             yield each
 
 
-def _condition(node: Node, name: str, bound: Any, value: Column) -> Column | None:
+def _condition(node: Node, name: str, bound: Any, value: str) -> str | None:
     """Return the condition in SQL; None where columns have another type than fields."""
     if isinstance(bound, int) and not -_LIMIT <= bound < _LIMIT:
         return None  # a column of 64 bits cannot break it
     is_text = isinstance(node, Plain) and node.python is str
-    found: Column | None = None
-    if name in _COMPARED and isinstance(node, Plain | Exact) and not is_text:
-        found = {"ge": value >= bound, "gt": value > bound, "le": value <= bound, "lt": value < bound}[name]
+    found: str | None = None
+    if name in _COMPARED and isinstance(node, Plain | Exact) and isinstance(bound, int | float | Decimal | date):
+        found = f"{value} {_COMPARED[name]} {literal(bound)}"
     elif name == "multiple_of" and isinstance(node, Plain) and node.python is int:
-        found = value % bound == 0
+        found = f"{value} % {literal(bound)} = 0"
     elif name in {"min_length", "max_length"} and (is_text or isinstance(node, Array)):
-        length = f.when(value.isNotNull(), f.length(value) if is_text else f.size(value))
-        found = length >= bound if name == "min_length" else length <= bound
+        length = f"length({value})" if is_text else f"CASE WHEN {value} IS NOT NULL THEN size({value}) END"
+        found = f"{length} {'>=' if name == 'min_length' else '<='} {literal(bound)}"
     elif name == "pattern" and is_text and isinstance(bound, str):
-        found = value.rlike(_in_java(bound))
+        found = f"{value} RLIKE {literal(_in_java(bound))}"
     return found
+
+
+def literal(value: object) -> str:
+    """Return a number, a text, a date or a time as Spark's SQL has it."""
+    match value:
+        case float():
+            return f"CAST('{value}' AS DOUBLE)"
+        case Decimal():
+            return f"{value:f}BD"
+        case datetime():
+            return f"TIMESTAMP '{value.isoformat(' ')}'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case str():
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
+        case _:
+            return str(value)
 
 
 def _in_java(pattern: str) -> str:

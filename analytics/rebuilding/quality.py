@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from analytics.rebuilding.constraints import constraints_of
+from analytics.rebuilding.constraints import constraints_of, literal
 from analytics.rebuilding.layout import Layout
 from analytics.rebuilding.naming import event_table
 from analytics.schemas import writers_of
@@ -84,19 +84,18 @@ def broken_events(
         notes = {event: each for event, each in notes.items() if each}
         if not notes:
             continue
-        broken: Column = f.when(f.lit(False), f.array_compact(f.array(*next(iter(notes.values())))))
-        for event, each in notes.items():
-            broken = broken.when(f.col("type") == contract_of(event).type, f.array_compact(f.array(*each)))
+        cases = [f"WHEN {literal(contract_of(event).type)} THEN array({', '.join(notes[event])})" for event in notes]
+        broken = f.expr(f"explode(array_compact(CASE type {' '.join(cases)} END))").alias("note")
         newest = [number for event in notes for number in _newest(event, texts)]
         is_older = f.coalesce(~f.col("schema_id").isin(*newest), f.lit(False)).alias("is_older")
-        found.append(rows.filter("decoded").select(*_PLACE, is_older, f.explode(broken).alias("note")))
+        found.append(rows.filter("decoded").select(*_PLACE, is_older, broken))
     return [_spread(each) for each in found]
 
 
 def broken_rows(table: Table, rows: DataFrame) -> DataFrame | None:
     """Return the rows of an application's table that break what its columns declare; None when nothing is declared."""
     notes = [
-        _note(table.name, f"{name}: {test.name}", broken, f.col(f"`{name}`").cast("string"))
+        f.when(broken, f.struct(*_told(table.name, f"{name}: {test.name}", name)))
         for name, test in table.tests()
         if (broken := test.broken_by(name)) is not None
     ]
@@ -113,13 +112,17 @@ def nothing_broken(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], _NOTHING)
 
 
-def _notes(event: type[Event]) -> list[Column]:
-    return [_note(event_table(event), each.name, ~each.holds, each.value) for each in constraints_of(event)]
+def _notes(event: type[Event]) -> list[str]:
+    return [
+        f"CASE WHEN NOT ({each.holds}) THEN struct({literal(event_table(event))} AS table, "
+        f"{literal(each.name)} AS rule, substring({each.value}, 1, {_LONGEST}) AS value) END"
+        for each in constraints_of(event)
+    ]
 
 
-def _note(table: str, rule: str, broken: Column, value: Column) -> Column:
-    told = (f.lit(table).alias("table"), f.lit(rule).alias("rule"), f.substring(value, 1, _LONGEST).alias("value"))
-    return f.when(broken, f.struct(*told))
+def _told(table: str, rule: str, column: str) -> tuple[Column, Column, Column]:
+    value = f.substring(f.col(f"`{column}`").cast("string"), 1, _LONGEST)
+    return f.lit(table).alias("table"), f.lit(rule).alias("rule"), value.alias("value")
 
 
 def _spread(rows: DataFrame) -> DataFrame:

@@ -8,13 +8,12 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from analytics.session import configured
 from analytics.stores.manifest import kept
@@ -40,7 +39,6 @@ class DeltaVersion(Version):
 
     def __init__(self, spark: SparkSession, place: Path, number: int, before: Path | None = None) -> None:
         super().__init__(spark, place, number, before)
-        self._schemas = dict[str, StructType]()
         # What it knows of a directory of this name that was deleted since.
         spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]  # noqa: SLF001  no API in Python
 
@@ -48,7 +46,7 @@ class DeltaVersion(Version):
         """Write a table as one commit to it; return the rows that were written."""
         if hidden:
             return super().write(table, rows, grows=grows, hidden=True)
-        self._written[table], self._schemas[table] = False, rows.schema
+        self._written[table] = False
         grows = grows and self.before is not None and self.before.has(table)
         if grows:
             self._grown.add(table)
@@ -58,19 +56,28 @@ class DeltaVersion(Version):
         if not grows:
             writer = writer.option("overwriteSchema", "true")
         writer.mode("append" if grows else "overwrite").save(str(self.path / table))
-        return self._in_files(table, [unquote(each["path"]) for each in self._added(table)], rows.schema)
+        added = [unquote(each["path"]) for each in self._added(table)]
+        if not added:
+            return self.spark.createDataFrame([], rows.schema)
+        return self.spark.read.schema(rows.schema).parquet(*self._paths(table, added))
 
     def read(self, table: str) -> DataFrame:
-        """Return all rows of a table that was written."""
-        if self._written[table]:
-            return super().read(table)
-        return self._in_files(table, sorted(self._live(table)), self._schemas[table])
+        """Return all rows of a table that was written: from its files, since Delta would read its log in several jobs."""
+        if not self._written[table] and (files := self._live(table)):
+            return self.spark.read.parquet(*self._paths(table, sorted(files)))
+        return super().read(table)
 
-    def _in_files(self, table: str, names: Sequence[str], schema: StructType) -> DataFrame:
-        """Return the rows in some files of a table: asking Delta for them would cost several jobs to read its log."""
-        if not names:
-            return self.spark.createDataFrame([], schema)
-        return self.spark.read.schema(schema).parquet(*(str(self.path / table / name) for name in names))
+    def _paths(self, table: str, files: Iterable[str]) -> list[str]:
+        return [str(self.path / table / name) for name in files]
+
+    def keep(self, table: str, *, hidden: bool = False) -> None:
+        """Take a table as it is in the version before, without a commit to it."""
+        if hidden:
+            super().keep(table, hidden=True)
+            return
+        self._written[table] = False
+        self._grown.add(table)
+        _link_all(self._before.path / table, self.path / table)
 
     def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False) -> DataFrame:  # noqa: ARG002  Parquet alone takes files
         """Write staged rows."""

@@ -46,6 +46,14 @@ class IcebergVersion(Version):
         """Write staged rows."""
         return self.write(table, rows, grows=grows)
 
+    def keep(self, table: str, *, hidden: bool = False) -> None:
+        """Take a table as it is in the version before: its metadata."""
+        if hidden:
+            super().keep(table, hidden=True)
+            return
+        self._written[table] = False
+        self._point(table)
+
     def snapshots(self) -> Mapping[str, int]:
         """Return each table's snapshot."""
         return {table: snapshot_of(path) for table, path in _pointers(self.path).items()}

@@ -94,14 +94,28 @@ class Version:
         """Return all rows that a table has in the version before; None without one."""
         return self.before.read(table) if self.before is not None and self.before.has(table) else None
 
-    def _take_files(self, table: str, rows: DataFrame, staged: str, *, grows: bool, hidden: bool) -> DataFrame:
+    def keep(self, table: str, *, hidden: bool = False) -> None:
+        """Take a table as it is in the version before, which there has to be."""
         self._written[table] = hidden
         target = self.path / table
         target.mkdir()
+        for file in sorted((self._before.path / table).glob("*.parquet")):
+            os.link(file, target / file.name)
+
+    @property
+    def _before(self) -> Published:
+        if self.before is None:
+            raise ValueError("there is no version before this one")
+        return self.before
+
+    def _take_files(self, table: str, rows: DataFrame, staged: str, *, grows: bool, hidden: bool) -> DataFrame:
+        target = self.path / table
         if grows and self.before is not None:
+            self.keep(table, hidden=hidden)
             self._grown.add(table)
-            for file in sorted((self.before.path / table).glob("*.parquet")):
-                os.link(file, target / file.name)
+        else:
+            self._written[table] = hidden
+            target.mkdir()
         for i, file in enumerate(sorted((self.scratch / staged).glob("*.parquet"))):
             file.rename(target / f"{self.number:010}-{i:05}.parquet")
         return rows.sparkSession.read.schema(rows.schema).parquet(
