@@ -145,8 +145,8 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="The tables' format: parquet, iceberg or delta.",
-            show_default="that of the tables there, or parquet",
+            help="parquet, iceberg or delta. [dim]Default: as the tables there, or parquet[/dim]",
+            show_default=False,
         ),
     ] = None,
     incomplete: Annotated[
@@ -312,7 +312,7 @@ def print_connectors(
     table_format: Annotated[
         Literal["iceberg", "delta"] | None,
         typer.Option(
-            "--format", metavar="FORMAT", help="Also that for tables as iceberg or delta.", show_default=False
+            "--format", metavar="FORMAT", help="Also the one for tables as iceberg or delta.", show_default=False
         ),
     ] = None,
 ) -> None:

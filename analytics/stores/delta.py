@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics.session import configured
 from analytics.stores.manifest import kept
 from analytics.stores.published import DELTA_LOG, Published
-from analytics.stores.version import Version
+from analytics.stores.version import Version, refusing
 
 _MANY_FILES = 8
 _LARGE_BYTES = 64_000_000
@@ -50,12 +50,13 @@ class DeltaVersion(Version):
         grows = grows and self.before is not None and self.before.has(table)
         if grows:
             self._grown.add(table)
-        if self.current is not None and self.current.has(table):
+        if self.current is not None and (self.current.path / table / DELTA_LOG).exists():
             _link_all(self.current.path / table, self.path / table)
         writer = rows.write.format("delta").option("userMetadata", json.dumps({"eventlib.version": self.number}))
         if not grows:
             writer = writer.option("overwriteSchema", "true")
-        writer.mode("append" if grows else "overwrite").save(str(self.path / table))
+        with refusing(table, "delta"):
+            writer.mode("append" if grows else "overwrite").save(str(self.path / table))
         added = [unquote(each["path"]) for each in self._added(table)]
         if not added:
             return self.spark.createDataFrame([], rows.schema)

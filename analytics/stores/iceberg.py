@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analytics.stores.manifest import VERSIONS, current, kept
 from analytics.stores.published import POINTER
-from analytics.stores.version import Version, link
+from analytics.stores.version import Version, link, refusing
 from analytics.stores.warehouse import Warehouse, snapshot_of, summary_of
 
 
@@ -37,9 +37,11 @@ class IcebergVersion(Version):
         if grows and self.before is not None and self.before.has(table):
             self._grown.add(table)
             parent = snapshot_of(self._warehouse.newest(table))
-            writer.append()
+            with refusing(table, "iceberg"):
+                writer.append()
         else:
-            writer.using("iceberg").tableProperty("format-version", "2").createOrReplace()
+            with refusing(table, "iceberg"):
+                writer.using("iceberg").tableProperty("format-version", "2").createOrReplace()
         return self._written_rows(table, rows, parent)
 
     def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False) -> DataFrame:  # noqa: ARG002  Parquet alone takes files
@@ -102,7 +104,7 @@ class IcebergVersion(Version):
         for table in self._warehouse.tables():
             if self._warehouse.expire(table, needed.get(table, set())) and table in mine:
                 self._point(table)
-            self._warehouse.forget_metadata(table, {path for path in needed.get(table, ()) if path != mine.get(table)})
+            self._warehouse.forget_metadata(table, needed.get(table, set()))
         self._warehouse.end()
 
 

@@ -51,6 +51,12 @@ def tables(
 
 def refuse_unready(spark: SparkSession, table_format: TableFormat) -> None:
     """Refuse a session without the jars of a format. Raises: WiringError."""
+    if table_format == "delta" and "DeltaCatalog" not in (spark.conf.get("spark.sql.catalog.spark_catalog", "") or ""):
+        raise WiringError(
+            "this Spark session is not configured for delta: `analytics.session(formats=['delta'], fetch=True)` is; with "
+            "spark-submit, set spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+            "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        )
     name = _CLASSES.get(table_format)
     if name is not None and not _has(spark, name):
         raise WiringError(

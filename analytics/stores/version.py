@@ -6,18 +6,21 @@ that it shares with the one before are hard links.
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 from typing import Self
 
 import pyarrow.parquet as pq
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.stores.manifest import CURRENT, MANIFEST, VERSIONS, Manifest, current
 from analytics.stores.merging import merge_small
 from analytics.stores.published import Published, entry_of
 from eventlib.durable import settle
+from eventlib.errors import WiringError
 
 _PLAIN = {f"parquet.enable.dictionary#{column}": "false" for column in ("id", "causation_id", "correlation_id")}
 """For columns of which Parquet would build a dictionary in vain."""
@@ -189,3 +192,13 @@ def link(path: Path, target: Path) -> None:
     unfinished.unlink(missing_ok=True)
     unfinished.symlink_to(target)
     unfinished.replace(path)
+
+
+@contextmanager
+def refusing(table: str, table_format: str) -> Iterator[None]:
+    """Say which table Spark cannot write in a format, and why. Raises: WiringError."""
+    try:
+        yield
+    except AnalysisException as error:
+        why = str(error).partition("\n")[0]
+        raise WiringError(f"table {table} cannot be written as {table_format}: {why}") from error

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,15 @@ def rows_in(spark: SparkSession, place: Path, version: int | None = None) -> Row
 
 
 @pytest.fixture(scope="module")
-def as_parquet(spark: SparkSession, repair_log: str, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Rows]:
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where tables are as Parquet, once `as_parquet` has made them."""
+    return tmp_path_factory.mktemp("parquet")
+
+
+@pytest.fixture(scope="module")
+def as_parquet(spark: SparkSession, repair_log: str, parquet: Path) -> dict[int, Rows]:
     """What a full rebuild gives, at two thirds of the log and at its end."""
-    place, found = tmp_path_factory.mktemp("parquet"), dict[int, Rows]()
+    place, found = parquet, dict[int, Rows]()
     for number, as_of in ((1, thirds(repair_log, 2)), (2, None)):
         rebuild(spark, repair_log, place, as_of=as_of, application=REPAIRS, how=How(full=True, select=SELECT))
         found[number] = rows_in(spark, place)
@@ -53,11 +60,35 @@ def test_engines_read_the_rows_that_parquet_has_and_older_versions_stay(
     assert f"are {table_format}: rebuild to another directory" in said.stderr
 
 
-@pytest.fixture
-def offsets(repair_log: str, tmp_path: Path) -> str:
-    """A file with where version 1 ends."""
-    path, content = tmp_path / "offsets.json", dict[str, dict[str, int]]()
-    for (topic, partition), end in thirds(repair_log, 2).items():
+def offsets(path: Path, ends: Mapping[tuple[str, int], int]) -> str:
+    content = dict[str, dict[str, int]]()
+    for (topic, partition), end in ends.items():
         content.setdefault(topic, {})[str(partition)] = end
     path.write_text(json.dumps(content))
     return str(path)
+
+
+def test_sql_asks_an_older_version_by_its_number_or_by_where_it_ends(
+    repair_log: str, parquet: Path, as_parquet: dict[int, Rows], tmp_path: Path
+) -> None:
+    def asked(*options: str) -> tuple[int, str]:
+        text = "SELECT count(*) AS steps FROM saga_steps"
+        done = ended("sql", text, "--out", str(parquet), "--json", *options, by=run)
+        return json.loads(done.stdout)["steps"] if done.returncode == 0 else -1, " ".join(done.stderr.split())
+
+    then, now = (as_parquet[version]["saga_steps"].total() for version in (1, 2))
+    assert then < now
+    assert asked() == (now, "")
+    steps, told = asked("--version", "1")
+    assert (steps, "version 1, the current one is 2" in told) == (then, True)
+    there = thirds(repair_log, 2)
+    first = max(place for place, end in there.items() if end)
+    for ends, expected in (({}, now), (there, then), ({**there, first: there[first] - 1}, -1)):
+        assert asked("--as-of-offsets", offsets(tmp_path / "offsets", ends))[0] == expected
+    assert (
+        "no version that ends at or before these offsets: kept are 1, 2"
+        in asked("--as-of-offsets", str(tmp_path / "offsets"))[1]
+    )
+    assert "does not have version 7: kept are 1, 2" in asked("--version", "7")[1]
+    assert "offsets: nothing has no offsets" in asked("--as-of-offsets", "nothing")[1]
+    assert "not both" in asked("--as-of-offsets", str(tmp_path / "offsets"), "--version", "1")[1]

@@ -22,7 +22,7 @@ from tests.saga.shop_runs import ShopLog, order_file
 
 SELECT = ("bills", "intake", "kinds", "saga_steps")
 FORMATS = ["iceberg", "delta"]
-CUTS = 24
+CUTS = 16
 EVERYTHING = 10_000
 
 
@@ -84,7 +84,6 @@ def left_over(out: Path, table_format: TableFormat) -> set[str]:
             needed.update(Path(path).name for path in found["file_path"].to_pylist())
         there = {path.name for path in out.glob("warehouse/*/data/**/*.parquet")}
     else:
-        assert len(versions) == 2
         for path in versions[-1].glob("*/_delta_log"):
             for version in versions:
                 needed |= {*(version / f".{path.parent.name}.files").read_text().splitlines()}
