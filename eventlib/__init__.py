@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from eventlib.model.effect import FOREVER, Retry
     from eventlib.model.event import Event, Meta, Position
     from eventlib.model.evolution import Aliases, unknown_is, upcasts, wire_name
+    from eventlib.model.measures import Money, Units
     from eventlib.model.saga_status import SagaState, SagaStates
     from eventlib.model.service import Service
     from eventlib.model.states import replace
@@ -32,6 +33,7 @@ __all__ = [
     "EventlibError",
     "GlobalTable",
     "Meta",
+    "Money",
     "OutcomeUnknown",
     "Position",
     "Publication",
@@ -44,6 +46,7 @@ __all__ = [
     "Service",
     "TerminalError",
     "Topic",
+    "Units",
     "WiringError",
     "open_log",
     "replace",
@@ -74,6 +77,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "opening": ["open_log"],
             "runtime.config": ["RuntimeConfig"],
             "runtime.runtime": ["Runtime"],
+            "model.measures": ["Money", "Units"],
             "model.saga_status": ["SagaState", "SagaStates"],
             "model.service": ["Service"],
             "model.states": ["replace"],

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         terminal,
         warn,
     )
-    from eventlib.cli._common.project import load_choreography, load_named, nearest
     from eventlib.cli._common.typer_ext import Command, Group
+    from eventlib.project import load_choreography, load_named, nearest
     from eventlib.runtime.runtime import collect_garbage_seldom
 
 __all__ = [
@@ -62,7 +62,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
                 "terminal",
                 "warn",
             ],
-            "cli._common.project": ["load_choreography", "load_named", "nearest"],
+            "project": ["load_choreography", "load_named", "nearest"],
             "cli._common.typer_ext": ["Command", "Group"],
             "runtime.runtime": ["collect_garbage_seldom"],
         },

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from eventlib import Money, Units
 from eventlib.values import unsafe_in
 
 
@@ -36,16 +37,16 @@ GatewayKey = Annotated[str, Field(min_length=1, max_length=200)]
 Reason = Annotated[str, Field(min_length=1, max_length=500)]
 
 LineNo = Annotated[int, Field(ge=1, le=1_000_000)]
-Quantity = Annotated[int, Field(ge=1, le=1_000_000)]
+Quantity = Annotated[int, Field(ge=1, le=1_000_000), Units("units")]
 """Units of one product in one line."""
 
-Delivered = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Delivered = Annotated[int, Field(ge=1, le=1_000_000_000), Units("units")]
 """Units of one product in one delivery."""
 
 PriceCents = Annotated[int, Field(ge=0, le=1_000_000_000)]
 """The price of one unit, in minor units of its currency."""
 
-AmountCents = Annotated[int, Field(ge=0, lt=2**63)]
+AmountCents = Annotated[int, Field(ge=0, lt=2**63), Money("currency")]
 """A sum of money, in minor units of its currency."""
 
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]

@@ -8,12 +8,12 @@ from fastapi import FastAPI
 from eventlib.admin_api import create_admin
 from eventlib.cli._common.log_server import serve_on_log
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
-from eventlib.cli._common.project import load_choreography
 from eventlib.config.settings import eventlib_settings
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.http.serving import serve_insecurely
 from eventlib.identity.identity import identity_of
+from eventlib.project import load_choreography
 
 
 def admin(

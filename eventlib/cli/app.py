@@ -55,6 +55,7 @@ PANELS = {
         "state": LazyCommand("Show a decider's state for a key, now or at a point in time."),
         "history": LazyCommand("Show what a decider did with a key, step by step."),
         "replay": LazyCommand("Replay the recorded history with today's code, and compare."),
+        "diff": LazyCommand("Show what two versions of the code decide differently on a recorded log."),
         "acts": LazyCommand("List what people did to running services: who, what, when and why."),
         "parked": LazyCommand("List inputs that could not be handled; retry, edit or discard them."),
     },

@@ -14,8 +14,8 @@ from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Finding
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
-from eventlib.cli._common.project import load_choreography
 from eventlib.model.choreography import Choreography
+from eventlib.project import load_choreography
 
 
 def check(

@@ -7,13 +7,13 @@ from fastapi import FastAPI
 
 from eventlib.cli._common.log_server import serve_on_log
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
-from eventlib.cli._common.project import load_choreography
 from eventlib.config.console import console_options
 from eventlib.console.app import create_console
 from eventlib.console.sessions import SessionIdentity
 from eventlib.eventlog import EventLog
 from eventlib.http.serving import serve_insecurely
 from eventlib.identity.options import identity_options
+from eventlib.project import load_choreography
 
 
 def console(

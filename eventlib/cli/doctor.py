@@ -10,7 +10,6 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing
-from eventlib.cli._common.project import load_choreography
 from eventlib.cli._common.views import declared_views
 from eventlib.config.settings import runtime_config
 from eventlib.contracts.view_manifest import Viewing
@@ -20,6 +19,7 @@ from eventlib.operations.doctor.deep import examine_deep
 from eventlib.operations.doctor.examination import examine
 from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.operations.doctor.sameness import compare
+from eventlib.project import load_choreography
 
 
 def doctor(

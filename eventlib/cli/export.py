@@ -9,13 +9,13 @@ import typer
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOptions
-from eventlib.cli._common.project import load_choreography
 from eventlib.cli._common.views import declared_views
 from eventlib.config.effective import reference as settings_reference
 from eventlib.contracts.exporting import exported
 from eventlib.errors import WiringError
 from eventlib.manifests.exporters import for_kubernetes, for_prometheus, for_strimzi, for_tools
 from eventlib.model.choreography import Choreography
+from eventlib.project import load_choreography
 from eventlib.telemetry.catalogue import reference
 
 Form = Literal[

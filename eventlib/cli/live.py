@@ -19,7 +19,6 @@ from eventlib.cli._common.options import (
     MetricsOption,
 )
 from eventlib.cli._common.output import counted
-from eventlib.cli._common.project import load_choreography
 from eventlib.cli._common.prompts import agree
 from eventlib.cli._common.stopping import starting_up, stop_signal
 from eventlib.cli._common.typer_ext import Command, Group
@@ -28,6 +27,7 @@ from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
 from eventlib.http.serving import host_and_port
 from eventlib.identity.identity import identity_of
+from eventlib.project import load_choreography
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
 

@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common.options import AppOption, LogOptions
-from eventlib.cli._common.project import load_choreography, nearest
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
+from eventlib.project import load_choreography, nearest
 
 
 def new(

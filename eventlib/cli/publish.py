@@ -11,12 +11,12 @@ from pydantic_core import to_json
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
-from eventlib.cli._common.project import load_choreography
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import Publication
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Contract, Event, Position, contract_of, key_of
 from eventlib.opening import open_log
+from eventlib.project import load_choreography
 from eventlib.pydantic_errors import sentence_of
 from eventlib.strict_json import JsonRefused, decode_json
 

@@ -8,18 +8,16 @@ from typing import Annotated, TypeVar
 import typer
 
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing
-from eventlib.cli._common.project import load_choreography
 from eventlib.cli.replay_debugger import Break, Debugger, debug
 from eventlib.cli.replay_report import print_gate, print_report
 from eventlib.eventlog import EventLog
-from eventlib.fork_pool import cores, in_processes
 from eventlib.opening import open_log
-from eventlib.replay import PreflightReport, Report, Shard
-from eventlib.replay import replay as replay_log
+from eventlib.project import load_choreography
+from eventlib.proof.sharing import Wanted, replay_in_processes
+from eventlib.replay import PreflightReport, Report
 from eventlib.replay.in_flight import InFlightSagas
-from eventlib.replay.report import NOTHING_COMPARED, merged
+from eventlib.replay.report import NOTHING_COMPARED
 from eventlib.replay.stuck_sagas import InFlightStatus, standing
-from eventlib.runtime.runtime import collect_garbage_seldom
 from eventlib.values import time_of
 
 _DEBUGGER = "In the debugger"
@@ -145,14 +143,6 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
 T = TypeVar("T")
 
 
-_OBJECTS = 500_000
-"""More than a replay holds in its window: while the window moves, there is nothing to collect."""
-
-
-_MOST_PROCESSES = 4
-"""How many processes share a replay at most: every one of them reads the whole log."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
     """What to compare: services (none: all), from when on, and for how many sagas a difference is shown."""
@@ -186,21 +176,11 @@ class _Replayer:
         self._since = None if wanted.since is None else time_of(wanted.since)
         self._services = [self._choreography.service(name).name for name in wanted.services] or None
         self._limit = wanted.limit
-        collect_garbage_seldom(growth=_OBJECTS)
 
     def report(self, sagas: Collection[str] | None = None) -> Report:
         """Return the differences of some sagas or of all."""
-        count = min(cores(), _MOST_PROCESSES)
-
-        def work(index: int) -> Report:
-            part = Shard(index, count)
-            return self._opened(
-                lambda log: replay_log(
-                    log, services=self._services, since=self._since, sagas=sagas, limit=self._limit, part=part
-                )
-            )
-
-        return merged(in_processes(work, count), self._limit)
+        wanted = Wanted(self._services, self._since, sagas, self._limit)
+        return replay_in_processes(self._url, self._choreography, wanted)
 
     def gate(self) -> PreflightReport:
         """Return the status of the in-flight sagas, and their differences."""

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, MetricsOption
-from eventlib.cli._common.project import load_choreography
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli._common.workers import supervise
 from eventlib.cli.run_process import OWN_SCHEMAS, Running, Tuning, open_ports_and_log, serve_until
@@ -17,6 +16,7 @@ from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
 from eventlib.http.serving import serve_insecurely
 from eventlib.model.choreography import Choreography
+from eventlib.project import load_choreography
 from eventlib.runtime.runtime import collect_garbage_seldom, prepare_own
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
-from eventlib.cli._common.project import load_choreography
 from eventlib.cli._common.searching import page_json, run_on_sagas
 from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.project import load_choreography
 from eventlib.search.attributes import declared_in, sagas_of
 from eventlib.search.saga_search import MOST_LIMIT, SagaQuery
 

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOptions
-from eventlib.cli._common.project import load_choreography, load_simulation
 from eventlib.cli.simulate_report import (
     Diagram,
     SimulateOptions,
@@ -21,6 +20,7 @@ from eventlib.cli.simulate_report import (
 )
 from eventlib.errors import ContractError, WiringError
 from eventlib.fork_pool import cores
+from eventlib.project import load_choreography, load_simulation
 from eventlib.simulation.exhaustive.explore import explore
 from eventlib.simulation.scenario import Recorded, Scenario
 from eventlib.simulation.schedule_files import load, save_failure

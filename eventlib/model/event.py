@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from eventlib.arguments import AN_EVENT, check_class
 from eventlib.errors import ContractError, WiringError
+from eventlib.model.measures import check_measures
 from eventlib.model.personal import check_event
 from eventlib.model.searchable import check_searchable
 from eventlib.model.topic import Topic
@@ -129,6 +130,7 @@ class Event(BaseModel):
         if contract is not None:
             check_event(cls, contract.key, is_external=contract.external is not None)
             check_searchable(cls)
+            check_measures(cls)
 
 
 EventType: TypeAlias = type[Event]

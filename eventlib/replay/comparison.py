@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from eventlib.log.record import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of, key_of
+from eventlib.model.measures import measures_of
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import ComparedEvent, Difference, Input, Kind
 
@@ -111,13 +112,16 @@ def input_of(record: Record, event: object) -> Input:
 def compared_event(event: Event) -> ComparedEvent:
     """Return an event as it would be emitted."""
     contract = contract_of(type(event))
-    return ComparedEvent(contract.type, key_of(event) or "", contract.topic.name, _facts(event))
+    return ComparedEvent(
+        contract.type, key_of(event) or "", contract.topic.name, _facts(event), measures=measures_of(event)
+    )
 
 
 def recorded_event(event: Any, record: Record) -> ComparedEvent:
     """Return an event as it was emitted."""
-    error = "" if isinstance(event, Event) else str(event)
-    return ComparedEvent(record.type or "", key_text(record), record.topic, _facts(event), error)
+    is_read = isinstance(event, Event)
+    error, measures = ("", measures_of(event)) if is_read else (str(event), {})
+    return ComparedEvent(record.type or "", key_text(record), record.topic, _facts(event), error, measures)
 
 
 def _facts(event: object) -> dict[str, object]:

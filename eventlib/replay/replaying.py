@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime
 from heapq import heapify, heappop, heapreplace
 from typing import Any
@@ -17,7 +17,7 @@ from eventlib.replay.comparison import Decision, Describer, OutputQuery, input_o
 from eventlib.replay.context import ReplayContext
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.partition_buffer import WHOLE, Item, Shard
-from eventlib.replay.report import Input, Report, Tally
+from eventlib.replay.report import Difference, Input, Report, Tally
 from eventlib.replay.scanner import LogScanner, Moment
 from eventlib.replay.spilling_cache import Spill, spilling_caches
 from eventlib.replay.task_replayer import TaskReplayer
@@ -40,7 +40,9 @@ TaskTransaction = tuple[TaskReplayer, JournalEntry]
 class Replay:
     """One run of the current code over a shard of a recorded log."""
 
-    def __init__(self, log: EventLog, services: Sequence[Service], query: OutputQuery, part: Shard, limit: int) -> None:
+    def __init__(
+        self, log: EventLog, services: Sequence[Service], query: OutputQuery, part: Shard, tally: Tally
+    ) -> None:
         self._full_log = log
         self._reader = SkippingReader(log.port)
         self._log = log = EventLog(self._reader, log.codec, log.choreography)
@@ -49,7 +51,7 @@ class Replay:
         self._part = part
         self._spill = Spill()
         self._scanner = LogScanner(log, part, services)
-        self._tally = Tally(limit)
+        self._tally = tally
         entries = spilling_caches(self._deciders, self._spill)
         version = code_version(log.choreography)
         describer = Describer(log.choreography)
@@ -229,7 +231,7 @@ async def inputs_of(log: EventLog, task: TaskReplayer, entry: JournalEntry) -> l
     return found
 
 
-async def replay(
+async def replay(  # noqa: PLR0913  named, all but one
     log: EventLog,
     *,
     services: Sequence[str] | None = None,
@@ -237,16 +239,18 @@ async def replay(
     sagas: Collection[str] | None = None,
     limit: int = FIRST,
     part: Shard = WHOLE,
+    told: Callable[[Difference], None] | None = None,
 ) -> Report:
     """Run the current code over the recorded inputs in the recorded order, and compare its outputs with the recorded ones.
 
     `services` names those to replay (default: all). Only decisions `since` a time (UTC) are compared, and only those of
     `sagas` (correlation ids) if given; all others only build the states. Of `limit` sagas the first difference is kept in
-    full. `part` replays one shard of the tasks. No effect runs: the answers are the recorded ones.
+    full; `told` is called with every one. `part` replays one shard of the tasks. No effect runs: the answers are the
+    recorded ones.
     Guarantee: read-only, and services may run meanwhile; memory is bounded, however long the log is; the code that wrote
     the log has no differences.
     Raises: WiringError for an unknown service; ContractError when retention has dropped records.
     """
     chosen = log.choreography.services if services is None else tuple(map(log.choreography.service, services))
     query = OutputQuery(0 if since is None else to_ms(since), None if sagas is None else frozenset(sagas))
-    return await Replay(log, chosen, query, part, limit).run()
+    return await Replay(log, chosen, query, part, Tally(limit, told)).run()

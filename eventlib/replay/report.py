@@ -1,9 +1,11 @@
 """The result of a replay: how much was compared, which handlers differ, for which sagas; the first ones in full."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+from eventlib.model.measures import Measures
 
 Kind = Literal["other", "silent", "talks", "raises", "no-deadline", "overdue", "unreadable", "unhandled"]
 """How a decision differs.
@@ -17,13 +19,17 @@ Kind = Literal["other", "silent", "talks", "raises", "no-deadline", "overdue", "
 
 @dataclass(frozen=True, slots=True)
 class ComparedEvent:
-    """One event, as it was or would be emitted: its fields, ready for JSON; `error` is why it has none."""
+    """One event, as it was or would be emitted: its fields, ready for JSON; `error` is why it has none.
+
+    `measures` is what its fields of money and units come to.
+    """
 
     type: str
     key: str
     topic: str
     facts: dict[str, object]
     error: str = ""
+    measures: Measures = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +126,12 @@ NOTHING_COMPARED = Report(0, 0, 0, (), ())
 class Tally:
     """Counts decisions and differences while a log is replayed, and keeps the first ones.
 
-    Up to `MOST_SAGAS` sagas are listed for each handler; all differences are counted.
+    Up to `MOST_SAGAS` sagas are listed for each handler; all differences are counted, and each is `told`.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, told: Callable[[Difference], None] | None = None) -> None:
         self._limit = limit
+        self._told = told
         self._differences = Counter[str]()
         self._sagas: dict[str, set[str]] = {}
         self._first: dict[str, Difference] = {}
@@ -137,6 +144,8 @@ class Tally:
 
     def add(self, difference: Difference) -> None:
         """Count a difference."""
+        if self._told is not None:
+            self._told(difference)
         self._differences[difference.handler] += 1
         sagas = self._sagas.setdefault(difference.handler, set())
         if len(sagas) < MOST_SAGAS:

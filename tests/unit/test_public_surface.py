@@ -10,7 +10,7 @@ import eventlib
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = {
-    "eventlib": 28,
+    "eventlib": 30,
     "eventlib.command_line": 18,
     "eventlib.config": 7,
     "eventlib.external": 3,
@@ -29,8 +29,8 @@ PUBLIC = {
 """The public modules beside `eventlib.errors`, and how many names each has."""
 
 PURE = {
-    "Aliases", "Decider", "Event", "FOREVER", "Meta", "Retry", "SagaState", "SagaStates", "Service", "Topic", "replace",
-    "unknown_is", "upcasts", "wire_name",
+    "Aliases", "Decider", "Event", "FOREVER", "Meta", "Money", "Retry", "SagaState", "SagaStates", "Service", "Topic", "replace",
+    "Units", "unknown_is", "upcasts", "wire_name",
 }  # fmt: skip
 """The names that decide and declare: what a decider's module may take from `eventlib`, since none does I/O."""
 

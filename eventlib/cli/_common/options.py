@@ -145,8 +145,8 @@ def run_on_log(log_options: LogOptions, command: "Callable[[EventLog], Awaitable
     """
     import asyncio
 
-    from eventlib.cli._common.project import load_choreography
     from eventlib.opening import open_log
+    from eventlib.project import load_choreography
 
     choreography = load_choreography(log_options.app)
     if not missing:

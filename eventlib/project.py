@@ -107,7 +107,7 @@ def _where(error: BaseException) -> str:
     """Return the last location outside of libraries in an import's traceback."""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}:{error.lineno})"
-    own = Path(__file__).parents[1]
+    own = Path(__file__).parent
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

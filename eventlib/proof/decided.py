@@ -1,0 +1,122 @@
+"""What the code of a directory decides on a recorded log, and which lines of it run for a decision."""
+
+import asyncio
+import pickle
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+from eventlib.errors import EventlibError, WiringError
+from eventlib.eventlog import EventLog
+from eventlib.model.choreography import Choreography
+from eventlib.opening import open_log
+from eventlib.project import load_choreography, nearest
+from eventlib.proof.elsewhere import elsewhere, refuse_other_code
+from eventlib.proof.revisions import Lines
+from eventlib.proof.sharing import Told, Wanted, replay_in_processes
+from eventlib.replay.debugging import decisions_about
+from eventlib.replay.report import Difference, Report
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The application's code in a directory, and its name for messages."""
+
+    directory: Path
+    app: str | None
+    name: str
+
+    def decide(self, url: str, wanted: Wanted, place: Path) -> Report:
+        """Decide a log's inputs by this code; every difference from what was recorded is written into `place`.
+
+        Raises: as `eventlib.replay.replay` does; WiringError when the code cannot be imported.
+        """
+        return self._named(lambda: elsewhere(_decide, self, url, replace(wanted, limit=0), place))
+
+    def lines(self, url: str, decisions: Sequence[Difference]) -> list[Lines]:
+        """Return the lines of this code that run for some decisions; none for those that cannot be run again."""
+        return self._named(lambda: elsewhere(_lines, self, url, [*decisions]))
+
+    def load(self) -> Choreography:
+        """Import it. Raises: WiringError when that fails, or something else was imported."""
+        if (self.directory / "src").is_dir():
+            sys.path.insert(0, str(self.directory / "src"))
+        found = load_choreography(self.app, self.directory)
+        app = self.app or nearest(self.directory)[1] or ""
+        refuse_other_code(self.directory, app.partition(":")[0])
+        return found
+
+    def _named(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except EventlibError as error:
+            raise WiringError(f"{self.name}: {error}") from error
+
+
+def differences_in(place: Path) -> Iterator[Difference]:
+    """Yield the differences that were written, in no order."""
+    for file in sorted(place.iterdir()):
+        with file.open("rb") as written, suppress(EOFError):
+            while True:
+                yield pickle.load(written)  # noqa: S301  our own process has written it
+
+
+def _decide(code: Code, url: str, wanted: Wanted, place: Path) -> Report:
+    choreography = code.load()
+    for name in wanted.services or ():
+        choreography.service(name)
+
+    @contextmanager
+    def telling(index: int) -> Iterator[Told]:
+        with (place / f"{index:03}").open("wb") as out:
+            yield lambda difference: pickle.dump(difference, out)
+
+    with redirect_stdout(sys.stderr):
+        return replay_in_processes(url, choreography, wanted, telling)
+
+
+def _lines(code: Code, url: str, decisions: Sequence[Difference]) -> list[Lines]:
+    choreography, place = code.load(), code.directory.resolve()
+
+    async def asked() -> list[Lines]:
+        async with open_log(url, choreography, read_only=True) as log:
+            return [await _lines_run(log, each, place) for each in decisions]
+
+    with redirect_stdout(sys.stderr):
+        return asyncio.run(asked())
+
+
+async def _lines_run(log: EventLog, decided: Difference, directory: Path) -> Lines:
+    """Return the lines of the application that run for a decision, and for the state that it was made in.
+
+    Pure code can be run again. Empty when that is not possible, as for an input that no handler takes any more.
+    """
+    found, root = defaultdict[str, set[int]](set), f"{directory}/"
+
+    def trace(frame: FrameType, what: str, _: Any) -> Any:
+        file = frame.f_code.co_filename
+        if not file.startswith(root):
+            return None
+        if what == "line":
+            found[file.removeprefix(root)].add(frame.f_lineno)
+        return trace
+
+    decider = decided.handler.partition("/")[2].partition(".")[0].partition(" ")[0]
+    cause = decided.input.id if decided.input.topic else decided.input.type
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        for each in await decisions_about(log, decided.key, cause, decider):
+            each.handler.call(*each.arguments)
+    except Exception:  # noqa: BLE001, S110  what it raises is the difference
+        pass
+    finally:
+        sys.settrace(before)
+    return {name: frozenset(lines) for name, lines in found.items()}
