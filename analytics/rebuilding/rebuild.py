@@ -127,7 +127,7 @@ def rebuild(  # noqa: PLR0913  named, all but three
             dropped=(*(before.dropped if before else ()), *dropped),
             table_format=table_format,
         )
-        build.version.commit(manifest, how.keep, build.told)
+        manifest = build.version.commit(manifest, how.keep, build.told)
     took = perf_counter() - began
     return Rebuilt(manifest, before is None, new, records, undecodable, took, catalogue.left_out, build.broken)
 

@@ -135,8 +135,8 @@ class Version:
         """Return the number that each table's format has for its state."""
         return {}
 
-    def commit(self, manifest: Manifest, keep: int, told: Told = lambda _: None) -> None:
-        """Make the version current, and delete all but the `keep` newest ones.
+    def commit(self, manifest: Manifest, keep: int, told: Told = lambda _: None) -> Manifest:
+        """Make the version current, and delete all but the `keep` newest ones; return its manifest, with `snapshots`.
 
         Guarantee: all of it is on disk before it becomes current; killed at any moment, this leaves the version before or
         this one, and what is left over is deleted by the next.
@@ -159,6 +159,7 @@ class Version:
         for old in sorted((self.place / VERSIONS).iterdir())[:-keep]:
             shutil.rmtree(old, ignore_errors=True)
         self._expire()
+        return manifest
 
     def _count(self, table: str) -> int:
         return sum(pq.read_metadata(file).num_rows for file in (self.path / table).glob("*.parquet"))

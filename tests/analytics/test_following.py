@@ -128,7 +128,7 @@ def test_what_a_batch_fails_with_is_said_as_it_is(spark: SparkSession, broker: C
     with kept_current(spark, url, tmp_path, told) as (ending, _):
         wait_until(lambda: told or ending.done())
         manifest = tmp_path / "current" / "manifest.json"
-        manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 99'))
+        manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 99'))
         traded(url, seed=2)
         assert isinstance(ending.exception(300), LogVersionMismatch)
 
