@@ -82,7 +82,7 @@ def test_sql_asks_an_older_version_by_its_number_or_by_where_it_ends(
     steps, told = asked("--version", "1")
     assert (steps, "version 1, the current one is 2" in told) == (then, True)
     there = thirds(repair_log, 2)
-    first = max(place for place, end in there.items() if end)
+    first = max(place for place, end in there.items() if end and place[0] == "repairs")
     for ends, expected in (({}, now), (there, then), ({**there, first: there[first] - 1}, -1)):
         assert asked("--as-of-offsets", offsets(tmp_path / "offsets", ends))[0] == expected
     assert (
