@@ -128,7 +128,8 @@ def _realm(name: str, secret: str, lives_s: int) -> Mapping[str, Any]:
             {
                 "clientId": WEB,
                 "publicClient": True,
-                "standardFlowEnabled": False,
+                "standardFlowEnabled": True,
+                "redirectUris": ["*"],
                 "directAccessGrantsEnabled": True,
                 "protocolMappers": [
                     _mapper("audience", "oidc-audience-mapper", {"included.custom.audience": AUDIENCE}),

@@ -56,6 +56,8 @@ PANELS = {
         "history": LazyCommand("Show what a decider did with a key, step by step."),
         "replay": LazyCommand("Replay the recorded history with today's code, and compare."),
         "diff": LazyCommand("Show what two versions of the code decide differently on a recorded log."),
+        "bisect": LazyCommand("Find the commit that first decides a recorded log otherwise."),
+        "shrink": LazyCommand("Write a small test of a decision that fails, from a log."),
         "acts": LazyCommand("List what people did to running services: who, what, when and why."),
         "parked": LazyCommand("List inputs that could not be handled; retry, edit or discard them."),
     },

@@ -15,8 +15,10 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, PersonalOption, run_on_log
+from eventlib.cli.history_json import step_json
+from eventlib.cli.shrink import EventOption, write_recorded
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
+from eventlib.log.record import Record
 from eventlib.model.decider import FORGET
 from eventlib.replay.comparison import ABSENT, Change
 from eventlib.replay.key_history import KeyHistory, key_history
@@ -32,6 +34,10 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
         bool, typer.Option("--all", "-a", metavar="", help="Print a line for each event; do not fold equal types.")
     ] = False,
     personal: PersonalOption = False,
+    as_test: Annotated[
+        bool, typer.Option("--as-test", metavar="", help="Print a test of the newest decision, or of --event's.")
+    ] = False,
+    event: EventOption = None,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -45,7 +51,13 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
     [dim]Examples:[/dim]
       eventlib history payment 536365
       eventlib history shelf 85123A --json | jq -r '[.at, .state.on_hand] | @tsv'
+      eventlib history payment 536365 --as-test > tests/test_536365.py
     """
+    if as_test:
+        write_recorded(LogOptions.of(context, app, log, personal=personal), decider, key, event)
+        return
+    if event is not None:
+        raise typer.BadParameter("it goes with --as-test", param_hint="--event")
     print_history(LogOptions.of(context, app, log, personal=personal), decider, key, fold=not unfold, as_json=as_json)
 
 
@@ -68,7 +80,7 @@ def print_history(log_options: LogOptions, decider: str, key: str, *, fold: bool
 
     history, today = run_on_log(log_options, read)
     if as_json:
-        output.print_json(_step_json(step) for step in history.steps)
+        output.print_json(step_json(step) for step in history.steps)
     else:
         console = output.terminal()
         console.print(_headline(history, today))
@@ -77,53 +89,6 @@ def print_history(log_options: LogOptions, decider: str, key: str, *, fold: bool
     output.warn(history.doubt)
 
 
-# --- as JSON
-def _step_json(step: HistoryStep[Any]) -> dict[str, object]:
-    deadlines = step.deadlines
-    return {
-        "at": output.iso(step.at),
-        "kind": step.kind,
-        "input": None if step.input is None else _recorded_json(step.input),
-        "deadline": step.deadline,
-        "reason": step.reason,
-        "was_parked": step.was_parked,
-        "edited": step.edited or None,
-        "said": [_recorded_json(said) for said in step.emitted],
-        "changes": [_change_json(change) for change in step.changes],
-        "state": step.after,
-        "sequence": step.entry_after.sequence,
-        "changed_by": step.entry_after.changed_by,
-        "deadlines": {name: output.iso(at) for name, at in deadlines.items() if name != FORGET},
-        "forgotten_at": output.iso_or_none(deadlines.get(FORGET)),
-        "code_version": step.code_version,
-        "journal_offset": step.offset,
-    }
-
-
-def _recorded_json(recorded: RecordedEvent) -> dict[str, object]:
-    record = recorded.record
-    line: dict[str, object] = {
-        "type": recorded.type,
-        "id": recorded.id,
-        "key": key_text(record),
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "recorded_at": output.iso_ms(record.timestamp_ms),
-        "source": record.source,
-        "correlation_id": record.correlation_id,
-        "causation_id": record.causation_id,
-        "data": recorded.event,
-    }
-    return {**line, "error": recorded.error} if recorded.error else line
-
-
-def _change_json(change: Change) -> dict[str, object]:
-    sides = {"before": change.before, "after": change.after}
-    return {"path": change.path, **{name: value for name, value in sides.items() if value is not ABSENT}}
-
-
-# --- for a person
 def _headline(history: KeyHistory, today: str) -> Text:
     service, versions = history.service, [*dict.fromkeys(step.code_version for step in history.steps)]
     code = f"code {' → '.join(versions)}" + ("" if versions == [today] else f" (today's is {today})")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from eventlib.errors import WiringError
 
@@ -17,6 +18,15 @@ _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
 Lines = Mapping[str, frozenset[int]]
 """Lines by file, relative to the application's directory."""
+
+
+class Commit(NamedTuple):
+    """A commit: its id, who made it and when, and the first line of its message."""
+
+    id: str
+    author: str
+    at: str
+    subject: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,12 @@ class Repository:
     def commit(self, revision: str) -> str:
         """Return the id of a revision's commit. Raises: WiringError when there is none."""
         return self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").strip()
+
+    def commits(self, good: str, bad: str) -> list[Commit]:
+        """Return the commits after one revision up to another, oldest first; of merges, what they have merged into."""
+        first, last = self.commit(good), self.commit(bad)
+        told = self._git("log", "--first-parent", "--reverse", "--format=%H%x00%an%x00%cI%x00%s", f"{first}..{last}")
+        return [Commit(*line.split("\0")) for line in told.splitlines()]
 
     @contextmanager
     def code_of(self, revision: str) -> Iterator[Path]:

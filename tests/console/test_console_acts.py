@@ -1,7 +1,10 @@
 """Acts from a browser: what is parked is looked at, tried, edited, retried, discarded; once, with who and why on the log."""
 
 import asyncio
+import sys
+from asyncio.subprocess import DEVNULL
 from pathlib import Path
+from random import Random
 
 import pytest
 from playwright.async_api import Browser
@@ -12,6 +15,7 @@ from eventlib.operations.acts import acts
 from eventlib.queries.parked import parkings
 from tests.console.parked_rates import broken, logged_in, parked_log, settled
 from tests.console.rates_app import RateQuoted, app
+from tests.saga.shop_runs import ROOT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -46,6 +50,32 @@ async def test_a_group_is_tried_and_retried_once_by_two_operators(browser: Brows
         }
         await visit.open("/acts")
         assert "mended by <b>ada</b>" in await page.locator("main").inner_text()
+
+
+async def test_two_retry_at_once_while_the_service_is_killed_and_each_input_is_handled_once(
+    browser: Browser, tmp_path: Path
+) -> None:
+    names, drawn = [f"N{number}" for number in range(30)], Random(22)
+    async with parked_log(tmp_path, names) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
+        await page.locator(".group .button").click()
+        other = await visit.context.new_page()
+        await other.goto(page.url)
+        for each in (page, other):
+            await each.locator(".prospect").first.wait_for()
+            await each.fill("#group-reason", "mended")
+        command = [sys.executable, "-m", "eventlib", "run", "--app", "tests.console.rates_app:app"]
+        command += ["--log", f"sqlite:///{tmp_path}/log.db"]
+        clicks = [asyncio.ensure_future(each.get_by_role("button", name="Retry").click()) for each in (page, other)]
+        for _ in range(4):
+            service = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stderr=DEVNULL)
+            await asyncio.sleep(drawn.uniform(0.5, 2))
+            service.kill()
+            await service.wait()
+        await asyncio.gather(*clicks)
+        await page.wait_for_url("**/parked/batch/*")
+        await settled(log)
+        assert await quoted(log) == sorted([*zip(names, range(30), strict=True), (names[0], 30)])
+        assert await parkings(log) == []
 
 
 async def test_some_are_chosen_and_what_parks_again_is_told_before_and_after(browser: Browser, tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -57,7 +59,7 @@ class Repository:
     def commit(self, tag: str) -> None:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", tag)
-        self.git("tag", tag)
+        self.git("tag", tag.replace(" ", "-"))
 
     def line(self, text: str, file: str = DECIDER) -> str:
         """Return where a line is, as it is told."""
@@ -199,6 +201,32 @@ def test_a_pull_request_and_a_code_scanner_can_read_it(repository: Repository, d
     assert told == repository.line("+ (495 if")
 
 
+def test_the_commit_that_first_decides_otherwise_is_found(repository: Repository, filled: str) -> None:
+    repository.change(("# no money is kept", "# as it was"))
+    repository.commit("still right")
+    repository.change(("payments = Decider(", "payments = Decider)"))
+    repository.commit("cannot be imported")
+    repository.change(("payments = Decider)", "payments = Decider("), RAISES)
+    repository.commit("wrong")
+    for number in range(3):
+        repository.change(("# as it was", f"# {number}\n# as it was"))
+        repository.commit(f"later {number}")
+
+    def bisected(*arguments: str) -> CompletedProcess[str]:
+        return ended("bisect", *arguments, "--log", filled)
+
+    found = json.loads(bisected("--from", "recorded", "--json").stdout)
+    assert found["commit"]["subject"] == "wrong"
+    assert (found["first"]["saga"], found["touched"], len(found["skipped"])) == ("large", [], 1)
+    assert [group["kind"] for group in found["diff"]["groups"]] == ["raises"]
+    assert found["tried"] <= 5
+    backwards = bisected("--from", "later-2", "--to", "recorded")
+    assert "no commit leads from later-2 to recorded" in backwards.stderr
+    assert "decides as recorded does" in bisected("--from", "recorded", "--to", "still-right").stderr
+    other = bisected("--from", "recorded", "--key", "completed")
+    assert (other.returncode, "HEAD decides as recorded does" in other.stderr) == (1, True)
+
+
 def test_what_cannot_be_compared_is_told_with_its_remedy(
     repository: Repository, diff: Diff, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -217,3 +245,68 @@ def test_what_cannot_be_compared_is_told_with_its_remedy(
     (tmp_path / "alone").mkdir()
     monkeypatch.chdir(tmp_path / "alone")
     assert "not a git repository" in diff("recorded", "--app", "services:shop")[1]
+
+
+def test_a_failure_becomes_a_test_that_fails_until_it_is_mended(repository: Repository, filled: str) -> None:
+    whole = (repository.directory / DECIDER).read_text()
+    repository.change(RAISES)
+    done = subprocess_of("shrink", "payment", "large", "--out", "test_large.py", "--log", filled)
+    assert (done.returncode, done.stderr) == (0, "1 event became 1 event\n")
+    text = (repository.directory / "test_large.py").read_text()
+    assert 'StockReserved(order_id="x", amount_cents=' in text
+    assert "It raised KeyError in charge: 'MT'." in text
+    failed = tested(repository.directory)
+    assert (failed.returncode, "KeyError: 'MT'" in failed.stdout) == (1, True)
+    (repository.directory / DECIDER).write_text(whole)
+    assert tested(repository.directory).returncode == 0
+    assert (
+        "today's code fails on no input of payment large"
+        in subprocess_of("shrink", "payment", "large", "--log", filled).stderr
+    )
+
+
+def test_what_led_to_a_failure_is_kept_and_nothing_else(repository: Repository, filled: str) -> None:
+    ends = ("payments.follows(OrderCompleted, OrderCancelled)", ENDS_BADLY)
+    repository.change(ends)
+    done = subprocess_of("shrink", "payment", "completed", "--out", "test_completed.py", "--log", filled)
+    assert (done.returncode, done.stderr) == (0, "4 events became 2 events\n")
+    text = (repository.directory / "test_completed.py").read_text()
+    assert "        PaymentTaken(" in text
+    assert "ChargeRequested" not in text
+    assert tested(repository.directory).returncode == 1
+
+
+def test_what_was_decided_becomes_a_test_that_passes(repository: Repository, filled: str) -> None:
+    done = subprocess_of("history", "payment", "completed", "--as-test", "--log", filled)
+    assert done.returncode == 0, done.stderr
+    (repository.directory / "test_completed.py").write_text(done.stdout)
+    assert tested(repository.directory).returncode == 0
+    for arguments in (("check", "--select", "E,F,I,D,ANN,W"), ("format", "--diff")):
+        command = [sys.executable, "-m", "ruff", *arguments, "--isolated", "--line-length", "120", "test_completed.py"]
+        clean = subprocess.run(command, cwd=repository.directory, check=False, capture_output=True, text=True)
+        assert clean.returncode == 0, clean.stdout
+
+
+ENDS_BADLY = """
+
+@payments.on
+def ended(payment: Payment, order: OrderCompleted) -> list[RefundRequested]:
+    if payment.stage is Stage.TAKEN:
+        raise ValueError(order.order_id)
+    return []
+
+
+payments.follows(OrderCancelled)"""
+
+
+def subprocess_of(*arguments: str) -> CompletedProcess[str]:
+    """Run a command in a process that imports the repository's code."""
+    command = [sys.executable, "-m", "eventlib", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def tested(directory: Path) -> CompletedProcess[str]:
+    """Run the tests that stand in the repository."""
+    without = [each for name in ("cacheprovider", "cloudcoil", "schemathesis") for each in ("-p", f"no:{name}")]
+    command = [sys.executable, "-m", "pytest", "-q", *without, "-W", "ignore", "--rootdir", str(directory)]
+    return subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True)

@@ -9,15 +9,22 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.async_api import Page
 
+from eventlib.config.console import ConsoleOptions
+from eventlib.console.sessions import SessionIdentity
 from eventlib.identity import Identity, IdentityOptions
+from eventlib.identity.options import identity_options
 from services.order.api import create_app
 from services.order.index import OrderIndex
+from tests.console.browsers import CHROMIUM, running_browser, running_console
+from tests.console.parked_rates import parked_log
 from tests.integration.api_shop import open_shop, serving, wanted
 from tests.integration.tcp_way import Way
 from tests.issuers import part
 from tests.keycloak import Keycloak
-from tests.realms import API, AUDIENCE, ROLES, TOKEN_LIVES_S, Realm, Tokens, realm_of
+from tests.ports import free_port
+from tests.realms import API, AUDIENCE, PASSWORD, ROLES, TOKEN_LIVES_S, WEB, Realm, Tokens, realm_of
 
 pytestmark = pytest.mark.heavy
 KEY = "00112233445566778899aabbccddeeff"
@@ -238,3 +245,32 @@ async def test_keycloak_that_hangs_keeps_one_request_waiting(realm: Realm, serve
 
 def _with_another_kid(token: str) -> str:
     return ".".join([part({"alg": "RS256", "typ": "JWT", "kid": "unknown"}), *token.split(".")[1:]])
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: `make setup-browser` installs it")
+async def test_an_operator_logs_in_to_the_console_and_a_customer_does_not(realm: Realm, tmp_path: Path) -> None:
+    port = free_port()
+    identity = SessionIdentity(identity_options(issuer=realm.issuer(), audience=AUDIENCE, key=KEY))
+    options = ConsoleOptions.model_validate({"client_id": WEB, "url": f"http://127.0.0.1:{port}"})
+    async with (
+        parked_log(tmp_path) as log,
+        running_console(log, identity, options, port) as url,
+        running_browser() as browser,
+    ):
+        page = await browser.new_page()
+        await log_in(page, f"{url}/parked?service=rates", "operator")
+        await page.wait_for_url(f"{url}/parked?service=rates")
+        assert "operator" in await page.locator(".who").inner_text()
+        other = await browser.new_page()
+        await log_in(other, f"{url}/sagas", "customer")
+        await other.wait_for_url(f"{url}/login/callback?*")
+        assert "has no role that sees the console" in await other.locator("main").inner_text()
+
+
+async def log_in(page: Page, where: str, user: str) -> None:
+    """Open a page of the console, and log in as a person does, on Keycloak's own page."""
+    await page.goto(where)
+    await page.click("text=Log in with 127.0.0.1")
+    await page.fill("#username", user)
+    await page.fill("#password", PASSWORD)
+    await page.click("#kc-login")

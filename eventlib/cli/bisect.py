@@ -1,0 +1,110 @@
+"""`eventlib bisect`: which commit first decides otherwise, which sagas that has touched, and what mends them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing
+from eventlib.cli.diff_report import print_diff
+from eventlib.project import nearest
+from eventlib.proof import Bisected, Commit, Versions
+from eventlib.proof import bisect as search
+from eventlib.proof.formats import as_json as diff_as_json
+from eventlib.proof.sharing import Wanted
+from eventlib.values import time_of
+
+_NAMED = 10
+
+
+def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    good: Annotated[
+        str, typer.Option("--from", metavar="GOOD", help="A revision that decides rightly.", show_default=False)
+    ],
+    bad: Annotated[str, typer.Option("--to", metavar="BAD", help="A later one that does not.")] = "HEAD",
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", "-k", metavar="KEY", help="Only this saga or key; may be repeated.", show_default=False),
+    ] = None,
+    service: Annotated[
+        list[str] | None,
+        typer.Option("--service", "-s", metavar="NAME", help="Only this service; may be repeated.", show_default=False),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Only decisions from this time (UTC) on.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Find the commit that first decides a recorded log otherwise.
+
+    The log is decided by commits between GOOD and BAD, half of the rest each
+    time, until one is left whose decisions differ from those of GOOD. It is
+    shown with what it decides differently from the commit before it, the sagas
+    in which something was recorded that GOOD would not have decided, and the
+    command that reprocesses them.
+
+    [dim]Examples:[/dim]
+      eventlib bisect --from v1.4 --key 536365
+      eventlib bisect --from v1.4 --to v1.7 --service payment
+    """
+    log_options = LogOptions.of(context, app, log)
+    refuse_missing(log_options.url)
+    wanted = Wanted(service or None, None if since is None else time_of(since))
+    console = output.terminal(stderr=True)
+
+    def told(commit: Commit, left: int, differing: int) -> None:
+        line = f"{output.counted(left + 1, 'commit')} left, {differing:,} decisions differ: trying {commit.id[:10]}"
+        console.print(Text(line, style="dim"), soft_wrap=True)
+
+    directory = nearest(Path.cwd())[0]
+    found = search(log_options.url, directory, log_options.app, Versions(good, bad), wanted, key or (), told)
+    _print(found, as_json=as_json)
+
+
+def _print(found: Bisected, *, as_json: bool) -> None:
+    reruns = [f"eventlib rerun {service} --into {service}-again" for service in found.services]
+    if as_json:
+        output.print_json([_json(found, reruns)])
+        return
+    console, commit = output.terminal(), found.commit
+    head = f"{commit.id[:10]} is the first that decides otherwise: {commit.subject} ({commit.author}, {commit.at})"
+    console.print(Text(output.printable(head), style="bold"), soft_wrap=True)
+    first = found.first
+    where = f"First on the log: {first.saga}, {first.handler} on {first.input.type}, {output.iso_ms(first.at_ms)}"
+    console.print(Text(output.printable(where)), soft_wrap=True)
+    for skipped in found.skipped:
+        console.print(
+            Text(f"Not tried, since it cannot be imported: {skipped.id[:10]}", style="yellow"), soft_wrap=True
+        )
+    if found.touched:
+        names = ", ".join(found.touched[:_NAMED]) + (", …" if len(found.touched) > _NAMED else "")
+        console.print(
+            Text(f"Recorded otherwise in {output.counted(len(found.touched), 'saga')}: {names}"), soft_wrap=True
+        )
+        for each in reruns:
+            console.print(Text(f"  mended by: {each}, with the right code"), soft_wrap=True)
+    else:
+        console.print("Nothing wrong was recorded yet: no saga has to be mended.")
+    console.print()
+    print_diff(found.diff, _NAMED)
+
+
+def _json(found: Bisected, reruns: Sequence[str]) -> Mapping[str, object]:
+    first = found.first
+    return {
+        "commit": found.commit._asdict(),
+        "against": found.against,
+        "first": {"saga": first.saga, "key": first.key, "at": output.iso_ms(first.at_ms)},
+        "touched": found.touched,
+        "mend": reruns,
+        "tried": found.tried,
+        "skipped": [each.id for each in found.skipped],
+        "diff": diff_as_json(found.diff),
+    }

@@ -1,0 +1,141 @@
+"""Writes a case as a test: given what had happened, when this arrives, then this is emitted."""
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from eventlib.errors import ContractError
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event
+from eventlib.proof.cases import Case
+from eventlib.testing.given import DEFAULT_TIME
+
+_WIDTH = 88
+
+
+class _Source:
+    """Writes values as Python, and notes what has to be imported for that."""
+
+    def __init__(self) -> None:
+        self._imports = defaultdict[str, set[str]](set)
+
+    def named(self, thing: Any, name: str | None = None) -> str:
+        """Return a class's or function's name, which is imported."""
+        name = name or thing.__qualname__
+        self._imports[thing.__module__].add(name.partition(".")[0])
+        return name
+
+    def imported(self, module: str, name: str) -> str:
+        """Return a name of a module, which is imported."""
+        self._imports[module].add(name)
+        return name
+
+    def imports(self) -> str:
+        """Return the imports: the standard library's, those of packages, the application's."""
+        groups = defaultdict[int, list[str]](list)
+        for module, names in sorted(self._imports.items()):
+            top = module.partition(".")[0]
+            group = 0 if top in sys.stdlib_module_names else 1 if top == "eventlib" else 2
+            told = ", ".join(sorted(names, key=lambda each: (not each.isupper(), each)))
+            groups[group].append(f"from {module} import {told}")
+        return "\n\n".join("\n".join(groups[group]) for group in sorted(groups))
+
+    def of(self, value: Any, indent: int) -> str:  # noqa: PLR0911  one answer for each type
+        """Return the source of a value."""
+        match value:
+            case Enum():
+                return f"{self.named(type(value))}.{value.name}"
+            case BaseModel():
+                return self._model(value, indent)
+            case tuple() | list():
+                return self._sequence(value, indent)
+            case dict():
+                parts = [f"{self.of(k, indent + 4)}: {self.of(v, indent + 4)}" for k, v in value.items()]
+                return self.call("{", parts, "}", indent)
+            case datetime():
+                self.imported("datetime", "datetime")
+                zone = f", tzinfo={self.imported('datetime', 'UTC')}" if value.tzinfo is not None else ""
+                when = value.astimezone(UTC) if value.tzinfo is not None else value
+                numbers = when.year, when.month, when.day, when.hour, when.minute, when.second, when.microsecond
+                return f"datetime({', '.join(map(str, numbers))}{zone})"
+            case date() | time() | timedelta():
+                self.imported("datetime", type(value).__name__)
+                return repr(value).removeprefix("datetime.")
+            case Decimal() | UUID():
+                return f'{self.named(type(value))}("{value}")'
+            case str():
+                return _quoted(value)
+            case _:
+                return repr(value)
+
+    def _model(self, value: BaseModel, indent: int) -> str:
+        given = {
+            name: getattr(value, name)
+            for name, info in type(value).model_fields.items()
+            if info.is_required() or getattr(value, name) != info.get_default(call_default_factory=True)
+        }
+        parts = [f"{name}={self.of(each, indent + 4)}" for name, each in given.items()]
+        return self.call(f"{self.named(type(value))}(", parts, ")", indent)
+
+    def _sequence(self, value: Sequence[Any], indent: int) -> str:
+        parts = [self.of(each, indent + 4) for each in value]
+        if isinstance(value, list):
+            return self.call("[", parts, "]", indent)
+        return f"({parts[0]},)" if len(parts) == 1 and "\n" not in parts[0] else self.call("(", parts, ")", indent)
+
+    def call(self, head: str, parts: Sequence[str], tail: str, indent: int) -> str:
+        """Return parts between brackets: on one line if they fit, else each on its own."""
+        line = f"{head}{', '.join(parts)}{tail}"
+        if len(line) + indent <= _WIDTH and "\n" not in line:
+            return line
+        inner = " " * (indent + 4)
+        return f"{head}\n" + "".join(f"{inner}{part},\n" for part in parts) + f"{' ' * indent}{tail}"
+
+
+def as_test(case: Case, title: str, why: str, expected: Iterable[Event] | None = None) -> str:
+    """Return a test file: that the case emits what is `expected`, or, without that, that it does not fail.
+
+    Raises: ContractError when the decider has no name in its module.
+    """
+    source, told = _Source(), re.sub(r"\W+", "_", type(case.input).__name__)
+    parts = [source.imported(*_home(case.decider)), *(source.of(each, 8) for each in case.history)]
+    if case.at != DEFAULT_TIME:
+        parts.append(f"at={source.of(case.at, 8)}")
+    source.imported("eventlib.testing", "given")
+    lines = [f"happened = {source.call('given(', parts, ')', 4)}"]
+    head = "happened.when(" if expected is None else "decided = happened.when("
+    lines.append(source.call(head, [source.of(case.input, 8)], ")", 4))
+    if expected is not None:
+        lines.append(source.call("decided.then(", [source.of(each, 8) for each in expected], ")", 4))
+    name = f"test_{case.decider.name}_on_{_snake(told)}".replace("-", "_")
+    body = "".join(f"    {line}\n" for line in lines)
+    return f'"""{title}"""\n\n{source.imports()}\n\n\ndef {name}() -> None:\n    """{why}"""\n{body}'
+
+
+def _home(decider: Decider[Any]) -> tuple[str, str]:
+    modules = {handler.call.__module__ for handler in decider.handlers.values() if hasattr(handler.call, "__module__")}
+    for module in sorted(modules):
+        names: Mapping[str, Any] = vars(sys.modules.get(module, sys))
+        for name, value in names.items():
+            if value is decider:
+                return module, name
+    raise ContractError(
+        f"decider {decider.name} is no name of a module, so that no test can import it: assign it to one"
+    )
+
+
+def _quoted(text: str) -> str:
+    found = repr(text)
+    return f'"{found[1:-1]}"' if found[0] == "'" and '"' not in text else found
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
