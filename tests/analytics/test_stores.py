@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from analytics.cli import run
 from analytics.rebuilding import How, rebuild, tables
-from analytics.stores import TableFormat, entry_of
+from analytics.stores import TableFormat, begin_version, entry_of
+from eventlib.errors import WiringError
 from tests.analytics.engines import ENGINES, rows_of, spark_rows
 from tests.analytics.sources import REPAIRS
 from tests.analytics.test_rebuild import thirds
@@ -92,3 +93,19 @@ def test_sql_asks_an_older_version_by_its_number_or_by_where_it_ends(
     assert "does not have version 7: kept are 1, 2" in asked("--version", "7")[1]
     assert "offsets: nothing has no offsets" in asked("--as-of-offsets", "nothing")[1]
     assert "not both" in asked("--as-of-offsets", str(tmp_path / "offsets"), "--version", "1")[1]
+
+
+def test_a_table_that_a_format_cannot_have_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.createDataFrame([(1,)], "`a b` int")
+    with (
+        pytest.raises(WiringError, match=r"table odd cannot be written as delta: .*a b"),
+        begin_version(spark, tmp_path, 1, None, "delta") as version,
+    ):
+        version.write("odd", rows)
+    assert not [*tmp_path.glob("versions/*")]
+
+
+@pytest.mark.usefixtures("spark")  # which has fetched them
+def test_the_jars_for_spark_submit_are_those_of_the_format_too() -> None:
+    assert "delta-spark" in ended("connectors", "--format", "delta", by=run).stdout
+    assert "delta-spark" not in ended("connectors", "--format", "iceberg", by=run).stdout
