@@ -45,6 +45,11 @@ def time_of(text: str) -> datetime:
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
+def snake_case(name: str) -> str:
+    """Return a name in small letters: `OrderPlaced` is `order_placed`, `shop.OrderPlaced` is `shop_order_placed`."""
+    return re.sub(r"\W+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
 def now_ms() -> int:
     """Return the clock's time, for runtimes and adapters; deciders take theirs from Meta."""
     return time.time_ns() // 1_000_000

@@ -28,6 +28,7 @@ from eventlib.console.sessions import SessionIdentity
 from eventlib.http.serving import METRICS_RULES
 from eventlib.identity import Identity, IdentityOptions, Role, Rule
 from eventlib.identity.gate import rules_of
+from eventlib.sql.tables import ONLY_REBUILT, live_tables
 from eventlib.telemetry.catalogue import METRICS
 from services import shop
 from services.order.api import create_app
@@ -176,7 +177,19 @@ def _tables() -> dict[str, str]:
     return {
         "generic": _table_list(shown) + "".join(map(partial(_table_columns, columns), shown)),
         "shop": _table_list(each for each in every if each.place and not each.hidden),
+        "live": _live_tables(),
     }
+
+
+def _live_tables() -> str:
+    """Return the live tables that every application has, with what the rebuilt ones have beyond them."""
+    names = ("sagas", "saga_steps", "effects", "parked", "deadlines")
+    rows = [
+        f"| `{each.name}` | {each.doc} | {', '.join(f'`{name}`' for name in sorted(ONLY_REBUILT.get(each.name, ())))} |"
+        for each in live_tables(shop)
+        if each.name in names
+    ]
+    return "\n".join(["| Table | Content | Only rebuilt |", "|---|---|---|", *rows]) + "\n"
 
 
 _EXAMPLES = ("event_order_placed", "state_order", "state_order_history")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from analytics.history.entries import Entries, Entry
 from analytics.history.rows import StagedRows
-from analytics.history.tables import DEADLINES, ERRORS, snake
+from analytics.history.tables import DEADLINES, ERRORS
 from analytics.history.waiting import OpenEffect, OpenEffects, effect_names
 from eventlib.errors import UndecodableRecord
 from eventlib.log.record import Record
@@ -15,7 +15,7 @@ from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.service import Service
 from eventlib.replay.context import meta_when_emitted
 from eventlib.runtime.keyed_state import KeyedState
-from eventlib.values import to_ms
+from eventlib.values import snake_case, to_ms
 
 _NO_META = Meta("")
 
@@ -81,7 +81,7 @@ def plans_of(service: Service, story: str, entries: Mapping[str, Entries]) -> Ma
                 decider,
                 entries[decider.name],
                 f"{service.emits_as}/{decider.name}",
-                f"state_{snake(decider.name)}",
+                f"state_{snake_case(decider.name)}",
                 decider.evolving.call,
                 decider.evolve_wants_meta,
                 contract.request,

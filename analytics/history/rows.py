@@ -10,9 +10,10 @@ from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
 from analytics.columns import Convert, as_it_is, value_of
-from analytics.history.tables import deciders_of, shown_fields, snake, staged_of
+from analytics.history.tables import deciders_of, shown_fields, staged_of
 from eventlib.codec.avro.derive import record_of
 from eventlib.model.choreography import Choreography
+from eventlib.values import snake_case
 
 _AT_ONCE = 4_096
 
@@ -44,7 +45,7 @@ class StagedRows:
             name: _plain_builder(struct) for name, struct in staged_of(choreography).items()
         }
         for decider in deciders_of(choreography):
-            name = f"state_{snake(decider.name)}"
+            name = f"state_{snake_case(decider.name)}"
             nodes = {each.name: each.node for each in record_of(decider.state).fields}
             shown = [
                 (attrgetter(field), value_of(nodes[field])) if is_shown else None

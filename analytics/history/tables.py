@@ -1,6 +1,5 @@
 """The tables that a fold of the journals makes, from a choreography alone."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from eventlib.codec.avro.derive import record_of
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.model.personal import personal_fields
+from eventlib.values import snake_case
 
 EFFECTS, PARKED, DEADLINES, ERRORS = "effects", "parked", "deadlines", "fold_errors"
 
@@ -109,11 +109,6 @@ class FoldTable:
         return frozenset() if self.staged in _PLAIN else frozenset(self.schema.names) - RESERVED
 
 
-def snake(name: str) -> str:
-    """Return a name in snake case."""
-    return re.sub(r"\W+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
 def state_fields(decider: Decider[Any]) -> t.StructType:
     """Return the columns of a decider's states. Raises: WiringError for a state that contains itself."""
     struct = struct_of(record_of(decider.state))
@@ -132,7 +127,7 @@ def tables_of(choreography: Choreography) -> Sequence[FoldTable]:
     """Return the tables of a choreography. Raises: WiringError for a state that contains itself."""
     found = list[FoldTable]()
     for decider in deciders_of(choreography):
-        name, fields = f"state_{snake(decider.name)}", state_fields(decider).fields
+        name, fields = f"state_{snake_case(decider.name)}", state_fields(decider).fields
         key = ("key",) if decider.key is not None else ("key", "partition")
         state = [_field("key"), *fields, _field("changed_by"), _field("changed_at"), _field("partition")]
         period = [_field("key"), *fields, *map(_field, ("valid_from", "valid_to", "changed_by", "removed"))]
@@ -163,7 +158,7 @@ def staged_of(choreography: Choreography) -> dict[str, t.StructType]:
     found = {name: t.StructType([_in_ms(*c) for c in columns.items()]) for name, columns in _PLAIN.items()}
     for decider in deciders_of(choreography):
         fields = [_in_ms(*c) for c in (_OF_STATE | _OF_PERIOD).items()]
-        found[f"state_{snake(decider.name)}"] = t.StructType([*fields, *state_fields(decider).fields])
+        found[f"state_{snake_case(decider.name)}"] = t.StructType([*fields, *state_fields(decider).fields])
     return found
 
 

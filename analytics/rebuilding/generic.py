@@ -9,7 +9,6 @@ from pyspark.sql import types as t
 from analytics import tables as declared
 from analytics.audit.application import Application
 from analytics.columns import struct_of
-from analytics.history.tables import snake
 from analytics.rebuilding.layout import column_of, is_tabular
 from analytics.rebuilding.naming import event_table
 from analytics.rebuilding.steps import STEPS, Steps
@@ -17,6 +16,7 @@ from analytics.tables import Events, Table
 from eventlib.codec.avro.derive import record_of
 from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
+from eventlib.values import snake_case
 
 _META = {
     "topic": "The topic of its record.",
@@ -147,7 +147,7 @@ def _sagas(steps: Steps) -> Table:
             outcome = f.lit("open")
             for event in steps.events:
                 if contract_of(event).final:
-                    name = snake(contract_of(event).type)
+                    name = snake_case(contract_of(event).type)
                     outcome = f.when(f.col("ending.type") == contract_of(event).type, name).otherwise(outcome)
             told = f.coalesce(f.col("failure.reason"), _named(f.col("failure.type")))
             went_wrong = ~has_ended | f.col("ending.type").isin(*_types(turned))
@@ -185,7 +185,7 @@ def _sagas(steps: Steps) -> Table:
 
 
 def _named(kind: Column) -> Column:
-    return f.lower(f.regexp_replace(kind, r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_"))
+    return f.lower(f.regexp_replace(kind, r"\W+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_"))
 
 
 def _types(events: Iterable[type[Event]]) -> list[str]:
@@ -202,7 +202,7 @@ def _effects(application: Application) -> _Effects:
 
 
 def _asked(waits: Mapping[type[Event], object]) -> list[str]:
-    return [f"asked_{snake(contract_of(request).type)}" for request in waits]
+    return [f"asked_{snake_case(contract_of(request).type)}" for request in waits]
 
 
 def _has_reason(event: type[Event]) -> bool:

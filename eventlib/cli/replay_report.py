@@ -20,7 +20,7 @@ _NAMED = 5
 def print_report(report: Report, *, as_json: bool) -> None:
     """Print what today's code would emit differently."""
     if as_json:
-        output.print_json([_json(report)])
+        output.print_json([report_json(report)])
         return
     console = output.terminal()
     _print_notes(console, report)
@@ -35,7 +35,7 @@ def print_report(report: Report, *, as_json: bool) -> None:
 def print_gate(found: PreflightReport, *, as_json: bool) -> None:
     """Print what today's code would do to the in-flight sagas."""
     if as_json:
-        output.print_json([{**asdict(found.standing), **_json(found.report)}])
+        output.print_json([{**asdict(found.standing), **report_json(found.report)}])
         return
     console, standing, report = output.terminal(), found.standing, found.report
     _print_notes(console, report)
@@ -112,7 +112,8 @@ def print_lines(console: Console, lines: Sequence[Line]) -> None:
         console.print(Padding(Text(f"{sign} {output.printable(line)}", style=style), (0, 0, 0, 2), expand=False))
 
 
-def _json(report: Report) -> dict[str, object]:
+def report_json(report: Report) -> dict[str, object]:
+    """Return a report as JSON."""
     return {
         "events": report.events,
         "transactions": report.transactions,

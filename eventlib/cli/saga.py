@@ -92,12 +92,7 @@ def print_saga(
     read = run_on_log(log_options, lambda log: _read(log, key, at))
     found, snapshots = read.saga, read.snapshots
     if as_json:
-        then = {} if at is None else {"at": output.iso(at), "states": snapshots_json(snapshots)}
-        beside = {
-            "parked": [parking_json(each) for each in read.parked],
-            "amended": [_amendment_json(each) for each in read.amended],
-        }
-        output.print_json([{**saga_json(found), **beside, **then}])
+        output.print_json([_json(read, at)])
         return
     console = output.terminal()
     if not only_tree:
@@ -124,6 +119,20 @@ class _Read(NamedTuple):
     parked: Sequence[Parking] = ()
     amended: Sequence[Amendment] = ()
     snapshots: Sequence[SagaSnapshot] = ()
+
+
+async def saga_as_json(log: EventLog, key: str, at: datetime | None = None) -> dict[str, object]:
+    """Return a saga as JSON: its events, what is parked or was amended; or, as of a time, its states. Raises: ContractError."""
+    return _json(await _read(log, key, at), at)
+
+
+def _json(read: _Read, at: datetime | None) -> dict[str, object]:
+    then = {} if at is None else {"at": output.iso(at), "states": snapshots_json(read.snapshots)}
+    beside = {
+        "parked": [parking_json(each) for each in read.parked],
+        "amended": [_amendment_json(each) for each in read.amended],
+    }
+    return {**saga_json(read.saga), **beside, **then}
 
 
 async def _read(log: EventLog, key: str, at: datetime | None) -> _Read:

@@ -103,9 +103,10 @@ def shrunk(case: Case, failure: Failure) -> Case:
         return found is not None and found[0] == failure
 
     timeless = replace(case, at=DEFAULT_TIME)
-    case = _with_fewer(timeless if fails(timeless) else case, fails)
-    case = _with_one_key(case, fails)
-    return _with_simpler(case, fails)
+    case, before = _with_one_key(_with_fewer(timeless if fails(timeless) else case, fails), fails), None
+    while case != before:  # simpler fields may make events needless
+        before, case = case, _with_fewer(_with_simpler(case, fails), fails)
+    return case
 
 
 _Fails = Callable[[Case], bool]

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -121,10 +121,9 @@ def as_test(case: Case, title: str, why: str, expected: Iterable[Event] | None =
 
 
 def _home(decider: Decider[Any]) -> tuple[str, str]:
-    modules = {handler.call.__module__ for handler in decider.handlers.values() if hasattr(handler.call, "__module__")}
-    for module in sorted(modules):
-        names: Mapping[str, Any] = vars(sys.modules.get(module, sys))
-        for name, value in names.items():
+    own = [handler.call.__module__ for handler in decider.handlers.values() if hasattr(handler.call, "__module__")]
+    for module in dict.fromkeys((*own, *sorted(sys.modules))):  # others may have imported it
+        for name, value in {**vars(sys.modules.get(module, sys))}.items():
             if value is decider:
                 return module, name
     raise ContractError(

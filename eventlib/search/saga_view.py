@@ -1,6 +1,5 @@
 """The tables of sagas, as they follow from a log: one row a saga, with what it waits for and its declared attributes."""
 
-import re
 import sqlite3
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -15,8 +14,9 @@ from eventlib.queries.saga_index import saga_topics
 from eventlib.search.attributes import Declared, declared_in, saga_field
 from eventlib.search.waits import Waits
 from eventlib.state.projection_file import View
+from eventlib.values import snake_case
 
-VERSION = 2
+VERSION = 3
 _INDEXED = ("started_at", "last_at", "ended_at", "duration_ms", "state", "outcome", "reason")
 _TABLES = """
 CREATE TABLE sagas (
@@ -73,7 +73,7 @@ class SagaView:
         self._by_key, self._by_correlation = saga_topics(log, self.key)
         self._declared = declared_in(app)
         self._waits = Waits(log, self.key)
-        self._failures = {contract_of(event).type for event in app.events if contract_of(event).failure}
+        self._failures = {contract_of(event).type for event in app.failures}
         self._reversals = {contract_of(event).type for event in app.events if contract_of(event).reverses}
         self._finals = {
             contract_of(event).type
@@ -223,8 +223,3 @@ def _of_states(declared: Mapping[str, Declared]) -> dict[str, list[Declared]]:
         if each.decider:
             found.setdefault(each.decider, []).append(each)
     return found
-
-
-def snake_case(name: str) -> str:
-    """Return a class's name in small letters: `OrderPlaced` is `order_placed`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

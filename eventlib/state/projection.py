@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from eventlib.arguments import A_LOG, check
-from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, RetryableError
+from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, RetryableError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TOMBSTONES_KEPT, Reader, TopicPartition
 from eventlib.log.record import Record
@@ -214,8 +214,14 @@ class Projection:
         return monotonic() - self._current_at
 
     async def ends(self) -> dict[TopicPartition, int]:
-        """Return where the partitions that it reads end now."""
+        """Return where the partitions that it reads end now. Raises: WiringError when the log lacks a topic."""
         topics = await self.log.port.topics()
+        lacking = next((name for name in self.view.inputs if name not in topics), None)
+        if lacking is not None:
+            raise WiringError(
+                f"the log has no topic {lacking!r}: it is another application's than {self.log.choreography.name}, or not "
+                "all services of that have run on it yet (`eventlib run`)"
+            )
         topic_partitions = [
             (name, partition) for name in self.view.inputs for partition in range(topics[name].partitions)
         ]

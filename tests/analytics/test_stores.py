@@ -98,7 +98,7 @@ def test_sql_asks_an_older_version_by_its_number_or_by_where_it_ends(
 def test_a_table_that_a_format_cannot_have_is_named(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.createDataFrame([(1,)], "`a b` int")
     with (
-        pytest.raises(WiringError, match=r"table odd cannot be written as delta: .*a b"),
+        pytest.raises(WiringError, match=r"table odd cannot be written as delta: .*invalid character"),
         begin_version(spark, tmp_path, 1, None, "delta") as version,
     ):
         version.write("odd", rows)

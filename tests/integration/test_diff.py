@@ -255,10 +255,10 @@ def test_a_failure_becomes_a_test_that_fails_until_it_is_mended(repository: Repo
     text = (repository.directory / "test_large.py").read_text()
     assert 'StockReserved(order_id="x", amount_cents=' in text
     assert "It raised KeyError in charge: 'MT'." in text
-    failed = tested(repository.directory)
+    failed = checked(repository.directory)
     assert (failed.returncode, "KeyError: 'MT'" in failed.stdout) == (1, True)
     (repository.directory / DECIDER).write_text(whole)
-    assert tested(repository.directory).returncode == 0
+    assert checked(repository.directory).returncode == 0
     assert (
         "today's code fails on no input of payment large"
         in subprocess_of("shrink", "payment", "large", "--log", filled).stderr
@@ -273,14 +273,14 @@ def test_what_led_to_a_failure_is_kept_and_nothing_else(repository: Repository, 
     text = (repository.directory / "test_completed.py").read_text()
     assert "        PaymentTaken(" in text
     assert "ChargeRequested" not in text
-    assert tested(repository.directory).returncode == 1
+    assert checked(repository.directory).returncode == 1
 
 
 def test_what_was_decided_becomes_a_test_that_passes(repository: Repository, filled: str) -> None:
     done = subprocess_of("history", "payment", "completed", "--as-test", "--log", filled)
     assert done.returncode == 0, done.stderr
     (repository.directory / "test_completed.py").write_text(done.stdout)
-    assert tested(repository.directory).returncode == 0
+    assert checked(repository.directory).returncode == 0
     for arguments in (("check", "--select", "E,F,I,D,ANN,W"), ("format", "--diff")):
         command = [sys.executable, "-m", "ruff", *arguments, "--isolated", "--line-length", "120", "test_completed.py"]
         clean = subprocess.run(command, cwd=repository.directory, check=False, capture_output=True, text=True)
@@ -305,7 +305,7 @@ def subprocess_of(*arguments: str) -> CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
-def tested(directory: Path) -> CompletedProcess[str]:
+def checked(directory: Path) -> CompletedProcess[str]:
     """Run the tests that stand in the repository."""
     without = [each for name in ("cacheprovider", "cloudcoil", "schemathesis") for each in ("-p", f"no:{name}")]
     command = [sys.executable, "-m", "pytest", "-q", *without, "-W", "ignore", "--rootdir", str(directory)]

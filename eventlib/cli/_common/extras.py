@@ -18,6 +18,7 @@ _EXTRAS = {
     "jsonschema": "schemas",
     "lark": "cli",
     "matplotlib": "analytics",
+    "mcp": "mcp",
     "mode": "live",
     "opentelemetry": "telemetry",
     "pandas": "analytics",

@@ -1,0 +1,17 @@
+"""SQL over what is on a log now: the tables of the analytics, as far as they exist live, kept in SQLite beside the log."""
+
+from typing import TYPE_CHECKING
+
+from eventlib.facade import lazy
+
+if TYPE_CHECKING:
+    from eventlib.sql.asking import Answer, SqlQuery, ask
+    from eventlib.sql.tables import LiveTable, live_tables
+
+__all__ = ["Answer", "LiveTable", "SqlQuery", "ask", "live_tables"]
+
+if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
+    __getattr__ = lazy(
+        __name__,
+        {"sql.asking": ["Answer", "SqlQuery", "ask"], "sql.tables": ["LiveTable", "live_tables"]},
+    )

@@ -1,0 +1,188 @@
+"""Puts one question to the tables: reads what is new on the log into them, and has it answered by a process of its own."""
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from eventlib.arguments import A_LOG, check
+from eventlib.errors import ContractError, LogUnavailable
+from eventlib.eventlog import EventLog
+from eventlib.sql.live_view import LiveView
+from eventlib.sql.tables import ONLY_REBUILT, Declared, LiveTable, event_fields, live_tables, state_fields
+from eventlib.state.projection import Projection
+
+MOST_ROWS = 100_000
+MOST_S = 600.0
+_GRACE_S = 1.0
+_WORKER = str(Path(__file__).with_name("worker.py"))
+_REBUILT = "`python -m analytics rebuild` makes it"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlQuery:
+    """A question: one SELECT in SQLite's SQL, how many rows are wanted at most, and within how many seconds."""
+
+    question: str
+    limit: int = 1_000
+    within_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Refuse bounds that are none. Raises: ContractError."""
+        if not 1 <= self.limit <= MOST_ROWS:
+            raise ContractError(f"limit is {self.limit}: it is how many rows an answer has at most, 1 to {MOST_ROWS:,}")
+        if not 0 < self.within_s <= MOST_S:
+            raise ContractError(f"the time limit is {self.within_s:g} s: give more than 0, and {MOST_S:g} at most")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of an answer, whether there are more than its limit, and where on the log it stands.
+
+    Times are ISO 8601 texts, decimals texts, lists and structs as JSON has them. `position` is the next offset that was
+    not read, by `topic/partition`; `damaged` counts the records before it that cannot be read, also for breaking their
+    contract, and so are not in it.
+    """
+
+    columns: list[str]
+    rows: list[list[Any]]
+    is_cut: bool
+    position: Mapping[str, int]
+    damaged: int
+
+
+class LiveTables(Projection):
+    """The tables of a log, in a file beside it that each question first brings up to date."""
+
+    def __init__(self, log: EventLog, *, path: Path | str | None = None) -> None:
+        check(log, EventLog, "log", A_LOG)
+        super().__init__(log, LiveView(log).view(), path)
+
+
+Wait = Callable[[Projection], Awaitable[None]]
+
+
+async def _caught_up(tables: Projection) -> None:
+    while not await tables.has_read(await tables.ends(), 1.0):
+        pass
+
+
+async def ask(log: EventLog, query: SqlQuery, *, up_to_now: Wait = _caught_up) -> Answer:
+    """Return the answer to a question, on all that is on the log now.
+
+    Guarantee: it reads only, whatever the question; it ends within its time, and one answer is of one moment.
+    Personal fields are masked, whatever rights the log was opened with. Raises: ContractError for a question that cannot
+    be answered, with the remedy; WiringError for events whose tables would have one name; LogUnavailable.
+    """
+    with TemporaryDirectory() as scratch:
+        in_memory = log.port.url.startswith("memory:")
+        async with LiveTables(log, path=Path(scratch) / "sql.db" if in_memory else None) as tables:
+            await up_to_now(tables)
+            file, made_by = tables.file, [log.port.log_id, tables.view.fingerprint]
+        asked = _asked(log, query, file, made_by)
+        found = await _answered(asked, query.within_s + _GRACE_S)
+    if "refused" in found:
+        raise _explained(found, query, live_tables(log.choreography))
+    position = {f"{topic}/{partition}": offset for topic, partition, offset in found["positions"]}
+    return Answer(found["columns"], found["rows"], found["is_cut"], position, found["damaged"])
+
+
+def _asked(log: EventLog, query: SqlQuery, file: Path, made_by: list[str]) -> dict[str, Any]:
+    declared = Declared(log.choreography)
+    fields = [each for event in declared.events.values() for each in event_fields(event)]
+    fields += [each for decider in declared.deciders.values() for each in state_fields(decider)]
+    decimals = {each.type.declared for each in fields if each.type.declared.startswith("DECIMAL_")}
+    return {
+        "file": f"{file.absolute().as_uri()}?mode=ro",
+        "made_by": made_by,
+        "question": query.question,
+        "limit": query.limit,
+        "within_s": query.within_s,
+        "decimals": {name: int(name.partition("_")[2]) for name in decimals},
+    }
+
+
+async def _answered(asked: dict[str, Any], within_s: float) -> dict[str, Any]:
+    """Have a question answered by a process of its own, which is killed when it does not end in time."""
+    pipe = asyncio.subprocess.PIPE
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", _WORKER), stdin=pipe, stdout=pipe, stderr=pipe
+    )
+    try:
+        async with asyncio.timeout(within_s):
+            out, _ = await worker.communicate(json.dumps(asked).encode())
+    except TimeoutError:
+        return {"refused": "too long"}
+    finally:
+        with suppress(ProcessLookupError):
+            worker.kill()
+        await worker.wait()
+    if not out:  # ended by one of its limits
+        return {"refused": "too large"}
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+_REFUSALS = {
+    "too large": "the answer, or what it takes to sort it, is too large: add WHERE, LIMIT, or name fewer columns",
+    "statement": "only questions are answered here: one SELECT (or WITH … SELECT), which changes nothing",
+    "statements": "this is more than one statement: ask one at a time",
+}
+
+
+def _explained(found: Mapping[str, Any], query: SqlQuery, tables: list[LiveTable]) -> Exception:
+    kind, text = found["refused"], found.get("text", "")
+    match kind:
+        case "busy" | "made anew":
+            return LogUnavailable("another process is reading the log into the tables of `eventlib sql`: ask again")
+        case "too long":
+            return ContractError(
+                f"the question was not answered within {query.within_s:g} s: narrow it by a key or a time, or give it more "
+                "time (--timeout); `python -m analytics sql` is for questions on everything"
+            )
+        case "function":
+            return ContractError(f"the function {text} is not allowed here")
+        case "sql":
+            return _of_sqlite(text, query.question, tables)
+        case _:
+            return ContractError(_REFUSALS[kind])
+
+
+def _of_sqlite(text: str, question: str, tables: list[LiveTable]) -> Exception:
+    if no_table := re.match(r"no such table: (?:main\.)?(.+)", text):
+        return _unknown_table(no_table[1], tables)
+    if no_column := re.match(r"no such column: (?:.+\.)?(.+)", text):
+        words = {*re.findall(r"\w+", question.lower())}
+        return _unknown_column(no_column[1], [table for table in tables if table.name in words] or tables, tables)
+    if no_function := re.match(r"no such function: (.+)", text):
+        return ContractError(
+            f"there is no function {no_function[1]}: the SQL is SQLite's, https://sqlite.org/lang_corefunc.html"
+        )
+    return ContractError(f"the question is no SQL that SQLite reads: {text}")
+
+
+def _unknown_table(name: str, tables: list[LiveTable]) -> ContractError:
+    known = [table.name for table in tables]
+    if name in {"fold_errors", "quarantine"} or (name.endswith("_history") and name.removesuffix("_history") in known):
+        return ContractError(f"there is no live table {name}: {_REBUILT}, and `python -m analytics sql` asks it")
+    near = get_close_matches(name, known, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return ContractError(f"there is no table {name!r}: {meant}`eventlib sql` without a question lists them")
+
+
+def _unknown_column(name: str, asked: list[LiveTable], tables: list[LiveTable]) -> ContractError:
+    for table in asked:
+        if name in ONLY_REBUILT.get(table.name, ()):
+            return ContractError(f"{table.name} has no {name} live: {_REBUILT}, and `python -m analytics sql` asks it")
+    near = get_close_matches(name, {column for table in asked for column in table.columns}, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    has = "; ".join(f"{table.name} has {', '.join(table.columns)}" for table in asked)
+    there = has if len(asked) < len(tables) else "`eventlib sql` without a question lists them"
+    return ContractError(f"there is no column {name!r}: {meant}{there}")

@@ -1,0 +1,220 @@
+"""Answers one question in a process of its own, which its parent ends when it takes too long: only reads are possible here.
+
+It imports nothing of the library: it starts in a moment, and has no more rights than the file that it is given.
+"""
+
+import json
+import resource
+import sqlite3
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from time import monotonic, sleep
+from typing import Any
+
+MOST_MEMORY = 1 << 30
+"""Bytes of address space beyond what the process has at its start."""
+MOST_ANSWER = 64 << 20
+"""Characters of an answer."""
+_MOST_VALUE = 10_000_000
+_OPERATIONS = 1_000
+_BUSY_S = 5.0
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: _MOST_VALUE,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_READ}
+_FORBIDDEN = {"load_extension", "fts3_tokenizer"}
+
+
+class _Refused(Exception):
+    """The question cannot be answered: `kind` says why."""
+
+    def __init__(self, kind: str, text: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class _Asked:
+    """One question on one file."""
+
+    def __init__(self, asked: Mapping[str, Any]) -> None:
+        self._asked = asked
+        self._until = monotonic() + asked["within_s"]
+        self._denied: tuple[str, str] | None = None
+
+    def answer(self) -> dict[str, Any]:
+        db = self._opened()
+        db.execute("BEGIN")  # the rows and the positions are those of one moment
+        found = db.execute("SELECT log_id, fingerprint FROM eventlib_projection").fetchone()
+        if [*found] != self._asked["made_by"]:
+            raise _Refused("made anew")
+        positions = db.execute("SELECT topic, partition, next FROM eventlib_positions ORDER BY 1, 2").fetchall()
+        unread = "SELECT (SELECT count(*) FROM eventlib_damaged) + (SELECT count(*) FROM _unread)"
+        (damaged,) = db.execute(unread).fetchone()
+        for limit, most in _LIMITS.items():
+            db.setlimit(limit, most)
+        db.set_authorizer(self._authorize)
+        db.set_progress_handler(lambda: monotonic() > self._until, _OPERATIONS)
+        try:
+            cursor = db.execute(self._asked["question"])
+            rows, is_cut = self._rows(cursor)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise self._explained(error) from error
+        if cursor.description is None:
+            raise _Refused("statement")
+        columns = [name for name, *_ in cursor.description]
+        return {"columns": columns, "rows": rows, "is_cut": is_cut, "positions": positions, "damaged": damaged}
+
+    def _opened(self) -> sqlite3.Connection:
+        until = monotonic() + _BUSY_S
+        while True:
+            db = sqlite3.connect(
+                self._asked["file"], uri=True, isolation_level=None, detect_types=sqlite3.PARSE_DECLTYPES
+            )
+            try:
+                db.execute("PRAGMA query_only = ON")
+                db.execute("SELECT 1 FROM eventlib_projection").fetchone()
+            except sqlite3.OperationalError as error:
+                db.close()
+                if "locked" not in str(error) or monotonic() > until:
+                    raise _Refused("busy", str(error)) from error
+                sleep(0.05)
+            else:
+                break
+        db.text_factory = lambda text: text.decode("utf-8", "replace")
+        for name, function, arguments in _FUNCTIONS:
+            db.create_function(name, arguments, function, deterministic=True)
+        return db
+
+    def _rows(self, cursor: sqlite3.Cursor) -> tuple[list[list[Any]], bool]:
+        rows, size = list[list[Any]](), 0
+        for row in cursor:
+            if len(rows) == self._asked["limit"]:
+                return rows, True
+            values = [value.hex() if isinstance(value, bytes) else value for value in row]
+            size += sum(len(value) if isinstance(value, str) else 8 for value in values)
+            if size > MOST_ANSWER:
+                raise _Refused("too large")
+            rows.append(values)
+        return rows, False
+
+    def _authorize(self, action: int, _first: str | None, second: str | None, *_: str | None) -> int:
+        """Allow what reads: all in this file may be read."""
+        if action in _ALLOWED:
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_FUNCTION:
+            if (second or "").lower() not in _FORBIDDEN:
+                return sqlite3.SQLITE_OK
+            self._denied = "function", second or ""
+        else:
+            self._denied = self._denied or ("statement", "")
+        return sqlite3.SQLITE_DENY
+
+    def _explained(self, error: Exception) -> _Refused:
+        text = str(error)
+        if self._denied is not None:
+            return _Refused(*self._denied)
+        if text.startswith("cannot modify"):
+            return _Refused("statement")
+        if "too big" in text or "full" in text or "I/O" in text:  # a value, or what a sort writes to the disk
+            return _Refused("too large")
+        if "interrupted" in text:
+            return _Refused("too long")
+        if isinstance(error, sqlite3.Warning) or "one statement" in text:
+            return _Refused("statements")
+        return _Refused("sql", text)
+
+
+# --- functions that Spark's SQL has
+
+
+def _time(text: object) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    with suppress(ValueError):
+        at = datetime.fromisoformat(text)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    return None
+
+
+def _unix_millis(text: object) -> int | None:
+    at = _time(text)
+    return None if at is None else int((at - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000 + 0.5)
+
+
+_UNITS = ("year", "month", "day", "hour", "minute", "second")
+_SMALLEST = {"month": 1, "day": 1}
+
+
+def _date_trunc(unit: object, text: object) -> str | None:
+    at, name = _time(text), str(unit).lower()
+    if at is None or name not in _UNITS:
+        return None
+    smaller = {each: _SMALLEST.get(each, 0) for each in _UNITS[_UNITS.index(name) + 1 :]}
+    return at.replace(microsecond=0, **smaller).isoformat(timespec="milliseconds").replace("+00:00", "Z")  # type: ignore[arg-type]
+
+
+def _part(name: str) -> Any:
+    def part(text: object) -> int | None:
+        at = _time(text)
+        return None if at is None else getattr(at, name)
+
+    return part
+
+
+_FUNCTIONS: list[tuple[str, Any, int]] = [
+    ("unix_millis", _unix_millis, 1),
+    ("date_trunc", _date_trunc, 2),
+    *((name, _part(name), 1) for name in _UNITS),
+]
+
+
+# --- types that SQLite does not have
+
+
+def _converters(scales: Mapping[str, int]) -> Iterator[tuple[str, Any]]:
+    yield "BOOLEAN", lambda text: text != b"0"
+    yield "JSON", json.loads
+    for name, scale in scales.items():
+        yield name, lambda text, scale=scale: _decimal(text.decode(), scale)
+
+
+def _decimal(text: str, scale: int) -> str:
+    from decimal import Decimal
+
+    return str(Decimal(text).quantize(Decimal(1).scaleb(-scale)))
+
+
+def main() -> None:
+    """Read a question as JSON from stdin, and print its answer, or why there is none."""
+    asked = json.load(sys.stdin)
+    for name, convert in _converters(asked["decimals"]):
+        sqlite3.register_converter(name, convert)
+    _limit(asked["within_s"])
+    try:
+        found = _Asked(asked).answer()
+    except _Refused as error:
+        found = {"refused": error.kind, "text": str(error)}
+    except MemoryError:
+        found = {"refused": "too large", "text": ""}
+    json.dump(found, sys.stdout)
+
+
+def _limit(within_s: float) -> None:
+    """Bound what this process may take, whatever SQLite is asked to compute."""
+    with suppress(OSError, ValueError):
+        with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123  no import for one line
+            there = int(statm.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (there + MOST_MEMORY,) * 2)
+    seconds = int(within_s) + 5
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_MEMORY,) * 2)  # what a sort may write to the disk
+
+
+if __name__ == "__main__":
+    main()

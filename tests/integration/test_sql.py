@@ -1,0 +1,287 @@
+"""SQL over a log: what it answers is what is on the log, whatever is asked, and nothing that is asked changes anything."""
+
+import asyncio
+import csv
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventlib import Publication, open_log
+from eventlib.devtools.kafka import Cluster
+from eventlib.personal.secret_file import create_secret
+from eventlib.search import SagaQuery, SagaSearch
+from eventlib.sql import SqlQuery, ask
+from examples.letters import app as letters
+from tests.commands import ended, said
+from tests.integration.parcels_app import APP, ParcelSubmitted
+from tests.integration.parcels_log import send
+from tests.integration.test_personal import letter, person, settled, traces
+
+FOREVER = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT {} FROM c"
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[ParcelSubmitted]]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('parcels')}/log.db"
+
+    async def filled() -> list[ParcelSubmitted]:
+        async with open_log(url, APP) as log:
+            return await send(log, 60)
+
+    return url, asyncio.run(filled())
+
+
+def command(url: str, question: str, *options: str) -> Sequence[str]:
+    return ("sql", question, "--log", url, "--app", "tests.integration.parcels_app:APP", *options)
+
+
+def answer(url: str, question: str, *options: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(said(*command(url, question, *options, "--json")))
+    return found
+
+
+def refused(url: str, question: str, *options: str) -> str:
+    done = ended(*command(url, question, *options))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_values_of_every_type_are_what_was_sent(sent: tuple[str, list[ParcelSubmitted]]) -> None:
+    rows = answer(sent[0], "SELECT * FROM event_parcel_submitted ORDER BY parcel_id")["rows"]
+    assert [{name: row[name] for name in ParcelSubmitted.model_fields} for row in rows] == [
+        {
+            **each.model_dump(mode="json"),
+            "packed_at": each.packed_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "labels": list(each.labels),
+        }
+        for each in sent[1]
+    ]
+
+
+CONDITIONS: dict[str, Callable[[ParcelSubmitted], bool]] = {
+    "fee > 9.5": lambda each: each.fee > 9.5,
+    "NOT insured AND litres < 1.5": lambda each: not each.insured and each.litres < 1.5,
+    "packed_at < '2026-01-01T00:00:50Z'": lambda each: each.packed_at.timestamp() < 1767225650,
+    "grams = 1099511627776": lambda each: each.grams == 2**40,
+    "note IS NULL AND country = '日本'": lambda each: each.note is None and each.country == "日本",
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_conditions_compare_values_and_not_texts(sent: tuple[str, list[ParcelSubmitted]], condition: str) -> None:
+    wanted = {each.parcel_id for each in sent[1] if each.note != "bug" and CONDITIONS[condition](each)}
+    found = answer(sent[0], f"SELECT parcel_id FROM event_parcel_taken WHERE {condition}")["rows"]  # noqa: S608
+    assert {row["parcel_id"] for row in found} == wanted != set()
+
+
+def test_an_answer_says_where_on_the_log_it_stands(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/log.db"
+
+    async def more(count: int) -> dict[str, int]:
+        async with open_log(url, APP) as log:
+            await send(log, count)
+            return {f"parcels/{n}": await log.port.end("parcels", n) for n in range(2)}
+
+    for count, published in ((3, 3), (6, 9)):
+        ends = asyncio.run(more(count))
+        found = answer(url, "SELECT count(*) AS n FROM event_parcel_submitted")
+        assert found["rows"] == [{"n": published}]
+        assert {name: found["position"][name] for name in ends} == ends
+    assert f"as of {sum(found['position'].values()):,} offsets" in said(*command(url, "SELECT 1"))
+
+
+async def test_sagas_are_those_that_the_search_finds(sent: tuple[str, list[ParcelSubmitted]], tmp_path: Path) -> None:
+    async with open_log(sent[0], APP, read_only=True) as log, SagaSearch(log, path=tmp_path / "sagas.db") as search:
+        assert await search.caught_up(10.0)
+        page = await search.full_page(SagaQuery(limit=1_000))
+    columns = ("saga", "outcome", "reason", "steps", "failures", "compensations", "duration_ms")
+    found = answer(sent[0], f"SELECT {', '.join(columns)} FROM sagas ORDER BY saga")["rows"]  # noqa: S608
+    sagas = [{name: saga[name] for name in columns} for saga in sorted(page.sagas, key=lambda each: each["saga"])]
+    assert [row for row in found if row["outcome"] != "open"] == [row for row in sagas if row["outcome"] != "open"]
+    assert {row["saga"] for row in found} == {row["saga"] for row in sagas}
+
+
+def test_states_wait_and_deadlines_come(sent: tuple[str, list[ParcelSubmitted]]) -> None:
+    bugs = {each.parcel_id for each in sent[1] if each.note == "bug"}
+    parked = answer(sent[0], "SELECT key, service, decider, reason, input_type FROM parked")["rows"]
+    assert {row["key"] for row in parked} == bugs
+    assert {(row["service"], row["decider"], row["input_type"]) for row in parked} == {
+        ("depot", "parcel", "ParcelSubmitted")
+    }
+    away = {each.parcel_id for each in sent[1] if each.note == "away"}
+    effects = answer(sent[0], "SELECT key, port, handler FROM effects WHERE outcome = 'open'")["rows"]
+    assert {row["key"] for row in effects} == away
+    joined = "SELECT d.key FROM deadlines d JOIN state_parcel s ON s.key = d.key JOIN effects e ON e.key = d.key"
+    assert {row["key"] for row in answer(sent[0], f"{joined} WHERE e.outcome = 'open'")["rows"]} == away
+
+
+def test_what_is_cut_says_so(sent: tuple[str, list[ParcelSubmitted]]) -> None:
+    question = "SELECT parcel_id FROM event_parcel_submitted"
+    assert answer(sent[0], question, "--limit", "60")["is_cut"] is False
+    assert answer(sent[0], question, "--limit", "59")["is_cut"] is True
+    assert "only the first 59 rows" in ended(*command(sent[0], question, "--limit", "59")).stderr
+
+
+def test_csv_is_read_back_and_moves_no_cursor(sent: tuple[str, list[ParcelSubmitted]]) -> None:
+    text = said(*command(sent[0], "SELECT 'a,\"b' AS x, NULL AS y, 1.5 AS z, char(27) || '[2J' AS esc", "--csv"))
+    assert [*csv.reader(StringIO(text))] == [["x", "y", "z", "esc"], ['a,"b', "", "1.5", "\\u001b[2J"]]
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("SELECT contry FROM event_parcel_taken", "did you mean country?"),
+        ("SELECT * FROM event_parcel_takn", "did you mean event_parcel_taken?"),
+        ("SELECT * FROM state_parcel_history", "`python -m analytics rebuild` makes it"),
+        ("SELECT set_at FROM deadlines", "deadlines has no set_at live"),
+        ("SELECT percentile(1, 2)", "there is no function percentile"),
+        ("SELECT 1; SELECT 2", "more than one statement"),
+        ("SELEC 1", 'near "SELEC"'),
+        ("", "one SELECT"),
+        ("/* nothing */", "one SELECT"),
+    ],
+)
+def test_a_wrong_question_is_told_what_is_right(sent: tuple[str, Any], question: str, sentence: str) -> None:
+    assert sentence in refused(sent[0], question)
+
+
+def test_two_columns_of_one_name_are_no_json(sent: tuple[str, Any]) -> None:
+    assert "two columns of the answer are named a" in refused(sent[0], "SELECT 1 AS a, 2 AS a", "--json")
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "DELETE FROM sagas",
+        "DELETE FROM _events",
+        "UPDATE eventlib_positions SET next = 0",
+        "INSERT INTO _pending VALUES ('a', 'b', 'c')",
+        "DROP VIEW sagas",
+        "CREATE TABLE mine (x)",
+        "CREATE TEMP TABLE mine (x)",
+        "WITH x AS (SELECT 1) DELETE FROM _events",
+        "ATTACH '{log}' AS log",
+        "ATTACH ':memory:' AS other",
+        "DETACH main",
+        "VACUUM INTO '{log}.copy'",
+        "REINDEX",
+        "ANALYZE",
+        "BEGIN IMMEDIATE",
+        "COMMIT",
+        "PRAGMA query_only = OFF",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA writable_schema = ON",
+        "SELECT * FROM pragma_query_only",
+        "SELECT load_extension('{log}')",
+        "SELECT writefile('{log}.copy', 'x')",
+        "SELECT fts3_tokenizer('simple', x'00')",
+        "EXPLAIN DELETE FROM _events",
+    ],
+)
+def test_nothing_that_is_asked_changes_anything(sent: tuple[str, Any], attack: str) -> None:
+    file = Path(sent[0].removeprefix("sqlite:///"))
+    answer(sent[0], "SELECT 1")
+    before = contents_of(file)
+    assert refused(sent[0], attack.format(log=file))
+    assert contents_of(file) == before
+
+
+def contents_of(file: Path) -> dict[str, str]:
+    """Return what is in the log's files and the tables, but for what readers of SQLite share with each other."""
+    kept = (
+        each for each in sorted(file.parent.iterdir()) if each.is_file() and not each.name.endswith(("-shm", "-wal"))
+    )
+    return {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in kept if ".sql." not in each.name} | {
+        "tables": said(*command(f"sqlite:///{file}", "SELECT count(*), sum(n) FROM _events", "--json")).partition(
+            '"pos'
+        )[0]
+    }
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        FOREVER.format("count(*)"),
+        FOREVER.format("x") + " WHERE x < 0",
+        "SELECT instr(zeroblob(9000000), zeroblob(4000000) || x'01')",
+        FOREVER.format("group_concat(hex(randomblob(1000000)))"),
+        "SELECT count(*) FROM _events a, _events b, _events c, _events d, _events e",
+    ],
+)
+def test_what_never_ends_is_ended(sent: tuple[str, Any], attack: str) -> None:
+    assert "was not answered within 1 s" in refused(sent[0], attack, "--timeout", "1")
+    assert answer(sent[0], "SELECT 1 AS one")["rows"] == [{"one": 1}]
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        FOREVER.format("hex(zeroblob(4000000))"),
+        FOREVER.format("randomblob(9000000)") + " ORDER BY 1",
+        "SELECT zeroblob(1000000000)",
+    ],
+)
+def test_what_is_too_large_is_refused(sent: tuple[str, Any], attack: str) -> None:
+    assert "is too large" in refused(sent[0], attack)
+
+
+async def test_personal_fields_are_masked_whatever_rights_a_log_was_opened_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_secret(tmp_path / "master.key")
+    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", f"file:{tmp_path / 'master.key'}")
+    url = f"sqlite:///{tmp_path / 'letters.db'}"
+    async with open_log(url, letters) as log:
+        await settled(log)
+        await log.publish(letter(1), idempotency_key="1")
+        await settled(log)
+        events = await ask(log, SqlQuery("SELECT * FROM event_letter_submitted"))
+        states = await ask(log, SqlQuery("SELECT * FROM state_letter"))
+    told = repr((events, states))
+    tables = (tmp_path / "letters.db.sql.db").read_bytes()
+    for text in person(1).values():
+        assert text not in told
+        assert not any(trace in tables for trace in traces(text))
+    (row,) = [dict(zip(events.columns, row, strict=True)) for row in events.rows]
+    assert (row["letter_id"], row["name"]) == ("l1", "[personal]")
+    assert states.rows
+
+
+def test_two_questions_at_once_have_the_same_answer(sent: tuple[str, Any]) -> None:
+    question = command(sent[0], "SELECT count(*) AS n FROM event_parcel_submitted", "--json")
+    line = [sys.executable, "-m", "eventlib", *question]
+    both = [subprocess.Popen(line, stdout=subprocess.PIPE, env=dict(os.environ), text=True) for _ in range(2)]
+    assert [json.loads(each.communicate(timeout=120)[0])["rows"] for each in both] == [[{"n": 60}]] * 2
+
+
+def test_another_applications_log_is_named(sent: tuple[str, Any]) -> None:
+    done = ended("sql", "SELECT 1", "--log", sent[0], "--app", "services:shop")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the log has no topic 'order" in done.stderr
+    assert "another application's than shop" in done.stderr
+
+
+async def test_it_is_the_same_on_kafka(broker: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # its tables are in `var`
+    async with open_log(f"{broker.url}/?prefix=sql.", APP) as log:
+        requests = await send(log, 12)
+        for more in (0, 2):
+            await log.publish_many(
+                [Publication(each, idempotency_key=f"{n}") for n, each in enumerate(requests[:more])]
+            )
+            found = await ask(log, SqlQuery("SELECT parcel_id FROM event_parcel_submitted ORDER BY 1"))
+            assert [row for (row,) in found.rows] == sorted([each.parcel_id for each in requests + requests[:more]])
+            end = await log.port.end("parcels.requests", 0)
+            assert found.position["parcels.requests/0"] == end
+        states = await ask(log, SqlQuery("SELECT s.key, saga, outcome FROM state_parcel s JOIN sagas ON saga = s.key"))
+        assert {key for key, *_ in states.rows} == {each.parcel_id for each in requests if each.note != "bug"}
