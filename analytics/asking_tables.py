@@ -8,21 +8,29 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analytics.audit.application import Application
 from analytics.events import events
-from analytics.rebuilding.versions import tables
+from analytics.stores import tables
 from eventlib.errors import WiringError
 from eventlib.model.event import contract_of
 
 
 def query(
-    spark: SparkSession, text: str, place: Path | None, url: str | None, application: Application | None = None
+    spark: SparkSession,
+    text: str,
+    place: Path | None,
+    url: str | None,
+    application: Application | None = None,
+    *,
+    version: int | None = None,
 ) -> DataFrame:
     """Return a query's result, over the tables in `place` and the events of an application on the log at `url`.
+
+    `version` is the number of the tables' version that is asked; None: the current one.
 
     Raises: WiringError with Spark's own message for an invalid query; LogUnavailable without tables or log.
     """
     named = {word.lower() for word in re.findall(r"\w+", text)}
     if place is not None:
-        for table, rows in tables(spark, place).items():
+        for table, rows in tables(spark, place, version=version).items():
             if table in named:
                 rows.createOrReplaceTempView(table)
     if url is not None:

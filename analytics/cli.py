@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -140,6 +140,15 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
         bool,
         typer.Option("--enforce", metavar="", help="Publish nothing when new rows break what their columns declare."),
     ] = False,
+    table_format: Annotated[
+        Literal["parquet", "iceberg", "delta"] | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="parquet, iceberg or delta. [dim]Default: as the tables there, or parquet[/dim]",
+            show_default=False,
+        ),
+    ] = None,
     incomplete: Annotated[
         bool,
         typer.Option("--incomplete", metavar="", help="Accept that the log has dropped records; exit code 1 then."),
@@ -157,7 +166,8 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
             "tables as of a time or offsets are not kept current: leave out --as-of or --follow", param_hint="--as-of"
         )
     selected = tuple(name.strip() for name in select.split(",")) if select else ()
-    url, whose, how = log_url(log), Application(app_named(choreography)), How(full, incomplete, keep, selected, enforce)
+    url, whose = log_url(log), Application(app_named(choreography))
+    how = How(full, incomplete, keep, selected, enforce, table_format)
     if follow:
         lacking = follow_command(url, whose, out, every=every, how=how, as_json=as_json)
     else:
@@ -182,7 +192,7 @@ def run_tests(
 
 
 @app.command("sql", cls=Command)
-def ask_sql(
+def ask_sql(  # noqa: PLR0913, PLR0917  one argument for each option
     text: Annotated[
         str | None, typer.Argument(metavar="SELECT…", help="The query; without one, a prompt.", show_default=False)
     ] = None,
@@ -194,14 +204,35 @@ def ask_sql(
         str | None,
         typer.Option("--log", metavar="URL", help="A log whose events are tables, too.", show_default=False),
     ] = None,
+    version: Annotated[
+        int | None,
+        typer.Option(
+            "--version", metavar="N", min=1, help="Ask an older version, which --keep has left.", show_default=False
+        ),
+    ] = None,
+    as_of_offsets: Annotated[
+        Path | None,
+        typer.Option(
+            "--as-of-offsets",
+            metavar="FILE",
+            dir_okay=False,
+            help="Ask the newest version that has read nothing from these offsets on: {topic: {partition: offset}}.",
+            show_default=False,
+        ),
+    ] = None,
     choreography: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Query the rebuilt tables (--out), and the events on a log by their names (--log), with SQL."""
     from analytics.audit.application import Application
-    from analytics.commands.sql import sql_command
+    from analytics.commands.sql import Asked, sql_command
 
-    sql_command(text, out, log, Application(app_named(choreography)), as_json=as_json)
+    if version is not None and as_of_offsets is not None:
+        raise typer.BadParameter("name a version or offsets, not both", param_hint="--version")
+    if out is None and (version is not None or as_of_offsets is not None):
+        raise typer.BadParameter("name the tables that have versions: --out DIR", param_hint="--out")
+    asked = Asked(out, log, Application(app_named(choreography)), version, as_of_offsets)
+    sql_command(text, asked, as_json=as_json)
 
 
 @app.command("audit", cls=Command)
@@ -277,12 +308,20 @@ def report_log(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 @app.command("connectors", cls=Command)
-def print_connectors() -> None:
+def print_connectors(
+    table_format: Annotated[
+        Literal["iceberg", "delta"] | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help="Also the one for tables as iceberg or delta.", show_default=False
+        ),
+    ] = None,
+) -> None:
     """Download Spark's connectors for Kafka and Avro, once, and print their files in the form of spark-submit --jars."""
     from analytics.connectors import connectors
     from eventlib.devtools.kafka.java import find_java
 
-    print(",".join(map(str, connectors(find_java("Spark"), fetch=True))))
+    formats = [] if table_format is None else [table_format]
+    print(",".join(map(str, connectors(find_java("Spark"), fetch=True, formats=formats))))
 
 
 @app.command("reconcile", cls=Command)

@@ -1,6 +1,7 @@
-"""Spark's connectors for Avro and Kafka: its Python package lacks them, so they are downloaded when first needed."""
+"""Spark's connectors for Avro, Kafka, Iceberg and Delta: its Python package lacks them, so they are downloaded when first needed."""
 
 import os
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +19,19 @@ KAFKA = JarSet(
 )
 """Reads a log on Kafka; nothing else does."""
 
+FORMATS = {
+    "iceberg": JarSet(
+        "Spark's connector for Iceberg",
+        "spark-iceberg",
+        "iceberg-spark-runtime-4.0_2.13",
+        Path(__file__).with_name("iceberg.lock"),
+    ),
+    "delta": JarSet(
+        "Spark's connector for Delta", "spark-delta", "delta-spark_2.13", Path(__file__).with_name("delta.lock")
+    ),
+}
+"""Read and write tables of these formats; nothing else does."""
+
 
 def fetch_needed(url: str, *, decoding: bool = True) -> None:
     """Download the connectors that a job on the log at `url` needs; `decoding` is whether it reads events' fields.
@@ -25,7 +39,7 @@ def fetch_needed(url: str, *, decoding: bool = True) -> None:
     A submitted job uses the jars given to spark-submit. Raises: BrokerFailed when the connector for Kafka cannot be
     downloaded; the one for Avro only saves time: without it there is a note on stderr.
     """
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
+    if _is_submitted():
         return
     if url.startswith("kafka:") and not _is_sparks_own(KAFKA):
         fetched(KAFKA, find_java("Spark"))
@@ -36,14 +50,30 @@ def fetch_needed(url: str, *, decoding: bool = True) -> None:
             command_line.warn(f"{error}. Until then events are decoded in Python, which takes longer.")
 
 
-def connectors(java: Java, *, fetch: bool) -> list[Path]:
+def fetch_for_format(name: str | None) -> list[str]:
+    """Download what tables of a format need, and return the format if it needs anything: what a session is made with.
+
+    Raises: BrokerFailed when it cannot be downloaded.
+    """
+    if name is None or name not in FORMATS:
+        return []
+    if not _is_submitted() and not _is_sparks_own(FORMATS[name]):
+        fetched(FORMATS[name], find_java("Spark"))
+    return [name]
+
+
+def connectors(java: Java, *, fetch: bool, formats: Collection[str] = ()) -> list[Path]:
     """Return the connectors' jars on this machine, except those among Spark's own, which every session has.
 
-    `fetch` downloads missing ones. Raises: BrokerFailed when they cannot be downloaded.
+    `formats` are those of tables. `fetch` downloads missing ones. Raises: BrokerFailed when they cannot be downloaded.
     """
-    wanted = [each for each in (AVRO, KAFKA) if not _is_sparks_own(each)]
+    wanted = [each for each in (AVRO, KAFKA, *map(FORMATS.__getitem__, formats)) if not _is_sparks_own(each)]
     places = {each: fetched(each, java) if fetch else each.default_place() for each in wanted}
     return [place / jar.file for each, place in places.items() if each.is_at(place) for jar in each.pinned()]
+
+
+def _is_submitted() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _is_sparks_own(connector: JarSet) -> bool:

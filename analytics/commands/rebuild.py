@@ -10,11 +10,11 @@ from analytics import session
 from analytics.asking import refuse_unreadable
 from analytics.audit.application import Application
 from analytics.commands.showing import bars, ranges_json, ranges_table
-from analytics.connectors import fetch_needed
+from analytics.connectors import fetch_for_format, fetch_needed
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.rebuild import AsOf
-from analytics.rebuilding.versions import Manifest
+from analytics.stores import Manifest, entry_of, format_of
 from eventlib import command_line
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.base import TopicPartition
@@ -35,7 +35,16 @@ def rebuild_command(
         def progress(what: str, done: int, total: int) -> None:
             shown.update(task, description=f"rebuilding: {what}", completed=done, total=total)
 
-        done = rebuild(session("rebuild"), url, out, as_of=when, how=how, application=application, progress=progress)
+        formats = fetch_for_format(how.table_format or format_of(out))
+        done = rebuild(
+            session("rebuild", formats=formats),
+            url,
+            out,
+            as_of=when,
+            how=how,
+            application=application,
+            progress=progress,
+        )
     if as_json:
         command_line.print_json([{"log": url, "out": str(out), **rebuilt_json(done)}])
     else:
@@ -62,10 +71,15 @@ def as_of_text(text: str) -> AsOf:
         except ContractError as error:
             raise WiringError(f"--as-of: {error}; or name a file with offsets") from error
         return found
+    return offsets_in(path, "--as-of")
+
+
+def offsets_in(path: Path, option: str) -> Mapping[TopicPartition, int]:
+    """Read a file with offsets that an option names. Raises: WiringError."""
     try:
         return _offsets(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise WiringError(f'--as-of: {path} has no offsets, such as {{"orders": {{"0": 120}}}}: {error}') from error
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise WiringError(f'{option}: {path} has no offsets, such as {{"orders": {{"0": 120}}}}: {error}') from error
 
 
 def _offsets(content: Any) -> Mapping[TopicPartition, int]:
@@ -100,7 +114,7 @@ def _print(url: str, out: Path, done: Rebuilt) -> None:
     command_line.terminal().print(ranges_table(done.read))
     shown = command_line.table("table", "rows", "where", right=["rows"], whole=["table"])
     for table, rows in done.manifest.rows.items():
-        shown.add_row(table, f"{rows:,}", str(out / table))
+        shown.add_row(table, f"{rows:,}", str(out / entry_of(table, done.manifest.table_format)))
     command_line.terminal().print(shown)
     print()
     how = "from the beginning" if done.full else "from the existing tables"

@@ -7,9 +7,10 @@ from tempfile import TemporaryDirectory
 from analytics.asking import refuse_unreadable
 from analytics.audit.application import Application
 from analytics.commands.showing import bars, ranges_json, ranges_table
-from analytics.connectors import fetch_needed
+from analytics.connectors import fetch_for_format, fetch_needed
 from analytics.reporting.making import Reported, make_report
 from analytics.session import session
+from analytics.stores import format_of
 from eventlib import command_line
 
 
@@ -27,7 +28,7 @@ def report_command(  # noqa: PLR0913  what a person may say of a report
         def progress(what: str, done: int, total: int) -> None:
             shown.update(task, description=f"reporting: {what}", completed=done, total=total)
 
-        spark = session("report")
+        spark = session("report", formats=fetch_for_format(None if tables is None else format_of(tables)))
         place = tables or Path(scratch)
         done = make_report(spark, url, place, audited=audited, application=whose, progress=progress)
     unfinished = out.with_name(f".{out.name}.unfinished")

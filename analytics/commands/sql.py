@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from analytics import session
 from analytics.asking import refuse_unreadable
 from analytics.asking_tables import query
 from analytics.audit.application import Application
-from analytics.commands.rebuild import warn_of_dropped
-from analytics.connectors import fetch_needed
-from analytics.rebuilding.versions import current, read_manifest
+from analytics.commands.rebuild import offsets_in, warn_of_dropped
+from analytics.connectors import fetch_for_format, fetch_needed
+from analytics.stores import format_of, needed, read_manifest, version_at
 from eventlib import command_line
 from eventlib.errors import EventlibError, WiringError
 
@@ -25,30 +26,53 @@ _MOST_SHOWN = 1_000
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 
 
-def sql_command(
-    text: str | None, out: Path | None, url: str | None, application: Application, *, as_json: bool
-) -> None:
+@dataclass(frozen=True)
+class Asked:
+    """What a query is about: tables, as of a kept version or of offsets, and events on a log."""
+
+    out: Path | None
+    url: str | None
+    application: Application
+    version: int | None = None
+    as_of_offsets: Path | None = None
+
+
+def sql_command(text: str | None, asked: Asked, *, as_json: bool) -> None:
     """Answer one query, or many at a prompt."""
-    if out is None and url is None:
+    if asked.out is None and asked.url is None:
         raise WiringError("name the tables, the log, or both: --out DIR, --log URL")
-    if out is not None:
-        version = current(out)
-        if version is None:
-            raise WiringError(
-                f"there are no tables in {out}: `python -m analytics rebuild --log URL --out {out}` creates them"
-            )
+    version = None if asked.out is None else _version(asked, asked.out)
+    if version is not None:
         warn_of_dropped(read_manifest(version))
-    if url is not None:
-        refuse_unreadable(url)
-        fetch_needed(url)
-    spark, at_prompt = session("sql"), text is None and sys.stdin.isatty()
+    if asked.url is not None:
+        refuse_unreadable(asked.url)
+        fetch_needed(asked.url)
+    formats = fetch_for_format(None if asked.out is None else format_of(asked.out))
+    spark, at_prompt = session("sql", formats=formats), text is None and sys.stdin.isatty()
+    number = int(version.name) if version is not None and _is_older(asked) else None
     for each in [text] if text is not None else _asked():
         try:
-            _answer(query(spark, each, out, url, application), as_json=as_json)
+            rows = query(spark, each, asked.out, asked.url, asked.application, version=number)
+            _answer(rows, as_json=as_json)
         except EventlibError as error:
             if not at_prompt:  # a script needs the exit code
                 raise
             command_line.warn(str(error))
+
+
+def _version(asked: Asked, out: Path) -> Path:
+    """Return the version that is asked, and tell which it is if it is an older one."""
+    ends = None if asked.as_of_offsets is None else offsets_in(asked.as_of_offsets, "--as-of-offsets")
+    version = version_at(out, asked.version, ends)
+    if _is_older(asked):
+        command_line.warn(
+            f"these are the tables of version {int(version.name)}, the current one is {int(needed(out).name)}"
+        )
+    return version
+
+
+def _is_older(asked: Asked) -> bool:
+    return asked.version is not None or asked.as_of_offsets is not None
 
 
 def _asked() -> Iterator[str]:

@@ -4,16 +4,17 @@ from pathlib import Path
 
 from analytics import session
 from analytics.audit.application import Application
+from analytics.connectors import fetch_for_format
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.testing import tested_tables
-from analytics.rebuilding.versions import tables
+from analytics.stores import format_of, tables
 from eventlib import command_line
 
 
 def test_command(out: Path, application: Application, *, as_json: bool) -> bool:
     """Test the tables in a directory, print what does not hold, and return whether there is any."""
     catalogue = catalogue_of(application)
-    found = tables(session("test"), out)
+    found = tables(session("test", formats=fetch_for_format(format_of(out))), out)
     results = tested_tables(catalogue, found)
     broken = [each for each in results if each.rows]
     if as_json:

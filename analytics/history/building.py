@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,22 +19,24 @@ class Writer(Protocol):
     def stage(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows to be read again, and return them from there."""
 
-    def write(self, table: str, rows: DataFrame, before: Path | None = None, *, hidden: bool = False) -> DataFrame:
-        """Write a table, after the rows that it had `before`; return the rows that were written."""
+    def write(self, table: str, rows: DataFrame, *, grows: bool = False, hidden: bool = False) -> DataFrame:
+        """Write a table, after the rows of the version before if it `grows`; return the rows that were written."""
 
-    def read(self, table: str, spark: SparkSession) -> DataFrame:
+    def read(self, table: str) -> DataFrame:
         """Return all rows of a table that was written."""
+
+    def earlier(self, table: str) -> DataFrame | None:
+        """Return all rows that a table has in the version before; None without one."""
 
 
 @dataclass
 class HistoryBuild:
-    """Folds a log up to a cut, from the version `before` if there is one, and writes the tables that are asked for."""
+    """Folds a log up to a cut, from the version before if there is one, and writes the tables that are asked for."""
 
     spark: SparkSession
     url: str
     fold: Fold
     version: Writer
-    before: Path | None
     cut: Cut
     _positions: Positions = field(default_factory=dict)
     _made: tuple[DataFrame, DataFrame] | None = None
@@ -46,16 +47,15 @@ class HistoryBuild:
         open_rows = table.open(carried)
         if table.changes == "settles":
             hidden = f"{table.name}_settled"
-            before = self.before / hidden if self.before is not None and self._positions else None
-            self.version.write(hidden, self._in_few_files(table.settled(staged)), before, hidden=True)
-            open_rows = self.version.read(hidden, self.spark).unionAll(open_rows)
+            settled = self._in_few_files(table.settled(staged))
+            self.version.write(hidden, settled, grows=bool(self._positions), hidden=True)
+            open_rows = self.version.read(hidden).unionAll(open_rows)
         return self.version.write(table.name, self._in_few_files(open_rows))
 
     def _folded(self) -> tuple[DataFrame, DataFrame]:
         """Return the new rows of all tables, and the open ones: made once."""
         if self._made is None:
-            known = None if self.before is None else self.before / _CARRIED
-            before = None if known is None or not known.exists() else self.spark.read.parquet(str(known))
+            before = self.version.earlier(_CARRIED)
             self._positions = self.fold.positions(before)
             rows = self.fold.rows(self.spark, self.url, self.cut, self._positions, before)
             staged = self.version.stage("history", rows)

@@ -3,6 +3,6 @@
 from analytics.rebuilding.facts import facts_of
 from analytics.rebuilding.following import Following, Increment, follow
 from analytics.rebuilding.rebuild import How, Rebuilt, rebuild
-from analytics.rebuilding.versions import tables
+from analytics.stores import tables
 
 __all__ = ["Following", "How", "Increment", "Rebuilt", "facts_of", "follow", "rebuild", "tables"]

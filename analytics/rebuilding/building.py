@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property, reduce
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -23,9 +22,9 @@ from analytics.rebuilding.quality import (
     refuse_broken,
 )
 from analytics.rebuilding.steps import CAUSES, STEPS, lacks_cause
-from analytics.rebuilding.versions import Version
 from analytics.selection import Only
 from analytics.session import configured
+from analytics.stores import Version
 from analytics.tables import Events, Table
 from eventlib.errors import WiringError
 from eventlib.log.archive.files import SCHEME
@@ -46,13 +45,12 @@ _FEW = 100_000
 
 @dataclass
 class Build:
-    """Builds one version, from `before` if there is one; `enforced` refuses new rows that break a rule."""
+    """Builds one version, from the one before if there is one; `enforced` refuses new rows that break a rule."""
 
     spark: SparkSession
     url: str
     catalogue: Catalogue
     version: Version
-    before: Path | None
     progress: Progress
     enforced: bool = False
     broken: tuple[Broken, ...] = ()
@@ -140,16 +138,15 @@ class Build:
         if table.name == QUARANTINE:
             self._write_quarantine()
             return
-        if self.before is not None and self._is_as_before(table):
-            self.version.keep(table.name, self.before / table.name, hidden=table.hidden)
+        if self.version.before is not None and self._is_as_before(table):
+            self.version.keep(table.name, hidden=table.hidden)
             self._as_before.add(table.name)
             return
         inputs = {name: self._input(table, read) for name, read in table.reads.items()}
         rows = table.make(**inputs)
         if table.increment == "merge":
             rows = self._merged(table, rows)
-        before = self._had(table.name) if table.increment == "append" else None
-        written = self.version.write(table.name, rows, before, hidden=table.hidden)
+        written = self.version.write(table.name, rows, grows=table.increment == "append", hidden=table.hidden)
         self._new[table.name] = written
 
     def _is_as_before(self, table: Table) -> bool:
@@ -160,7 +157,7 @@ class Build:
     def _history(self) -> HistoryBuild:
         until = self._only["until"]
         cut = Cut(self._only["end"], None if until is None else until - timedelta(milliseconds=1))
-        return HistoryBuild(self.spark, self.url, self.catalogue.fold, self.version, self.before, cut)
+        return HistoryBuild(self.spark, self.url, self.catalogue.fold, self.version, cut)
 
     def _input(self, table: Table, read: str | Events) -> DataFrame:
         if isinstance(read, Events):
@@ -170,19 +167,12 @@ class Build:
                 )
             return rows_of(self._facts, read, f"table {table.name} ({table.place})")
         if table.increment == "whole":
-            return self.version.read(read, self.spark)
-        return self.version.read(read, self.spark).limit(0) if read in self._as_before else self._new[read]
+            return self.version.read(read)
+        return self.version.read(read).limit(0) if read in self._as_before else self._new[read]
 
     def _merged(self, table: Table, rows: DataFrame) -> DataFrame:
-        if self.before is not None:
-            rows = self.spark.read.parquet(str(self.before / table.name)).unionByName(rows)
-        return table.merged(rows)
-
-    def _had(self, table: str) -> Path | None:
-        return None if self.before is None else self.before / table
-
-    def _earlier(self, table: str) -> DataFrame | None:
-        return None if self.before is None else self.spark.read.parquet(str(self.before / table))
+        earlier = self.version.earlier(table.name)
+        return table.merged(rows if earlier is None else earlier.unionByName(rows))
 
     # --- the steps of sagas
 
@@ -192,20 +182,20 @@ class Build:
         direct = {event: names for event, names in self._step_fields.items() if event not in there}
         facts = [*self._facts, *self._log.of(direct)]
         rows = [steps.rows(each) for layout, each in facts if {*layout.events} & {*steps.events}]
-        found = steps.with_causes(reduce(DataFrame.unionAll, rows), self._earlier(STEPS))
+        found = steps.with_causes(reduce(DataFrame.unionAll, rows), self.version.earlier(STEPS))
         written = self.version.stage("steps", found)
         self._keep_other_events()
         lacking = written.filter(lacks_cause())
         if (count := lacking.count()) == 0:
-            return self.version.take(STEPS, written, "steps", self._had(STEPS))
+            return self.version.take(STEPS, written, "steps", grows=True)
         causes = self._causes(lacking.select(f.col("causation_id").alias("id")).distinct(), count)
-        return self.version.write(STEPS, steps.with_other_causes(written, lacking, causes), self._had(STEPS))
+        return self.version.write(STEPS, steps.with_other_causes(written, lacking, causes), grows=True)
 
     def _keep_other_events(self) -> None:
         """Keep the ids of events that are no steps."""
         others = [event for event in self.catalogue.events if event not in self.catalogue.steps.events]
         if others:
-            self.version.write(_OTHERS, self._in_few_files(self._records(others)), self._had(_OTHERS), hidden=True)
+            self.version.write(_OTHERS, self._in_few_files(self._records(others)), grows=True, hidden=True)
 
     def _causes(self, ids: DataFrame, count: int) -> DataFrame:
         """Return the events that have some ids: new ones, those before, and those after the end of a partition.
@@ -216,12 +206,9 @@ class Build:
         later: Only = {"begin": self._only["end"]}
         ends = Facts(self.spark, self.url, later).records(self.catalogue.events).select(*CAUSES)
         found = [self._records(self.catalogue.events), ends]
-        known = [self._earlier(name) for name in (STEPS, _OTHERS) if self._was_kept(name)]
+        known = [self.version.earlier(name) for name in (STEPS, _OTHERS)]
         both = reduce(DataFrame.unionAll, [*found, *(each.select(*CAUSES) for each in known if each is not None)])
         return both.join(f.broadcast(ids) if count <= _FEW else ids, "id", "left_semi")
-
-    def _was_kept(self, name: str) -> bool:
-        return self.before is not None and (self.before / name).exists()
 
     # --- data quality
 
@@ -239,7 +226,7 @@ class Build:
         if self.enforced:
             refuse_broken(self.broken)
         grown = [*self._as_before, *(table.name for table in tables if table.increment == "append")]
-        if (earlier := self._earlier(QUARANTINE)) is not None:
+        if (earlier := self.version.earlier(QUARANTINE)) is not None:
             broken = broken.unionAll(earlier.filter(f.col("table").isin(*grown)).select(*broken.columns))
         self.version.write(QUARANTINE, self._in_few_files(broken))
 
@@ -253,6 +240,10 @@ class Build:
         if self._step_fields:
             undecoded += self._records(list(self._step_fields)).count() - self._new[STEPS].count()
         return read, undecoded
+
+    def told(self, step: str) -> None:
+        """Tell that a step of the commit begins."""
+        self.progress(step, self._done, len(self.catalogue.tables) + 1)
 
     def _tell(self, what: str) -> None:
         self.progress(what, self._done, len(self.catalogue.tables) + 1)

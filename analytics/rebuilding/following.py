@@ -17,7 +17,7 @@ from analytics.audit.application import Application
 from analytics.kafka import ends_in_checkpoint, stream
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.rebuild import NEW, How, Rebuilt, rebuild, selection
-from analytics.rebuilding.versions import current, read_manifest
+from analytics.stores import current, read_manifest
 from eventlib.errors import LogUnavailable, RetryableError
 from eventlib.log.base import TopicPartition
 

@@ -16,8 +16,8 @@ from analytics.rebuilding.building import Build, Progress
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.dropped import dropped_of, incomplete
 from analytics.rebuilding.quality import QUARANTINE, Broken
-from analytics.rebuilding.versions import Manifest, Version, current, read_manifest
 from analytics.session import configured
+from analytics.stores import Manifest, TableFormat, begin_version, current, read_manifest
 from eventlib.durable import alone
 from eventlib.errors import LogUnavailable, WiringError
 from eventlib.log.base import Log, TopicPartition
@@ -36,7 +36,8 @@ class How:
 
     `keep` is how many of the newest versions stay, for current readers. `select` names the tables that are made, with those
     that they are made of; without it, those that are there already, or all.
-    `enforce` publishes nothing when new rows break what their columns declare.
+    `enforce` publishes nothing when new rows break what their columns declare. `table_format` is the tables' format; None: of
+    those that are there, or Parquet.
     """
 
     full: bool = False
@@ -44,6 +45,7 @@ class How:
     keep: int = 2
     select: tuple[str, ...] = ()
     enforce: bool = False
+    table_format: TableFormat | None = None
 
 
 NEW = How()
@@ -83,12 +85,13 @@ def rebuild(  # noqa: PLR0913  named, all but three
     or defined otherwise. Guarantee: the tables are those of a full rebuild at the same offsets, they all change
     atomically, and a run that finds nothing new changes nothing.
     Raises: LogUnavailable when there is no log, it has dropped needed records and `incomplete` is not set, or while another
-    process rebuilds there; RowsRefused, with `how.enforce`; WiringError when the tables are another log's, the log has less than they, or a table's
-    declaration is wrong.
+    process rebuilds there; RowsRefused, with `how.enforce`; WiringError when the tables are another log's or of another format, the log
+    has less than they, or a table's declaration is wrong.
     """
     began, whose = perf_counter(), application or Application()
     with alone(place, "rebuilds in"):
         version = current(place)
+        table_format = _format(version, how.table_format, place)
         select = how.select or selection(version, how)
         if how.enforce and select:
             select = tuple(dict.fromkeys((*select, QUARANTINE)))
@@ -108,7 +111,8 @@ def rebuild(  # noqa: PLR0913  named, all but three
         if before is not None and not new:
             return Rebuilt(before, False, {}, 0, 0, perf_counter() - began)
         number = 1 + (0 if version is None else int(version.name))
-        build = Build(spark, url, catalogue, Version(place, number), version if before else None, progress, how.enforce)
+        writing = begin_version(spark, place, number, version if before else None, table_format)
+        build = Build(spark, url, catalogue, writing, progress, how.enforce)
         with build.version, _settings(spark, sum(map(len, new.values()))):
             records, undecodable = build.make(begin, ends, as_of if isinstance(as_of, datetime) else None)
         manifest = Manifest(
@@ -121,8 +125,9 @@ def rebuild(  # noqa: PLR0913  named, all but three
             rows=build.version.rows(),
             select=select,
             dropped=(*(before.dropped if before else ()), *dropped),
+            table_format=table_format,
         )
-        build.version.commit(manifest, how.keep)
+        manifest = build.version.commit(manifest, how.keep, build.told)
     took = perf_counter() - began
     return Rebuilt(manifest, before is None, new, records, undecodable, took, catalogue.left_out, build.broken)
 
@@ -130,6 +135,14 @@ def rebuild(  # noqa: PLR0913  named, all but three
 def selection(version: Path | None, how: How) -> tuple[str, ...]:
     """Return the tables that are made where none are asked for: those of a version that can be gone on with, or all."""
     return () if version is None or how.full else read_manifest(version).select
+
+
+def _format(version: Path | None, wanted: TableFormat | None, place: Path) -> TableFormat:
+    """Return the format of the tables. Raises: WiringError when those that are there have another one."""
+    there = None if version is None else read_manifest(version).table_format
+    if wanted is not None and there is not None and wanted != there:
+        raise WiringError(f"the tables in {place} are {there}: rebuild to another directory for --format {wanted}")
+    return wanted or there or "parquet"
 
 
 async def _places(log: Log, topics: Sequence[str]) -> tuple[str, Mapping[TopicPartition, range]]:

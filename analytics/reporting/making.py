@@ -17,9 +17,9 @@ from analytics.audit import rules as declared_rules
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING
 from analytics.rebuilding import How, rebuild, tables
-from analytics.rebuilding.versions import current, read_manifest
 from analytics.reporting.page import Made, MadeSection, page
 from analytics.reporting.part import Part, Report, Section, Tables, Tile, duration
+from analytics.stores import current, read_manifest
 from eventlib.errors import WiringError
 from eventlib.log.base import TopicPartition
 from eventlib.model.choreography import Choreography

@@ -1,5 +1,6 @@
 """One Spark session and one log of the shop for all tests of the analytics."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from analytics import session
 from analytics.session import end_session
 from eventlib.devtools.kafka import Cluster
+from tests.analytics.repairs import worked
 from tests.analytics.sources import ROOT, archived
 
 
@@ -17,7 +19,12 @@ from tests.analytics.sources import ROOT, archived
 def spark() -> Iterator[SparkSession]:
     config = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
     spark = session(
-        "tests", master="local[2]", config=config, java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", fetch=True
+        "tests",
+        master="local[2]",
+        config=config,
+        java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        fetch=True,
+        formats=["iceberg", "delta"],
     )
     yield spark
     end_session(well=True)
@@ -45,6 +52,19 @@ def broker_log(broker: Cluster) -> str:
 def archive(shop_log: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of the shop's archive."""
     return archived(shop_log, tmp_path_factory.mktemp("archive"))
+
+
+@pytest.fixture(scope="session")
+def repair_log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a log of a dozen repairs: done, given up, and waiting for the supplier."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('repairs')}/repairs.db"
+    asyncio.run(worked(url))
+    return url
+
+
+@pytest.fixture(scope="session")
+def repair_archive(repair_log: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return archived(repair_log, tmp_path_factory.mktemp("repair archive"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

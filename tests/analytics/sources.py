@@ -5,12 +5,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.building import Progress
 from analytics.rebuilding.rebuild import NEW, AsOf
 from services.analytics import TABLES
 from tests.commands import said
+
+REPAIRS = Application("tests.analytics.repairs:repairs")
+"""The application of `repair_log`."""
 
 ROOT = Path(__file__).resolve().parents[2]
 

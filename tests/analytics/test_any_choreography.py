@@ -13,32 +13,17 @@ from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, rebuild
 from analytics.rebuilding.quality import RowsRefused
-from analytics.rebuilding.versions import Version
+from analytics.stores import Version
 from eventlib import Runtime, open_log
 from examples import loyalty
 from services.analytics import TABLES
 from tests.analytics.damages import copied
 from tests.analytics.independent import Row
-from tests.analytics.repairs import worked
-from tests.analytics.sources import archived
+from tests.analytics.sources import REPAIRS
 from tests.analytics.test_rebuild import Rows, thirds
 
-REPAIRS = Application("tests.analytics.repairs:repairs")
 GENERIC = ("event_repair_asked", "event_part_sent", "event_repair_given_up", "saga_steps", "sagas")
 OWN = ("intake", "bills", "endings", "kinds")
-
-
-@pytest.fixture(scope="session")
-def repair_log(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The URL of a log of a dozen repairs: done, given up, and waiting for the supplier."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('repairs')}/repairs.db"
-    asyncio.run(worked(url))
-    return url
-
-
-@pytest.fixture(scope="session")
-def repair_archive(repair_log: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return archived(repair_log, tmp_path_factory.mktemp("repair archive"))
 
 
 def rows_of(place: Path, *names: str) -> dict[str, Rows]:

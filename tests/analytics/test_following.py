@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from analytics.commands.following import line_of, seconds_of
 from analytics.rebuilding import Following, How, Increment, follow
-from analytics.rebuilding.versions import current, read_manifest
+from analytics.stores import current, read_manifest
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogVersionMismatch, WiringError
 from eventlib.log.base import TopicPartition
@@ -128,7 +128,7 @@ def test_what_a_batch_fails_with_is_said_as_it_is(spark: SparkSession, broker: C
     with kept_current(spark, url, tmp_path, told) as (ending, _):
         wait_until(lambda: told or ending.done())
         manifest = tmp_path / "current" / "manifest.json"
-        manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 99'))
+        manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 99'))
         traded(url, seed=2)
         assert isinstance(ending.exception(300), LogVersionMismatch)
 

@@ -11,12 +11,10 @@ from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, rebuild
 from eventlib import open_log
-from tests.analytics.test_any_choreography import repair_log
 from tests.commands import ended, said
 from tests.integration.parcels_app import APP
 from tests.integration.parcels_log import send
 
-__all__ = ["repair_log"]
 SHOP = Application("services:shop")
 PARCELS = Application("tests.integration.parcels_app:APP")
 REPAIRS = Application("tests.analytics.repairs:repairs")

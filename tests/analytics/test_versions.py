@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from analytics.cli import run
 from analytics.rebuilding import How
-from analytics.rebuilding.merging import merge_small
-from analytics.rebuilding.versions import current, tables
+from analytics.stores import current, tables
+from analytics.stores.merging import merge_small
 from eventlib.errors import LogUnavailable
 from eventlib.log.archive.files import Lost, commit, directory_of, read_manifest
 from tests.analytics.independent import read_all, tables_of

@@ -1,0 +1,44 @@
+"""Reads the tables of a version that is there."""
+
+from functools import cached_property
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from analytics.stores.manifest import Manifest, TableFormat, read_manifest
+
+POINTER = ".metadata.json"
+"""What the link to a table's metadata is called, after the table: Iceberg's readers take it for the table."""
+
+DELTA_LOG = "_delta_log"
+
+
+def entry_of(table: str, table_format: TableFormat) -> str:
+    """Return what a reader opens for a table, in the tables' directory and in a version's."""
+    return f"{table}{POINTER}" if table_format == "iceberg" else table
+
+
+class Published:
+    """A version that is there: its tables never change."""
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        self._spark = spark
+        self.path = path.absolute()
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """Its manifest. Raises: LogCorrupt, LogVersionMismatch."""
+        return read_manifest(self.path)
+
+    def has(self, table: str) -> bool:
+        """Return whether it has a table, one for readers or a hidden one."""
+        return (self.path / table).exists() or (self.path / f"{table}{POINTER}").exists()
+
+    def read(self, table: str) -> DataFrame:
+        """Return all rows of a table."""
+        directory, pointer = self.path / table, self.path / f"{table}{POINTER}"
+        if pointer.exists():
+            return self._spark.read.format("iceberg").load(str(pointer.resolve()))
+        if (directory / DELTA_LOG).exists():
+            return self._spark.read.format("delta").load(str(directory))
+        return self._spark.read.parquet(str(directory))

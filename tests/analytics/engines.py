@@ -1,0 +1,75 @@
+"""Tables as engines read them that nobody here wrote."""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyiceberg.table import StaticTable
+from pyspark.sql import DataFrame
+
+Read = Callable[[Path], pa.Table]
+
+
+def in_duckdb(function: str) -> Read:
+    def read(path: Path) -> pa.Table:
+        offline: dict[str, str | bool | int | float | list[str]] = {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+        }
+        with duckdb.connect(config=offline) as connection:
+            for name in ("avro", "iceberg", "delta"):
+                site = Path(duckdb.__file__).parents[1]
+                (extension,) = site.glob(f"duckdb_extension_{name}/extensions/*/{name}.duckdb_extension")
+                connection.execute(f"LOAD '{extension}'")
+            connection.execute("SET TimeZone = 'UTC'")
+            return connection.execute(f"SELECT * FROM {function}('{path}')").to_arrow_table()  # noqa: S608  a test's path
+
+    return read
+
+
+def in_polars_iceberg(path: Path) -> pa.Table:
+    with warnings.catch_warnings():  # that planning by pyiceberg is slower
+        warnings.simplefilter("ignore")
+        return pl.scan_iceberg(str(path)).collect().to_arrow()
+
+
+ENGINES: Mapping[str, Mapping[str, Read]] = {
+    "iceberg": {
+        "DuckDB": in_duckdb("iceberg_scan"),
+        "pyiceberg": lambda path: StaticTable.from_metadata(str(path)).scan().to_arrow(),
+        "Polars": in_polars_iceberg,
+    },
+    "delta": {
+        "DuckDB": in_duckdb("delta_scan"),
+        "delta-rs": lambda path: DeltaTable(str(path)).to_pyarrow_table(),
+        "Polars": lambda path: pl.scan_delta(str(path)).collect().to_arrow(),
+    },
+}
+
+
+def rows_of(table: pa.Table) -> Counter[str]:
+    """How often each row is there, its values in the order of the columns' names."""
+    return Counter(repr([(name, plain(row[name])) for name in sorted(row)]) for row in table.to_pylist())
+
+
+def spark_rows(rows: DataFrame) -> Counter[str]:
+    return rows_of(rows.toArrow())
+
+
+def plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat()
+        case list():
+            return [plain(each) for each in value]
+        case dict():
+            return {name: plain(each) for name, each in value.items()}
+        case _:
+            return value
