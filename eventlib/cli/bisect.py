@@ -8,14 +8,21 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing
+from eventlib.cli._common.options import (
+    AppOption,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    ServicesOption,
+    SinceOption,
+    refuse_missing,
+)
 from eventlib.cli.diff_report import print_diff
 from eventlib.project import nearest
 from eventlib.proof import Bisected, Commit, Versions
 from eventlib.proof import bisect as search
 from eventlib.proof.formats import as_json as diff_as_json
 from eventlib.proof.sharing import Wanted
-from eventlib.values import time_of
 
 _NAMED = 10
 
@@ -30,14 +37,8 @@ def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
         list[str] | None,
         typer.Option("--key", "-k", metavar="KEY", help="Only this saga or key; may be repeated.", show_default=False),
     ] = None,
-    service: Annotated[
-        list[str] | None,
-        typer.Option("--service", "-s", metavar="NAME", help="Only this service; may be repeated.", show_default=False),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="Only decisions from this time (UTC) on.", show_default=False),
-    ] = None,
+    service: ServicesOption = None,
+    since: SinceOption = None,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -56,7 +57,7 @@ def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     log_options = LogOptions.of(context, app, log)
     refuse_missing(log_options.url)
-    wanted = Wanted(service or None, None if since is None else time_of(since))
+    wanted = Wanted(service or None, since)
     console = output.terminal(stderr=True)
 
     def told(commit: Commit, left: int, differing: int) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, LogOption, LogOptions, refuse_missing
+from eventlib.cli._common.options import AppOption, LogOption, LogOptions, ServicesOption, SinceOption, refuse_missing
 from eventlib.cli.diff_report import print_diff
 from eventlib.errors import WiringError
 from eventlib.project import nearest
@@ -14,7 +14,6 @@ from eventlib.proof import Diff, Expected, Versions
 from eventlib.proof import diff as compare
 from eventlib.proof.formats import as_json, as_junit, as_markdown, as_sarif
 from eventlib.proof.sharing import Wanted
-from eventlib.values import time_of
 
 Form = Literal["text", "markdown", "json", "junit", "sarif"]
 
@@ -30,19 +29,8 @@ def diff(  # noqa: PLR0913, PLR0917  one argument for each option
             show_default=False,
         ),
     ] = None,
-    service: Annotated[
-        list[str] | None,
-        typer.Option("--service", "-s", metavar="NAME", help="Only this service; may be repeated.", show_default=False),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--since",
-            metavar="TIME",
-            help="Compare decisions from this time (UTC) on, such as 2026-01-31T12:00:00Z.",
-            show_default=False,
-        ),
-    ] = None,
+    service: ServicesOption = None,
+    since: SinceOption = None,
     form: Annotated[
         Form,
         typer.Option("--format", metavar="FORM", help="text, markdown, json, junit or sarif."),
@@ -80,7 +68,7 @@ def diff(  # noqa: PLR0913, PLR0917  one argument for each option
     log_options = LogOptions.of(context, app, log)
     refuse_missing(log_options.url)
     directory = nearest(Path.cwd())[0]
-    wanted = Wanted(service or None, None if since is None else time_of(since))
+    wanted = Wanted(service or None, since)
     found = compare(log_options.url, directory, log_options.app, Versions.of(revisions), wanted)
     if accept is not None:
         _accept(directory, found, accept)

@@ -3,11 +3,20 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, TypeVar
 
 import typer
 
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing
+from eventlib.cli._common.options import (
+    AppOption,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    ServicesOption,
+    SinceOption,
+    refuse_missing,
+)
 from eventlib.cli.replay_debugger import Break, Debugger, debug
 from eventlib.cli.replay_report import print_gate, print_report
 from eventlib.eventlog import EventLog
@@ -18,26 +27,14 @@ from eventlib.replay import PreflightReport, Report
 from eventlib.replay.in_flight import InFlightSagas
 from eventlib.replay.report import NOTHING_COMPARED
 from eventlib.replay.stuck_sagas import InFlightStatus, standing
-from eventlib.values import time_of
 
 _DEBUGGER = "In the debugger"
 
 
 def replay(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    service: Annotated[
-        list[str] | None,
-        typer.Option("--service", "-s", metavar="NAME", help="Only this service; may be repeated.", show_default=False),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--since",
-            metavar="TIME",
-            help="Compare decisions from this time (UTC) on, such as 2026-01-31T12:00:00Z.",
-            show_default=False,
-        ),
-    ] = None,
+    service: ServicesOption = None,
+    since: SinceOption = None,
     in_flight: Annotated[
         bool,
         typer.Option(
@@ -148,7 +145,7 @@ class ReplayOptions:
     """What to compare: services (none: all), from when on, and for how many sagas a difference is shown."""
 
     services: tuple[str, ...]
-    since: str | None
+    since: datetime | None
     limit: int
 
 
@@ -173,7 +170,7 @@ class _Replayer:
         self._choreography = load_choreography(log_options.app)
         refuse_missing(log_options.url)
         self._url = log_options.url
-        self._since = None if wanted.since is None else time_of(wanted.since)
+        self._since = wanted.since
         self._services = [self._choreography.service(name).name for name in wanted.services] or None
         self._limit = wanted.limit
 

@@ -1,4 +1,4 @@
-"""Tables as engines read them that nobody here wrote."""
+"""Tables as engines of others read them."""
 
 import warnings
 from collections import Counter

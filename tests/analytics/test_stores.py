@@ -1,4 +1,4 @@
-"""Tables as Iceberg and Delta: the rows that Parquet has, for engines that nobody here wrote; versions; what is refused."""
+"""Tables as Iceberg and Delta: the rows that Parquet has, for engines of others; versions; what is refused."""
 
 import json
 from collections import Counter

@@ -68,7 +68,7 @@ def test_the_smoke_test_passes_on_what_the_file_starts(
     while (tasks := tasks_of(stack)) != {"order": [8], "stock": [8], "payment": [4, 4], "dispatch": [8]}:
         assert time.monotonic() < deadline, tasks
         time.sleep(0.5)
-    # The console has its index of all sagas, shows one, and sends nobody away who has a token.
+    # The console has its index of all sagas, shows one, and turns away no one who has a token.
     while "20+" not in (counted := stack.get("console", "9000/sagas/count?where=steps+>+3")) and int(counted) < 20:
         assert time.monotonic() < deadline, counted
         time.sleep(0.5)

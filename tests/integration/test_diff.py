@@ -62,7 +62,7 @@ class Repository:
         self.git("tag", tag.replace(" ", "-"))
 
     def line(self, text: str, file: str = DECIDER) -> str:
-        """Return where a line is, as it is told."""
+        """Return the place of a line, as reports name it."""
         numbers = [n for n, line in enumerate((self.directory / file).read_text().splitlines(), 1) if text in line]
         assert len(numbers) == 1
         return f"{file}:{numbers[0]}"

@@ -57,6 +57,12 @@ SinceOption = Annotated[
 ]
 
 
+ServicesOption = Annotated[
+    list[str] | None,
+    typer.Option("--service", "-s", metavar="NAME", help="Only this service; may be repeated.", show_default=False),
+]
+
+
 InsecureOption = Annotated[
     bool,
     typer.Option("--insecure", metavar="", help="Let everyone in who reaches the address: no identity is needed."),
