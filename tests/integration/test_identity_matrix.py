@@ -66,6 +66,13 @@ ADMIN = table(
     POST /parked/{service}/{decider}/{key}/retry   401 403 403 403 202 403 403 202
     POST /parked/{service}/{decider}/{key}/edit    401 403 403 403 202 403 403 202
     POST /parked/{service}/{decider}/{key}/discard 401 403 403 403 202 403 403 202
+    POST /events/{event_type}                   401 403 403 403 422 403 403 422
+    GET  /reruns                                401 403 403 403 200 200 403 200
+    GET  /services/{service}/reruns/{name}         401 403 403 403 422 422 403 422
+    POST /services/{service}/reruns/{name}         401 403 403 403 422 403 403 422
+    POST /services/{service}/reruns/{name}/drop    401 403 403 403 422 403 403 422
+    POST /services/{service}/reruns/{name}/switch  401 403 403 403 422 403 403 422
+    POST /services/{service}/reset                 401 403 403 403 422 403 403 422
     """
 )
 # Those that may are refused for what the body lacks (422): that is behind the gate.
@@ -157,7 +164,19 @@ async def test_the_admin_api_answers_each_role_as_it_should(tmp_path: Path) -> N
         one = "/parked/{service}/{decider}/{key}"
         bodies = {f"{one}/edit": {"set": {"cents": 5}}, f"{one}/discard": {"reason": "a test"}}
         async with serving_asgi(app) as client:
-            assert await wrong_answers(client, ADMIN, bodies, service="orders", decider="order", key="a") == []
+            assert (
+                await wrong_answers(
+                    client,
+                    ADMIN,
+                    bodies,
+                    service="orders",
+                    decider="order",
+                    key="a",
+                    name="again",
+                    event_type="Nothing",
+                )
+                == []
+            )
 
 
 async def test_the_simulators_answer_each_role_as_they_should(tmp_path: Path) -> None:
