@@ -10,6 +10,7 @@ from uuid import UUID
 from pyspark.sql import types as t
 
 from eventlib.codec.avro.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
+from eventlib.codec.avro.write import fits
 from eventlib.errors import WiringError
 
 MOST_DIGITS = 38
@@ -115,26 +116,10 @@ def _union_value(union: Union) -> Convert:
     def convert(made: Any) -> object:
         if made is None:
             return None
-        i = next(i for i, each in enumerate(members) if _fits(made, each))
+        i = next(i for i, each in enumerate(members) if fits(made, each))
         return {f"member{i}": converts[i](made)}
 
     return convert
-
-
-def _fits(made: object, node: Node) -> bool:
-    match node:
-        case Record(cls=cls) | Symbols(cls=cls):
-            return isinstance(made, cls)
-        case Plain(python=kind):
-            return type(made) is kind
-        case Exact():
-            return isinstance(made, Decimal)
-        case Choice(values=values):
-            return made in values
-        case Array():
-            return isinstance(made, list | tuple | set | frozenset)
-        case _:
-            return isinstance(made, dict)
 
 
 def _digits(precision: int, scale: int) -> Convert:

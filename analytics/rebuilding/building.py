@@ -242,9 +242,9 @@ class Build:
         return read, undecoded
 
     def told(self, step: str) -> None:
-        """Tell that a step of the commit begins."""
+        """Tell that a step begins."""
         self.progress(step, self._done, len(self.catalogue.tables) + 1)
 
     def _tell(self, what: str) -> None:
-        self.progress(what, self._done, len(self.catalogue.tables) + 1)
+        self.told(what)
         self._done += 1

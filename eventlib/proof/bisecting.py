@@ -104,5 +104,5 @@ def bisect(  # noqa: PLR0913, PLR0917  named by its only caller
     first = min((each.difference for each in differing), key=lambda each: each.place)
     made = diff(url, directory, app, Versions(before, commits[high].id), wanted)
     touched = tuple(sorted({each.saga for each in right}))
-    services = tuple(sorted({each.handler.partition("/")[0] for each in right}))
+    services = tuple(sorted({each.service for each in right}))
     return Bisected(commits[high], before, made, first, touched, services, trial.tried, tuple(skipped))

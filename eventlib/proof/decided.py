@@ -108,12 +108,10 @@ async def _lines_run(log: EventLog, decided: Difference, directory: Path) -> Lin
             found[file.removeprefix(root)].add(frame.f_lineno)
         return trace
 
-    decider = decided.handler.partition("/")[2].partition(".")[0].partition(" ")[0]
-    cause = decided.input.id if decided.input.topic else decided.input.type
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        for each in await decisions_about(log, decided.key, cause, decider):
+        for each in await decisions_about(log, decided.key, decided.input.cause, decided.decider):
             each.handler.call(*each.arguments)
     except Exception:  # noqa: BLE001, S110  what it raises is the difference
         pass

@@ -24,10 +24,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One decision that differs: as the older code makes it (`before`), and as the newer one does.
-
-    `before.then` and `now.then` are what was recorded; `before.now` and `now.now` what each code emits.
-    """
+    """One decision that differs: what the older code emits (`before`), and how the newer one differs from the record."""
 
     before: Sequence[ComparedEvent]
     difference: Difference
@@ -150,8 +147,7 @@ def changed(base: Iterable[Difference], head: Iterable[Difference]) -> Iterator[
 
 def _place(difference: Difference) -> Place:
     given = difference.input
-    decider = difference.handler.partition(".")[0].partition(" on ")[0]
-    return Place(decider, difference.key, given.id or given.type, given.offset)
+    return Place(difference.source, difference.key, given.id or given.type, given.offset)
 
 
 def _told(events: Sequence[ComparedEvent]) -> list[tuple[object, ...]]:

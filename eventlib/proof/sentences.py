@@ -42,8 +42,7 @@ def counts(group: DifferenceGroup) -> str:
 
 def debugger_command(difference: Difference) -> str:
     """Return the command that stops in the handler with the arguments of a decision."""
-    cause = difference.input.id if difference.input.topic else difference.input.type
-    decider = difference.handler.partition("/")[2].partition(".")[0]
+    cause, decider = difference.input.cause, difference.decider
     return f"eventlib replay --key {difference.key} --break-at {cause} --decider {decider}"
 
 

@@ -43,6 +43,11 @@ class Input:
     offset: int = -1
     facts: dict[str, object] = field(default_factory=dict)
 
+    @property
+    def cause(self) -> str:
+        """What names it among the inputs of its key: the event's id, or the deadline's name."""
+        return self.id if self.topic else self.type
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -61,6 +66,21 @@ class Difference:
     then: Sequence[ComparedEvent]
     now: Sequence[ComparedEvent]
     why: str = ""
+
+    @property
+    def source(self) -> str:
+        """Who decides: `service/decider`, also of an input that no handler takes."""
+        return self.handler.partition(".")[0].partition(" ")[0]
+
+    @property
+    def service(self) -> str:
+        """The service's name."""
+        return self.source.partition("/")[0]
+
+    @property
+    def decider(self) -> str:
+        """The decider's name."""
+        return self.source.partition("/")[2]
 
     @property
     def place(self) -> tuple[int, str, str, str, int, int, str]:

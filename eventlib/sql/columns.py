@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from eventlib.codec.avro.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
+from eventlib.codec.avro.write import fits
 from eventlib.values import from_ms
 
 MOST_DIGITS = 38
@@ -143,24 +144,8 @@ def _union(union: Union) -> SqlType:
     kinds = [_type_of(each) for each in branches]
 
     def value(found: Any) -> dict[str, Any]:
-        chosen = next(i for i, each in enumerate(branches) if _fits(found, each))
+        chosen = next(i for i, each in enumerate(branches) if fits(found, each))
         return {f"member{i}": kind.value(found) if i == chosen else None for i, kind in enumerate(kinds)}
 
     members = ",".join(f"member{i}:{kind.name}" for i, kind in enumerate(kinds))
     return SqlType(f"struct<{members}>", NESTED, lambda found: None if found is None else value(found))
-
-
-def _fits(made: object, node: Node) -> bool:
-    match node:
-        case Record(cls=cls) | Symbols(cls=cls):
-            return isinstance(made, cls)
-        case Plain(python=kind):
-            return type(made) is kind
-        case Exact():
-            return isinstance(made, Decimal)
-        case Choice(values=values):
-            return made in values
-        case Array():
-            return isinstance(made, list | tuple | set | frozenset)
-        case _:
-            return isinstance(made, dict)

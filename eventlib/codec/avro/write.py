@@ -227,3 +227,20 @@ def _blame(writers: _Writers, record: Record, value: object) -> tuple[str, Excep
             inner = _blame(writers, field.node, part) if isinstance(field.node, Record) else None
             return (field.name, error) if inner is None else (f"{field.name}.{inner[0]}", inner[1])
     return None
+
+
+def fits(made: object, node: Node) -> bool:
+    """Return whether a value is one of a branch of a union: columns have a member for each."""
+    match node:
+        case Record(cls=cls) | Symbols(cls=cls):
+            return isinstance(made, cls)
+        case Plain(python=kind):
+            return type(made) is kind
+        case Exact():
+            return isinstance(made, Decimal)
+        case Choice(values=values):
+            return made in values
+        case Array():
+            return isinstance(made, list | tuple | set | frozenset)
+        case _:
+            return isinstance(made, dict)
