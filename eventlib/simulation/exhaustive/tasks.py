@@ -6,9 +6,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record
+from eventlib.model.decider import FORGET
 from eventlib.model.event import Event
 from eventlib.model.service import Service
-from eventlib.runtime.records import EFFECT, PARKED, STATE, Positions, state_name
+from eventlib.runtime.keyed_state import entry_of
+from eventlib.runtime.records import EFFECT, PARKED, STATE, Positions, parked_key, state_name
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer, Inputs
@@ -71,6 +73,15 @@ class State(NamedTuple):
     same: Hashable
 
 
+class Due(NamedTuple):
+    """When a deadline of a decider's key falls due (ms)."""
+
+    at_ms: int
+    decider: str
+    key: str
+    name: str
+
+
 class Made(NamedTuple):
     """The result of a step: the task's state, the emitted events, changed states, and the key that it parked."""
 
@@ -92,34 +103,59 @@ class Tasks:
         self._records = Numbered[Record]()
         self._known = Numbered[Mapping[str, Record]]()
         self._known.number({}, ())
-        self._steps: dict[tuple[TaskName, int, Hashable], Made] = {}
+        self._steps: dict[tuple[TaskName, int, Hashable, int], Made] = {}
+        self._dues: dict[tuple[TaskName, int], Due | None] = {}
 
     def number(self, record: Record) -> int:
         """Return the number of a record on the log; records that differ only in ids and causes are equal."""
         # An external event has no sequence: its id, given by its publisher, distinguishes it.
         id_from_outside = record.id if record.sequence is None else None
-        same = (record.topic_partition, record.value, record.astuple()[7:11], id_from_outside)
+        same = (record.topic_partition, record.value, record.astuple()[7:11], id_from_outside, record.timestamp_ms)
         return self._records.number(record.placed(0), same)
 
     def record(self, number: int) -> Record:
         """Return the record on the log with a number."""
         return self._records[number]
 
-    def handle(self, task: TaskName, knows: int, number: int) -> Made:
-        """Let a task handle a record."""
-        found = self._steps.get((task, knows, number))
+    def handle(self, task: TaskName, knows: int, number: int, at_ms: int) -> Made:
+        """Let a task handle a record at a time."""
+        name = (task, knows, number, at_ms)
+        found = self._steps.get(name)
         if found is None:
-            inputs = Inputs(BEGIN_MS, [self._records[number]])
-            found = self._steps[task, knows, number] = self._make(task, knows, inputs)
+            found = self._steps[name] = self.make(task, knows, Inputs(at_ms, [self._records[number]]))
         return found
 
-    def handle_answer(self, task: TaskName, knows: int, answer: Answer) -> Made:
-        """Let a task handle an effect's answer."""
-        same = (answer.request_id, canonical(answer.event), answer.reason)
-        found = self._steps.get((task, knows, same))
+    def handle_answer(self, task: TaskName, knows: int, answer: Answer, at_ms: int) -> Made:
+        """Let a task handle an effect's answer at a time."""
+        name = (task, knows, (answer.request_id, canonical(answer.event), answer.reason), at_ms)
+        found = self._steps.get(name)
         if found is None:
-            found = self._steps[task, knows, same] = self._make(task, knows, Inputs(BEGIN_MS, answers=[answer]))
+            found = self._steps[name] = self.make(task, knows, Inputs(at_ms, answers=[answer]))
         return found
+
+    def pass_deadlines(self, task: TaskName, knows: int, at_ms: int) -> Made:
+        """Let a task pass the deadlines that are due at a time."""
+        name = (task, knows, None, at_ms)
+        found = self._steps.get(name)
+        if found is None:
+            found = self._steps[name] = self.make(task, knows, Inputs(at_ms, due_ms=at_ms))
+        return found
+
+    def next_due(self, task: TaskName, knows: int) -> Due | None:
+        """Return the next deadline of a task's keys; that a state is forgotten is none."""
+        if (task, knows) not in self._dues:
+            self._dues[task, knows] = min(self._due(self._stage.played.service(task[0]), knows), default=None)
+        return self._dues[task, knows]
+
+    def _due(self, service: Service, knows: int) -> Iterator[Due]:
+        deciders = {decider.name: decider for decider in service.deciders if decider.deadlines}
+        known = self._known[knows]
+        for key, record in known.items():
+            name, of = state_name(key) if key.startswith(STATE) else ("", "")
+            if name not in deciders or parked_key(name, of) in known:
+                continue
+            entry = entry_of(record, deciders[name], self._log.codec)
+            yield from (Due(at, name, of, each) for each, at in entry.due.items() if each != FORGET)
 
     def pending(self, knows: int) -> Iterator[Record]:
         """Yield the requests of a task's pending effects."""
@@ -137,7 +173,8 @@ class Tasks:
         """Return how many steps were computed."""
         return len(self._steps)
 
-    def _make(self, name: TaskName, knows: int, inputs: Inputs) -> Made:
+    def make(self, name: TaskName, knows: int, inputs: Inputs) -> Made:
+        """Let a task handle inputs."""
         known = self._known[knows]
         service = self._stage.played.service(name[0])
         made = self._restored(service, name[1], known).handle(inputs)
