@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOptions
+from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli.simulate_report import (
     Diagram,
     SimulateOptions,
@@ -19,14 +20,12 @@ from eventlib.cli.simulate_report import (
     print_failure,
     searched_json,
 )
-from eventlib.errors import ContractError, WiringError
+from eventlib.errors import ContractError
 from eventlib.fork_pool import cores
-from eventlib.project import load_choreography, load_simulation
 from eventlib.simulation.exhaustive import Bounds, explore
-from eventlib.simulation.scenario import Recorded, Scenario
+from eventlib.simulation.scenario import Recorded
 from eventlib.simulation.schedule_files import load, save_failure
 from eventlib.simulation.search import Case, Extent, Searched, play_again, search
-from eventlib.simulation.stage import Stage
 
 _FOUND = "When an invariant is broken"
 
@@ -75,7 +74,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
         typer.Option("--exhaustive", help="Explore all interleavings of the scenario's small case instead."),
     ] = False,
     no_deadlines: Annotated[
-        bool, typer.Option("--no-deadlines", help="With --exhaustive: no deadline passes, which is faster.")
+        bool, typer.Option("--no-deadlines", metavar="", help="With --exhaustive: no deadline passes, which is faster.")
     ] = False,
     moments: Annotated[
         int | None,
@@ -88,16 +87,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
         ),
     ] = None,
     as_json: JsonOption = False,
-    scenario: Annotated[
-        str | None,
-        typer.Option(
-            "--scenario",
-            metavar="MODULE:CLASS",
-            help="The scenario. [dim]Default: simulation in \\[tool.eventlib] of pyproject.toml[/dim]",
-            rich_help_panel="Where to look",
-            show_default=False,
-        ),
-    ] = None,
+    scenario: ScenarioOption = None,
     app: AppOption = None,
 ) -> None:
     """Run the services under every kind of fault, and check the invariants.
@@ -186,12 +176,7 @@ def print_explored(options: SimulateOptions, bounds: Bounds) -> int:
 
 
 def _case(options: SimulateOptions) -> Case:
-    choreography, scenario = load_choreography(options.app), load_simulation(options.scenario)
-    if not (isinstance(scenario, type) and issubclass(scenario, Scenario)):
-        raise WiringError(
-            f"{scenario!r} is not a scenario class: derive one from eventlib.simulation.scenario.Scenario"
-        )
-    return Case(Stage(choreography), scenario)
+    return Case(*staged(options.app, options.scenario))
 
 
 def _searched(case: Case, extent: Extent, *, show: bool) -> Searched:

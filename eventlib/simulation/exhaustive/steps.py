@@ -22,7 +22,7 @@ class Steps:
     """What can happen next to an application and its external systems; `requests` may come at any moment."""
 
     def __init__(self, stage: Stage, scenario: Scenario, invariants: Sequence[Invariant]) -> None:
-        self._stage = stage
+        self.stage = stage
         self._scenario = scenario
         self.log: EventLog = stage.set(lambda: BEGIN_MS)
         self.tasks = Tasks(stage, self.log)
@@ -52,7 +52,7 @@ class Steps:
             task, record = (service, partition), self.tasks.record(queue[0])
             taken = moment._replace(waiting=put(moment.waiting, (service, partition, topic), queue[1:]))
             made = self.tasks.handle(task, knows.get(task, 0), queue[0], moment.at_ms)
-            yield self._made(f"{service}/{partition} takes {record.type} {record.subject}", taken, task, made)
+            yield self.made(f"{service}/{partition} takes {record.type} {record.subject}", taken, task, made)
         for task, known in moment.knows:
             for pending in self.tasks.pending(known):
                 yield from self._effect(moment, task, known, pending)
@@ -83,7 +83,7 @@ class Steps:
             if answer is not None:
                 made = self.tasks.handle_answer(task, known, answer, moment.at_ms)
                 emitted = type(answer.event).__name__ if answer.event else answer.reason
-                yield self._made(f"{request.type} is answered: {emitted}", acted, task, made)
+                yield self.made(f"{request.type} is answered: {emitted}", acted, task, made)
             if world != moment.outside:
                 yield Step(f"{request.type} takes place, and its answer is lost", acted)
         call = self.outside.call(moment.outside, name, course)
@@ -92,7 +92,7 @@ class Steps:
             yield Step(f"{self.outside.described(call)} is on its way", on_its_way)
         if effect.ask.retry.attempts is not None:
             made = self.tasks.handle_answer(task, known, _given_up(course()), moment.at_ms)
-            yield self._made(f"{request.type} is given up", moment, task, made)
+            yield self.made(f"{request.type} is given up", moment, task, made)
 
     def _deadlines(self, moment: Moment) -> Iterator[Step]:
         """Yield the passing of each task's next deadline, once the task has read what was there before.
@@ -105,11 +105,13 @@ class Steps:
             if due is not None:
                 later = moment._replace(at_ms=max(moment.at_ms, due.at_ms))
                 made = self.tasks.pass_deadlines(task, known, later.at_ms)
-                yield self._made(f"{due.name} of {due.decider} {due.key} passes", later, task, made)
+                yield self.made(f"{due.name} of {due.decider} {due.key} passes", later, task, made)
 
-    def _made(self, what: str, moment: Moment, task: TaskName, made: Made) -> Step:
-        if made.parked:
-            return Step(what, moment, [broken(FAILURES, made.parked, f"{task[0]}/{task[1]} cannot handle its input")])
+    def made(self, what: str, moment: Moment, task: TaskName, made: Made) -> Step:
+        """Return the step that a task has made; one that parks a key breaks an invariant."""
+        if made.parked is not None:
+            why = f"{task[0]}/{task[1]} parks it: {made.parked.reason}"
+            return Step(what, moment, [broken(FAILURES, f"{made.parked.decider} {made.parked.key}", why)])
         knowing = moment._replace(knows=put(moment.knows, task, made.knows))
         return self.after_emitting(what, knowing, made.emitted, made.states)
 
@@ -118,8 +120,8 @@ class Steps:
         waiting = moment.waiting
         for number in emitted:
             record = self.tasks.record(number)
-            for service in self._stage.readers.get(record.topic, ()):
-                if (service.name, record.type) in self._stage.handles:
+            for service in self.stage.readers.get(record.topic, ()):
+                if (service.name, record.type) in self.stage.handles:
                     place = (service.name, record.partition, record.topic)
                     waiting = put(waiting, place, (*dict(waiting).get(place, ()), number))
         seen, violations = self.verdicts.after(moment.seen, emitted, states)
