@@ -86,14 +86,17 @@ def _print(found: InFlightProof) -> None:
 
     told(_headline(found), "bold")
     for each in found.unlawful:
-        told(f"\n✗ {_keys(each)}: {each.why}", "red")
+        console.print()
+        told(f"✗ {_keys(each)}: {each.why}", "red")
         for number, step in enumerate(each.story, start=1):
             told(f"  {number:>3}  {step}")
     for each in found.open:
-        told(f"\n? {_keys(each)}: not explored to the end: {each.why}", "yellow")
+        console.print()
+        told(f"? {_keys(each)}: not explored to the end: {each.why}", "yellow")
     if found.in_flight:
         total = sum(each.moments for each in found.explored), sum(each.steps for each in found.explored)
-        told(f"\nExplored: {total[0]:,} moments, {total[1]:,} steps between them. Not explored:")
+        console.print()
+        told(f"Explored: {total[0]:,} moments, {total[1]:,} steps between them. Not explored:")
         for line in found.left_out:
             told(f"- {line}")
 
@@ -106,7 +109,7 @@ def _headline(found: InFlightProof) -> str:
         return f"{sagas}, all end lawfully within {output.counted(found.farthest, 'step')}."
     parts = [
         f"{sum(len(each.keys) for each in those):,} {what}"
-        for what, those in (("do not end lawfully", found.unlawful), ("are not explored to the end", found.open))
+        for what, those in (("that do not end lawfully", found.unlawful), ("not explored to the end", found.open))
         if those
     ]
     return f"{sagas}: {', '.join(parts)}."
