@@ -76,6 +76,7 @@ PANELS = {
     },
     "Build": {
         "simulate": LazyCommand("Run the services under every kind of fault, and check the invariants."),
+        "corpus": LazyCommand("Cut a corpus of recorded decisions that pytest decides again."),
         "new": LazyCommand("Create a new service that runs, with its test."),
     },
 }
