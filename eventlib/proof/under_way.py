@@ -1,10 +1,11 @@
 """What is under way on a log: each saga's states, unread inputs, pending effects, parked keys, and its past."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from eventlib.errors import ContractError
+from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record, key_text
@@ -80,6 +81,9 @@ class _Reading:
         contracts = [contract_of(event) for event in log.choreography.events]
         self._found = UnderWay(saga_field(contracts, log.choreography.name))
         self._keyed = {contract.type for contract in contracts if contract.key == self._found.key}
+        self._mentioning = {
+            contract_of(event).type for event in log.choreography.events if self._found.key in event.model_fields
+        }
         self._topics = {contract.topic.name: contract.topic for contract in contracts}
         self._key_of = dict[str, str]()
         self._changelogs = dict[TaskName, dict[str, Record]]()
@@ -96,7 +100,7 @@ class _Reading:
         for key in self._key_of.values():
             self._found.sagas.setdefault(key, SagaUnderWay(key))
         for place, record in unread:
-            saga = self._saga_of(record)
+            saga = await self._saga_of(record)
             if saga is None:
                 self._found.others += 1
             else:
@@ -130,7 +134,10 @@ class _Reading:
                     yield (service.name, partition, topic.name), record
 
     async def _name(self, unread: Iterable[Record]) -> None:
-        """Find the keys of sagas that have ended or not begun, but are under way by an input or an effect."""
+        """Find the keys of sagas that are under way by an input or an effect, and all correlation ids of each saga.
+
+        A saga has several: a request from outside, such as a wish to cancel, has one of its own.
+        """
         left = set[str]()
         for record in unread:
             correlation_id = record.correlation_id or record.event_id
@@ -143,10 +150,20 @@ class _Reading:
         if left:
             async for record in self._all_events():
                 if record.correlation_id in left and record.type in self._keyed:
-                    self._key_of.setdefault(record.correlation_id, key_text(record))
+                    self._key_of.setdefault(record.correlation_id or "", key_text(record))
+        keys = {*self._key_of.values()}
+        if keys:
+            async for record in self._all_events():
+                if record.type in self._keyed and (key := key_text(record)) in keys and record.correlation_id:
+                    self._key_of.setdefault(record.correlation_id, key)
 
-    def _saga_of(self, record: Record) -> SagaUnderWay | None:
-        key = key_text(record) if record.type in self._keyed else self._key_of.get(record.correlation_id or "")
+    async def _saga_of(self, record: Record) -> SagaUnderWay | None:
+        if record.type in self._keyed:
+            return self._found.sagas.get(key_text(record))
+        key = self._key_of.get(record.correlation_id or "")
+        if key is not None and record.type in self._mentioning:
+            with suppress(EventlibError):  # what cannot be read belongs to the saga that it came from
+                key = str(getattr(await self._log.decode_now(record), self._found.key, key))
         return self._found.sagas.get(key or "")
 
     async def _share_out(self, service: Service, partition: int) -> None:
@@ -181,7 +198,7 @@ class _Reading:
     async def _events(self) -> None:
         events: dict[str, dict[str, Record]] = {key: {} for key in self._found.sagas}
         async for record in self._all_events():
-            saga = self._saga_of(record)
+            saga = await self._saga_of(record)
             if saga is not None:
                 events[saga.key][record.event_id] = record
         for key, found in events.items():
@@ -199,15 +216,20 @@ class _Reading:
 
 
 def _causes_first(events: Mapping[str, Record]) -> Iterable[Record]:
-    """Return events so that each comes after its cause, and otherwise in the order of time."""
-    done = dict[str, Record]()
-    for record in sorted(events.values(), key=lambda each: (each.timestamp_ms, each.sequence or 0)):
-        chain = list[Record]()
-        while record.event_id not in done and record not in chain:
-            chain.append(record)
-            cause = events.get(record.causation_id or "")
-            if cause is None:
-                break
-            record = cause  # noqa: PLW2901  from an event to what caused it
-        done.update((each.event_id, each) for each in reversed(chain))
+    """Return events so that each comes after its cause and what its decider emitted before, else in the order of time."""
+    emitted = {(record.source, record.subject, record.sequence): record for record in events.values()}
+    done, begun = dict[str, Record](), set[str]()
+    for first in sorted(events.values(), key=lambda each: (each.timestamp_ms, each.sequence or 0)):
+        left = [first]
+        while left:
+            record = left[-1]
+            before = [events.get(record.causation_id or "")]
+            if record.sequence is not None:
+                before.append(emitted.get((record.source, record.subject, record.sequence - 1)))
+            waits = [each for each in before if each is not None and each.event_id not in begun]
+            begun.add(record.event_id)
+            if waits:
+                left += waits
+            else:
+                done[record.event_id] = left.pop()
     return done.values()

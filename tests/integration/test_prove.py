@@ -6,8 +6,9 @@ from pathlib import Path
 
 from eventlib import open_log
 from services import shop
+from services.order.events import CancelSubmitted
 from tests.commands import ended
-from tests.integration.shop_log import supplied
+from tests.integration.shop_log import order, served, supplied
 
 CHEAP = ("--in-flight", "--moments", "300", "--workers", "1")
 
@@ -33,16 +34,25 @@ def test_the_same_as_json(filled: str) -> None:
     assert any("units_are_conserved" in line for line in found["left_out"])
 
 
-def test_a_log_on_which_all_has_ended(tmp_path: Path) -> None:
+def test_a_wish_to_cancel_that_comes_late_ends_lawfully(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shop.db'}"
 
-    async def fill() -> None:
+    async def fill(*, wishes: bool) -> None:
         async with open_log(url, shop) as log:
+            if wishes:
+                await log.publish(CancelSubmitted(order_id="large"))
+                return
             await supplied(log)
+            await log.publish(order("large", 3).event)
+            await served(log)
 
-    asyncio.run(fill())
+    asyncio.run(fill(wishes=False))
     done = ended("prove", *CHEAP, "--log", url)
     assert (done.returncode, done.stdout) == (0, "Nothing is in flight.\n")
+    asyncio.run(fill(wishes=True))
+    done = ended("prove", *CHEAP, "--log", url)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[0] == "1 in flight, 1 shape, all end lawfully within 2 steps."
 
 
 def test_what_is_to_be_proved_has_to_be_said(filled: str) -> None:
