@@ -15,6 +15,9 @@ FOLDERS = ("index.md", "tutorials/", "how-to/")
 WITH_SPARK = ("how-to/open-tables.md", "how-to/tables-and-reports.md")
 """Their commands are run in the process that has a session of Spark: tests/analytics/test_pages.py."""
 
+EXTENDED = ("how-to/prove-a-change.md", "how-to/what-if.md")
+"""They take half a minute each; other tests of the same commands take a part of that."""
+
 NO_RUN = {
     "README.md": ["installs a package"],
     "how-to/debug-a-payment.md": ["is a conversation with a debugger"],
@@ -30,11 +33,14 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT)).removeprefix("docs/")
 
 
+def marks(page: Path) -> list[pytest.MarkDecorator]:
+    costly = [pytest.mark.extended] if name(page) in EXTENDED else []
+    return [pytest.mark.heavy, *costly] if "eventlib broker start" in page.read_text(encoding="utf-8") else costly
+
+
 def pages() -> list[object]:
     return [
-        pytest.param(
-            page, id=name(page), marks=pytest.mark.heavy if "eventlib broker start" in page.read_text() else []
-        )
+        pytest.param(page, id=name(page), marks=marks(page))
         for page in PAGES
         if any(block.runs for block in blocks(page)) and name(page) not in WITH_SPARK
     ]
