@@ -30,6 +30,7 @@ from services.stock.events import StockReserved, StockShipped
 from services.stock.shelf import shelves
 from tests.saga.running import RunningShop, running_shop
 
+pytestmark = pytest.mark.heavy
 BOOKING, CHARGING = ("4", "5"), ("6",)
 
 
@@ -84,6 +85,7 @@ async def test_what_is_in_flight_ends_lawfully(shop: RunningShop) -> None:
     assert found.left_out[0].startswith("1 of 2 sagas were explored, the smallest of each shape")
 
 
+@pytest.mark.extended
 async def test_every_saga_can_be_explored(shop: RunningShop) -> None:
     found = await proved(shop, ProofBounds(sagas=None))
     assert [each.key for each in found.explored] == [*BOOKING]
