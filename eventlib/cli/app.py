@@ -44,6 +44,7 @@ PANELS = {
         "forget": LazyCommand("Erase a person: destroy the key of their personal data, and print the receipt."),
         "subjects": LazyCommand("Make the master key; list erasures; export what is kept of a person."),
         "copy": LazyCommand("Copy a log to Kafka: its history, its states, and its in-flight sagas."),
+        "outbox": LazyCommand("Bring events that stand in a database's outbox to the log."),
         "live": LazyCommand("Run the live views of services (all by default) until they are stopped."),
         "broker": LazyCommand("Run Apache Kafka on this machine, for development."),
     },
