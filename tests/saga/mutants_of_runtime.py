@@ -11,18 +11,23 @@ from eventlib.errors import DamagedRecord
 from eventlib.log.base import Claim, Log, TopicPartition
 from eventlib.log.memory_owners import MemoryOwners
 from eventlib.log.record import Record, key_text
+from eventlib.model.decider import Decider
 from eventlib.replay import rebuilding
 from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.emit import Emission, RecordBuilder
 from eventlib.runtime.keyed_state import KeyMetadata
-from eventlib.runtime.parking.parked import ParkedKeys
+from eventlib.runtime.parking.control import PauseRequest, ResumeRequested
+from eventlib.runtime.parking.parked import PAUSED, Failure, ParkedKeys
+from eventlib.runtime.parking.pauses import Pauses
 from eventlib.runtime.parking.releasing import WaitingInputs
+from eventlib.runtime.parking.requests import OperatorRequests
+from eventlib.runtime.pending import PendingEffects
 from eventlib.runtime.processor import InputProcessor
-from eventlib.runtime.records import EFFECT, POSITION_KEY, ParkedKey
+from eventlib.runtime.records import EFFECT, POSITION_KEY, ParkedKey, Pause
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Inputs, Transaction
+from eventlib.runtime.transaction import Hold, Inputs, Release, Transaction
 from eventlib.simulation import stage
 from eventlib.simulation.log import SimulatedLog
 from tests.saga.mutant import Mutant
@@ -123,7 +128,42 @@ def a_store_claims_more_than_it_holds(patch: pytest.MonkeyPatch) -> None:
 
 
 def pending_effects_are_not_started_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TaskCommitter, "start_pending", lambda _worker: None)
+    patch.setattr(PendingEffects, "start", lambda _pending, _most: None)
+
+
+def paused_effects_are_not_started_again(patch: pytest.MonkeyPatch) -> None:
+    right, begun = PendingEffects.start, set[PendingEffects]()
+
+    def start(pending: PendingEffects, most: int) -> None:
+        if pending not in begun:
+            begun.add(pending)
+            right(pending, most)
+
+    patch.setattr(PendingEffects, "start", start)
+
+
+def inputs_of_a_paused_key_are_passed_over(patch: pytest.MonkeyPatch) -> None:
+    right = InputProcessor.park
+
+    def park(processor: InputProcessor, decider: Decider[Any], record: Record, failure: Failure) -> None:
+        if not failure.reason.startswith(PAUSED):
+            right(processor, decider, record, failure)
+
+    patch.setattr(InputProcessor, "park", park)
+
+
+def a_paused_key_goes_on_without_what_waited(patch: pytest.MonkeyPatch) -> None:
+    async def hold(
+        _requests: OperatorRequests, control: Record, request: PauseRequest, _parked: ParkedKey | None
+    ) -> Release:
+        name = request.kind, request.decider, request.key, request.effect
+        return Release(control, hold=Hold(Pause(*name), isinstance(request, ResumeRequested)))
+
+    patch.setattr(OperatorRequests, "_hold", hold)
+
+
+def deadlines_of_what_is_paused_pass(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Pauses, "holds_deadline", lambda _pauses, _decider, _key: False)
 
 
 def parked_keys_are_overtaken(patch: pytest.MonkeyPatch) -> None:
@@ -233,6 +273,16 @@ RUNTIME: dict[str, Mutant] = {
     "a store claims more than it holds": Mutant(a_store_claims_more_than_it_holds, "ids_are_unique", seed=30),
     "pending effects are not started again": Mutant(
         pending_effects_are_not_started_again, "orders_come_to_an_end", seed=142
+    ),
+    "an input of a paused key is passed over": Mutant(
+        inputs_of_a_paused_key_are_passed_over, "orders_come_to_an_end", seed=0
+    ),
+    "a paused key goes on without what waited": Mutant(
+        a_paused_key_goes_on_without_what_waited, "orders_come_to_an_end", seed=0
+    ),
+    "deadlines of what is paused pass": Mutant(deadlines_of_what_is_paused_pass, "deadlines_wait", seed=0),
+    "paused effects are not started again": Mutant(
+        paused_effects_are_not_started_again, "orders_come_to_an_end", seed=0
     ),
     "a parked key is overtaken": Mutant(parked_keys_are_overtaken, "orders_come_to_an_end", seed=1663),
     "parked inputs come back in another order": Mutant(

@@ -11,6 +11,8 @@ from eventlib.runtime.records import PAUSE, ParkedKey, Pause, pause_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Hold
 
+KINDS = ("service", "decider", "effect", "key")
+
 
 class Pauses:
     """What a task holds back, as committed.
