@@ -108,7 +108,7 @@ class _Wanted(NamedTuple):
 def _run(
     log_options: LogOptions, service: str, names: dict[str, str | None], wanted: _Wanted, *, as_json: bool
 ) -> None:
-    if wanted.act == "pause" and not wanted.reason.strip():
+    if wanted.act == "pause" and not wanted.dry_run and not wanted.reason.strip():
         raise typer.BadParameter("give a reason: it is stored on the log", param_hint="--reason")
     by = "" if wanted.dry_run else actor()
 

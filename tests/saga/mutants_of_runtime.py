@@ -17,17 +17,15 @@ from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.emit import Emission, RecordBuilder
 from eventlib.runtime.keyed_state import KeyMetadata
-from eventlib.runtime.parking.control import PauseRequest, ResumeRequested
 from eventlib.runtime.parking.parked import PAUSED, Failure, ParkedKeys
 from eventlib.runtime.parking.pauses import Pauses
 from eventlib.runtime.parking.releasing import WaitingInputs
-from eventlib.runtime.parking.requests import OperatorRequests
 from eventlib.runtime.pending import PendingEffects
 from eventlib.runtime.processor import InputProcessor
-from eventlib.runtime.records import EFFECT, POSITION_KEY, ParkedKey, Pause
+from eventlib.runtime.records import EFFECT, POSITION_KEY, ParkedKey
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Hold, Inputs, Release, Transaction
+from eventlib.runtime.transaction import Inputs, Transaction
 from eventlib.simulation import stage
 from eventlib.simulation.log import SimulatedLog
 from tests.saga.mutant import Mutant
@@ -152,16 +150,6 @@ def inputs_of_a_paused_key_are_passed_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InputProcessor, "park", park)
 
 
-def a_paused_key_goes_on_without_what_waited(patch: pytest.MonkeyPatch) -> None:
-    async def hold(
-        _requests: OperatorRequests, control: Record, request: PauseRequest, _parked: ParkedKey | None
-    ) -> Release:
-        name = request.kind, request.decider, request.key, request.effect
-        return Release(control, hold=Hold(Pause(*name), isinstance(request, ResumeRequested)))
-
-    patch.setattr(OperatorRequests, "_hold", hold)
-
-
 def deadlines_of_what_is_paused_pass(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Pauses, "holds_deadline", lambda _pauses, _decider, _key: False)
 
@@ -277,10 +265,7 @@ RUNTIME: dict[str, Mutant] = {
     "an input of a paused key is passed over": Mutant(
         inputs_of_a_paused_key_are_passed_over, "orders_come_to_an_end", seed=0
     ),
-    "a paused key goes on without what waited": Mutant(
-        a_paused_key_goes_on_without_what_waited, "orders_come_to_an_end", seed=0
-    ),
-    "deadlines of what is paused pass": Mutant(deadlines_of_what_is_paused_pass, "deadlines_wait", seed=0),
+    "deadlines of what is paused pass": Mutant(deadlines_of_what_is_paused_pass, "deadlines_wait", seed=298),
     "paused effects are not started again": Mutant(
         paused_effects_are_not_started_again, "orders_come_to_an_end", seed=0
     ),
