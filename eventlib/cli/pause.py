@@ -4,7 +4,6 @@ from dataclasses import asdict
 from typing import Annotated, Literal, NamedTuple
 
 import typer
-from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
@@ -136,9 +135,8 @@ def _run(
             ]
         )
         return
-    console = output.terminal()
     for line in _lines(target, paused, waits, wanted):
-        console.print(Text(output.printable(line)))
+        print(output.printable(line))
 
 
 def _lines(target: PauseTarget, paused: Paused | None, waits: WhatWaits, wanted: _Wanted) -> list[str]:
@@ -154,8 +152,12 @@ def _lines(target: PauseTarget, paused: Paused | None, waits: WhatWaits, wanted:
         deciders, topics = ", ".join(waits.others), ", ".join(waits.topics)
         lines.append(f"Not read meanwhile: {topics}. So {deciders} of {target.service} waits for these inputs too.")
     if paused is not None and paused.asked and not wanted.dry_run:
-        tasks = counted(paused.asked, "task")
-        lines.append(f"{tasks} of {target.service} has not taken that up yet: it does as soon as it runs.")
+        tasks = f"{counted(paused.asked, 'task')} of {target.service}"
+        lines.append(
+            f"To be taken up by {tasks}, as soon as it runs."
+            if paused.asked == 1
+            else f"To be taken up by {tasks}, as soon as they run."
+        )
     return lines
 
 

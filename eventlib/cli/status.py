@@ -168,7 +168,7 @@ def _screen(console: Console, status: Status, found: Sequence[str], rates: Mappi
 
 def _paused(paused: Paused) -> Text:
     since = output.readable(paused.since)
-    late = f"  {paused.asked} of its tasks have not taken that up yet" if paused.asked else ""
+    late = f" (tasks that have not taken that up yet: {paused.asked})" if paused.asked else ""
     state = "is told to go on" if paused.is_ending else "is paused"
     line = f"  {paused.target} {state}, since {since} by {paused.by}: {paused.reason}{late}"
     return Text(output.printable(line), style="yellow")

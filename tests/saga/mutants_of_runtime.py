@@ -247,7 +247,7 @@ RUNTIME: dict[str, Mutant] = {
     "a damaged state goes by the key that stands there": Mutant(
         damaged_states_go_by_the_key_that_stands_there, "shelves_hold_what_the_log_says", seed=865
     ),
-    "a damaged input is passed over": Mutant(damaged_inputs_are_passed_over, "orders_come_to_an_end", seed=4),
+    "a damaged input is passed over": Mutant(damaged_inputs_are_passed_over, "orders_come_to_an_end", seed=57),
     "what a disk says is believed": Mutant(damaged_inputs_are_believed, "orders_come_to_an_end", seed=4),
     "requests are not remembered": Mutant(requests_are_not_remembered, "ids_are_unique", seed=153),
     "deadlines do not wait for what is there": Mutant(deadlines_do_not_wait, "deadlines_wait", seed=17),
@@ -263,11 +263,11 @@ RUNTIME: dict[str, Mutant] = {
         pending_effects_are_not_started_again, "orders_come_to_an_end", seed=142
     ),
     "an input of a paused key is passed over": Mutant(
-        inputs_of_a_paused_key_are_passed_over, "orders_come_to_an_end", seed=0
+        inputs_of_a_paused_key_are_passed_over, "orders_come_to_an_end", seed=7
     ),
     "deadlines of what is paused pass": Mutant(deadlines_of_what_is_paused_pass, "deadlines_wait", seed=298),
     "paused effects are not started again": Mutant(
-        paused_effects_are_not_started_again, "orders_come_to_an_end", seed=0
+        paused_effects_are_not_started_again, "orders_come_to_an_end", seed=433
     ),
     "a parked key is overtaken": Mutant(parked_keys_are_overtaken, "orders_come_to_an_end", seed=1663),
     "parked inputs come back in another order": Mutant(

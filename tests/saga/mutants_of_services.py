@@ -200,7 +200,7 @@ SERVICES: dict[str, Mutant] = {
     ),
     "a release twice": Mutant(handles(reservations, DispatchCancelled, release_twice), "steps_happen_once", seed=2),
     "rejected before all lines are back": Mutant(
-        handles(reservations, LineRefused, reject_at_once), "cancelled_orders_leave_nothing", seed=48
+        handles(reservations, LineRefused, reject_at_once), "cancelled_orders_leave_nothing", seed=74
     ),
     "cancelled while the carrier is asked": Mutant(
         handles(shipments, OrderCancelRequested, grant_while_the_carrier_is_asked), "cancelled_parcels_stay", seed=15
