@@ -242,13 +242,13 @@ def damaged_states_go_by_the_key_that_stands_there(patch: pytest.MonkeyPatch) ->
 
 RUNTIME: dict[str, Mutant] = {
     "a damaged state is taken for nothing": Mutant(
-        damaged_states_are_taken_for_nothing, "orders_come_to_an_end", seed=48
+        damaged_states_are_taken_for_nothing, "shelves_hold_what_the_log_says", seed=102
     ),
     "a damaged state goes by the key that stands there": Mutant(
         damaged_states_go_by_the_key_that_stands_there, "shelves_hold_what_the_log_says", seed=865
     ),
     "a damaged input is passed over": Mutant(damaged_inputs_are_passed_over, "orders_come_to_an_end", seed=57),
-    "what a disk says is believed": Mutant(damaged_inputs_are_believed, "orders_come_to_an_end", seed=4),
+    "what a disk says is believed": Mutant(damaged_inputs_are_believed, "orders_come_to_an_end", seed=57),
     "requests are not remembered": Mutant(requests_are_not_remembered, "ids_are_unique", seed=153),
     "deadlines do not wait for what is there": Mutant(deadlines_do_not_wait, "deadlines_wait", seed=17),
     "a zombie is not fenced": Mutant(zombies_write, "ids_are_unique", seed=7),
