@@ -128,7 +128,7 @@ _COMMON = (
     Alert(
         "EventlibPaused",
         f"{total('eventlib.paused', ['service', 'kind'])} > 0",
-        "1d",
+        "1440m",
         "ticket",
         "A {{ $labels.kind }} of {{ $labels.service }} is paused since yesterday.",
         "`eventlib status` says by whom and why; `eventlib resume` lets it go on.",
