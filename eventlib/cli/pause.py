@@ -167,6 +167,13 @@ def waiting_text(waits: WhatWaits) -> str:
     return f"{inputs} and {counted(waits.effects, 'effect')}"
 
 
+def paused_text(paused: Paused) -> str:
+    """Return what is paused as a line for people."""
+    state = "is told to go on" if paused.is_ending else "is paused"
+    late = f" (tasks that have not taken that up yet: {paused.asked})" if paused.asked else ""
+    return f"{paused.target} {state}, since {output.readable(paused.since)} by {paused.by}: {paused.reason}{late}"
+
+
 def paused_json(paused: Paused) -> dict[str, object]:
     """Return what is paused as JSON."""
     facts = asdict(paused)

@@ -14,7 +14,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.parked_keys import parking_json
-from eventlib.cli.pause import paused_json
+from eventlib.cli.pause import paused_json, paused_text
 from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
@@ -167,11 +167,7 @@ def _screen(console: Console, status: Status, found: Sequence[str], rates: Mappi
 
 
 def _paused(paused: Paused) -> Text:
-    since = output.readable(paused.since)
-    late = f" (tasks that have not taken that up yet: {paused.asked})" if paused.asked else ""
-    state = "is told to go on" if paused.is_ending else "is paused"
-    line = f"  {paused.target} {state}, since {since} by {paused.by}: {paused.reason}{late}"
-    return Text(output.printable(line), style="yellow")
+    return Text(f"  {output.printable(paused_text(paused))}", style="yellow")
 
 
 def _services(status: Status, rates: Mapping[str, float], *, narrow: bool) -> RenderableType:

@@ -5,6 +5,7 @@ as it runs.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from secrets import token_hex
 from time import monotonic
@@ -22,6 +23,7 @@ from eventlib.model.identity import root_traceparent
 from eventlib.model.service import Service
 from eventlib.operations.seek import positions_of
 from eventlib.queries.pauses import Paused, PauseTarget, pauses
+from eventlib.queries.sagas import Saga
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.parking.control import REQUESTS, PauseRequest, PauseRequested, ResumeRequested
@@ -169,3 +171,36 @@ async def _ask(log: EventLog, target: PauseTarget, request: PauseRequest) -> Non
         for partition in target.partitions(service)
     ]
     await log.port.append(records)
+
+
+async def holding(log: EventLog, saga: Saga) -> list[Paused]:
+    """Return what is paused that a saga waits for: one of its events is not read, or has no answer, or its key is held."""
+    found = list[Paused]()
+    for each in await pauses(log):
+        service = log.choreography.service(each.target.service)
+        if await _holds(log, each.target, service, saga):
+            found.append(each)
+    return found
+
+
+async def _holds(log: EventLog, target: PauseTarget, service: Service, saga: Saga) -> bool:
+    records = [event.record for event in saga.events]
+    if target.kind in {"service", "decider"}:
+        return await _is_unread(log, service, [each for each in records if each.topic in _topics(service, target)])
+    if target.kind == "key":
+        return any(key_text(each) == target.key for each in records)
+    notes, ids = TaskNotes(log, [(service, p) for p in target.partitions(service)]), {each.event_id for each in records}
+    await notes.look()
+    pending = [each for _, partition in notes.tasks for each in notes.effects(service, partition)[0]]
+    return any(each.event_id in ids and each.type == target.effect for each in pending)
+
+
+async def _is_unread(log: EventLog, service: Service, records: Sequence[Record]) -> bool:
+    """Tell whether a service has not handled one of these inputs."""
+    reader = InputReader(log, service)
+    for record in records:
+        if reader.deciders_of(record) is not None:
+            positions = await positions_of(log, service, record.partition)
+            if record.offset >= positions.next.get(record.topic, 0):
+                return True
+    return False

@@ -158,10 +158,10 @@ class TaskRunner:
 
     async def _reopen(self, committer: TaskCommitter) -> None:
         """Read what goes on, and no more what is paused."""
-        if self._reader is not None:
-            await self._reader.close()
-        self._reader = committer.open()
+        before, self._reader = self._reader, committer.open()
         committer.pending.start(self._config.pending_effects)
+        if before is not None:
+            await before.close()
 
     def _close(self, committer: TaskCommitter) -> None:
         try:
@@ -179,6 +179,7 @@ class TaskRunner:
             or committer.answers
             or committer.damaged
             or committer.pending
+            or committer.reopens
             or len(self._effects)
         ):
             return False

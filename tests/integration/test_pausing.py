@@ -9,8 +9,10 @@ import pytest
 from eventlib import Choreography, EventLog, Runtime, RuntimeConfig
 from eventlib.errors import ContractError
 from eventlib.operations.pausing import pause, paused, resume, settled, what_waits
+from eventlib.operations.reprocessing import follower
 from eventlib.queries.parked import parkings
 from eventlib.queries.pauses import PauseTarget, pauses
+from tests.integration.rerunning import run_it_again
 from tests.integration.test_runtime import (
     ChargeAsked,
     Charged,
@@ -132,6 +134,8 @@ async def test_a_paused_key_waits_in_order_and_no_other_does(opened: Opened) -> 
             5,
         ]
         assert (await parkings(log), await pauses(log)) == ([], [])
+        differs = await run_it_again(log, "orders")
+        assert differs.is_none, differs
 
 
 async def test_a_key_that_was_parked_stays_so_when_its_pause_ends(opened: Opened) -> None:
@@ -205,6 +209,30 @@ async def test_a_deadline_of_what_is_paused_waits(opened: Opened) -> None:
             while len(await events(log, "expiries")) < 2:
                 await asyncio.sleep(0.02)
         await settle(log)
+
+
+async def test_a_rerun_holds_back_the_deadline_that_its_service_held_back(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "PATIENCE_MS", 0)
+    async with opened(make_shop(set())) as log:
+        async with run(log, Outside(refuses={"a"})) as runtime:
+            await ordered(log, "a", 1, patience_s=0.3)
+            await runtime.idle()
+            await pause(log, KEY, *WHY)
+            await settled(log, KEY, 60)
+            await asyncio.sleep(0.4)
+            await ordered(log, "a", 2)  # without patience: nothing is due any more
+            for number in range(3):
+                await ordered(log, f"other {number}", 3)
+                await runtime.idle()
+            await resume(log, KEY, "os:ada")
+            await settled(log, KEY, 60)
+            await runtime.idle()
+        assert (await noted(log)).count("a") == 2
+        assert await events(log, "expiries") == []
+        differs = await run_it_again(log, "orders")
+        assert differs.is_none, differs
 
 
 async def test_a_key_goes_on_only_after_its_service(opened: Opened) -> None:

@@ -67,6 +67,7 @@ def test_a_command_pauses_and_resumes(url: str, capsys: pytest.CaptureFixture[st
     assert (shown["kind"], shown["service"], shown["by"], shown["asked"]) == ("service", "ears", f"os:{getuser()}", 4)
     assert "service ears is paused, since" in typed(capsys, url, "status", "--allow-stopped")
     assert "service ears is paused since" in typed(capsys, url, "doctor")
+    assert "waits  service ears is paused, since" in typed(capsys, url, "saga", "a")
     resumed = json.loads(typed(capsys, url, "resume", "ears", "--wait", "0", "--json"))
     assert (resumed["act"], resumed["waits"]["inputs"], resumed["paused"]) == ("resume", 2, None)
     found = [json.loads(line) for line in typed(capsys, url, "acts", "--json").splitlines()]

@@ -8,7 +8,8 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition, undecodable
 from eventlib.log.record import Record
 from eventlib.model.evolution import wire_name, wire_name_of
-from eventlib.runtime.transaction import Discard, Edit
+from eventlib.runtime.records import Pause
+from eventlib.runtime.transaction import Discard, Edit, Hold
 
 
 @wire_name("ParkedRetryRequested")
@@ -132,6 +133,12 @@ def amendment_in(request: Request, offset: int) -> Edit | Discard | None:
             return Discard(offset, request.event_id, _why(request.by, request.reason))
         case _:
             return None
+
+
+def hold_in(request: PauseRequest) -> Hold:
+    """Return the pause that a request begins or ends."""
+    pause = Pause(request.kind, request.decider, request.key, request.effect, request.by, request.reason)
+    return Hold(pause, isinstance(request, ResumeRequested))
 
 
 def _why(by: str, reason: str) -> str:

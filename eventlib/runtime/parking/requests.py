@@ -9,12 +9,12 @@ from eventlib.runtime.inputs import repaired_among
 from eventlib.runtime.parking.control import (
     ParkedInputDiscarded,
     ParkedInputEdited,
-    PauseRequest,
     PauseRequested,
     Request,
     ResumeRequested,
     amendment_in,
     edit_at,
+    hold_in,
     request_in,
 )
 from eventlib.runtime.parking.releasing import WaitingInputs
@@ -56,7 +56,7 @@ class OperatorRequests:
             return Release(control)
         parked = self._task.processor.parked.get(request.decider, request.key)
         if isinstance(request, PauseRequested | ResumeRequested):
-            return await self._hold(control, request, parked)
+            return await self.hold(control, hold_in(request))
         amendment = amendment_in(request, control.offset)
         if parked is None:
             return Release(control, effect_id=request.key, amendment=amendment)
@@ -66,16 +66,15 @@ class OperatorRequests:
         amendment = amendment or await self._edited_before(parked)
         return Release(control, waiting, amendment=amendment, repaired=await repaired_among(waiting, self._log.port))
 
-    async def _hold(self, control: Record, request: PauseRequest, parked: ParkedKey | None) -> Release:
+    async def hold(self, control: Record, hold: Hold) -> Release:
         """Return a pause that begins or ends; a key that goes on is released, if it was not parked before."""
-        name = request.kind, request.decider, request.key, request.effect
-        hold = Hold(Pause(*name, request.by, request.reason), isinstance(request, ResumeRequested))
-        pauses = self._task.processor.pauses
-        pause = pauses.of_key(request.decider, request.key) if request.kind == "key" else None
+        pauses, about = self._task.processor.pauses, hold.pause
+        pause = pauses.of_key(about.decider, about.key) if about.kind == "key" else None
+        parked = self._task.processor.parked.get(about.decider, about.key)
         if not hold.ends or pause is None or parked is None or parked.first == pause.parked_before:
             return Release(control, hold=hold)
-        if why := pauses.why_unhandled(request.decider):
-            return Release(control, refusal=_refusal(control, request, why))
+        if why := pauses.why_unhandled(about.decider):
+            return Release(control, refusal=_refusal(control, about, why))
         waiting = await self._inputs.behind(parked)
         return Release(control, waiting, hold=hold, repaired=await repaired_among(waiting, self._log.port))
 
@@ -84,6 +83,6 @@ class OperatorRequests:
         return None if parked.edited < 0 else await edit_at(self._log, self._place, parked.edited)
 
 
-def _refusal(control: Record, request: Request, why: str) -> Step:
+def _refusal(control: Record, request: Request | Pause, why: str) -> Step:
     event_id = request.event_id if isinstance(request, ParkedInputEdited | ParkedInputDiscarded) else ""
     return Step("refuse", control.topic, control.offset, control.offset, request.decider, request.key, why, event_id)
