@@ -219,7 +219,7 @@ SERVICES: dict[str, Mutant] = {
         handles(orders, OrderSubmitted, forget_an_early_wish), "wishes_are_answered", seed=2
     ),
     "a late wish is not answered": Mutant(
-        handles(orders, CancelSubmitted, answer_only_while_open), "wishes_are_answered", seed=1
+        handles(orders, CancelSubmitted, answer_only_while_open), "wishes_are_answered", seed=5
     ),
     "stock takes no notice of a cancellation": Mutant(
         takes_no_notice(reservations, DispatchCancelled), "nothing_stays_parked", seed=2
