@@ -66,6 +66,8 @@ PANELS = {
         "parked": LazyCommand("List inputs that could not be handled; retry, edit or discard them."),
     },
     "Change a running service": {
+        "pause": LazyCommand("Hold back a service, a decider, a kind of effect or a key, until resumed."),
+        "resume": LazyCommand("Let go on what was paused under the same names.", module="pause"),
         "reset": LazyCommand("Move a service's offsets on purpose, or make it skip one input."),
         "rerun": LazyCommand("Reprocess a service's history in a shadow, and show what differs."),
     },

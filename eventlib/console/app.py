@@ -19,6 +19,7 @@ from eventlib.console.login import LOOK, IssuerLogin, login_routes
 from eventlib.console.overview import overview_routes
 from eventlib.console.parked_acts import parked_act_routes
 from eventlib.console.parked_page import ParkedReader, parked_routes
+from eventlib.console.pause_page import pause_routes
 from eventlib.console.reading import SagaReader, StatusWatch
 from eventlib.console.records import record_routes
 from eventlib.console.rendering import ASSETS, Pages
@@ -87,6 +88,7 @@ def create_console(
         act_routes(pages, log),
         rerun_routes(pages, log, jobs),
         reset_routes(pages, log, jobs),
+        pause_routes(pages, log),
         live_routes(reader, search),
     ):
         app.include_router(routes)

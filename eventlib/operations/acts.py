@@ -11,12 +11,15 @@ from eventlib.model.event import Event, contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.metadata import reruns
+from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.parking.control import (
     REQUESTS,
     ParkedInputDiscarded,
     ParkedInputEdited,
     ParkedRetryRequested,
+    PauseRequested,
     Request,
+    ResumeRequested,
     request_in,
 )
 from eventlib.runtime.records import JournalEntry
@@ -27,6 +30,8 @@ _NAMES: dict[type[Request], str] = {
     ParkedRetryRequested: "retry",
     ParkedInputEdited: "edit",
     ParkedInputDiscarded: "discard",
+    PauseRequested: "pause",
+    ResumeRequested: "resume",
 }
 
 
@@ -65,11 +70,17 @@ async def acts(log: EventLog, since_ms: int = 0) -> list[Act]:
 
 
 async def _requests(log: EventLog, service: Service, since_ms: int) -> AsyncIterator[Act]:
-    """Yield the requests about what is parked."""
+    """Yield the requests about what is parked or paused; one to several tasks once."""
+    seen = set[str]()
     async for record in _records(log, service.control.name, service.partitions, since_ms):
         if (record.type or wire_name_of(ParkedRetryRequested)) in _REQUESTS:
             request = await request_in(record, log.codec)
             about = f"{request.decider} {request.key}"
+            if isinstance(request, PauseRequested | ResumeRequested):
+                if record.correlation_id in seen:
+                    continue
+                seen.add(record.correlation_id or "")
+                about = str(PauseTarget.about(service.name, request))
             yield Act(record.timestamp_ms, _NAMES[type(request)], service.name, about, request.by, request.reason)
 
 

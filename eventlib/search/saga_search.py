@@ -28,7 +28,7 @@ _SHOWN = (
     "saga", "status", "state", "outcome", "reason", "started_at", "last_at", "ended_at", "overdue_at", "age", "duration", "steps",
     "failures", "compensations",
 )  # fmt: skip
-_RANK = {"parked": 0, "effect": 1, "deadline": 2}
+_RANK = {"parked": 0, "paused": 0, "effect": 1, "deadline": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class SagaSearch(Projection):
         return [{**shown[rowid], "waits": waits.get(shown[rowid]["saga"], [])} for rowid in rowids]
 
     def _waits(self, sagas: Sequence[object]) -> dict[object, list[dict[str, Any]]]:
-        """Return what some sagas wait for: of each what is parked first, then effects, then deadlines."""
+        """Return what some sagas wait for: of each what is parked or paused first, then effects, then deadlines."""
         question = (
             "SELECT saga, kind, name, service, decider, since, due_at, reason FROM saga_waits "
             "WHERE saga IN (SELECT value FROM json_each(?))"
