@@ -202,7 +202,7 @@ async def test_after_a_long_absence_deletions_may_be_missed_so_compacted_topics_
     async with Projection(log, view, path) as projection:
         assert await projection.caught_up(10)
     absent = sqlite3.connect(path)
-    absent.executescript("UPDATE eventlib_projection SET written_at = 0; INSERT INTO totals VALUES ('gone', 1, 1)")
+    absent.executescript("UPDATE eventlib_read SET read_at = 0; INSERT INTO totals VALUES ('gone', 1, 1)")
     absent.close()
     async with Projection(log, view, path) as projection:
         assert await projection.caught_up(10)
