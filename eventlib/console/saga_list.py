@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from eventlib.console.login import LOOK
+from eventlib.console.reading import records_to_go
 from eventlib.console.rendering import Pages, path_of
-from eventlib.errors import ContractError, LogUnavailable
+from eventlib.errors import ContractError
 from eventlib.identity.principal import allow
 from eventlib.search.attributes import Attribute, declared_in
 from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
@@ -66,13 +67,7 @@ class SagaList:
 
     async def behind(self, page: SagaPage) -> int:
         """Return how many records of the log are not in a page that is old; 0 for one that is as new as it can be."""
-        if page.staleness_ms < _OLD_MS:
-            return 0
-        try:
-            positions, ends = self.search.positions, await self.search.ends()
-        except LogUnavailable:  # before the services have made their topics, or while it is away: the page has its age
-            return 0
-        return sum(max(0, end - positions.get(place, 0)) for place, end in ends.items())
+        return 0 if page.staleness_ms < _OLD_MS else await records_to_go(self.search)
 
     def counted(self, where: str) -> str:
         """Return how many sagas a query finds; of many, that they are many. Raises: QueryError."""
