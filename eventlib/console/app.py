@@ -38,6 +38,7 @@ from eventlib.identity.gate import Gate
 from eventlib.identity.principal import IdentityUnavailable, allow, public
 from eventlib.operations.act_index import ActIndex, acts_view
 from eventlib.operations.reprocessing.jobs import RerunJobs
+from eventlib.operations.reprocessing.metadata import UnknownRerun
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
 from eventlib.state.projection import Projection
@@ -76,7 +77,7 @@ def create_console(
     app.include_router(login_routes(pages, identity, issuer))
     for routes in (
         saga_list_routes(pages, sagas),
-        saga_page_routes(pages, reader, search, watch),
+        saga_page_routes(pages, reader, search, watch, options.trace_url),
         compare_routes(pages, reader, search),
         parked_act_routes(pages, parked),
         parked_routes(pages, parked),
@@ -147,7 +148,7 @@ def _answer_errors(app: FastAPI) -> None:
                 refusal = error
             case IdentityUnavailable():
                 refusal = try_later("identity-unavailable", "the identity provider is out of reach: try again")
-            case WiringError():
+            case WiringError() | UnknownRerun():
                 refusal = Refusal(404, "", str(error))
             case ContractError():
                 refusal = Refusal(422, "", str(error))

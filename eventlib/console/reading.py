@@ -10,6 +10,7 @@ from eventlib.errors import ContractError, LogUnavailable, UnknownKey
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
+from eventlib.model.identity import is_sampled
 from eventlib.model.personal import masked
 from eventlib.model.saga import Saga, saga_of
 from eventlib.operations.status import Status, StatusReader
@@ -82,6 +83,15 @@ class SagaReader:
             return None
         records = await self.log.port.read(topic, partition, offset, 1)
         return records[0] if records and records[0].offset == offset else None
+
+    async def trace_of(self, saga: Saga) -> str | None:
+        """Return the id of the trace that a saga is in; None when it is in none, or none is recorded of it."""
+        record = await self.record(*saga.events[0].record.location)  # the index leaves trace contexts out
+        return (
+            record.traceparent[3:35]
+            if record is not None and record.traceparent and is_sampled(record.traceparent)
+            else None
+        )
 
 
 class StatusWatch:
