@@ -19,6 +19,8 @@ from eventlib.search.terms import QueryError
 _MOST_COUNTED = 1_000
 _OLD_MS = 10_000
 _COUNTED_S = 0.05
+_SEARCHED_S = 0.1
+"""How long a page looks for sagas that few meet; the next one goes on."""
 _LIMIT = 50
 _LIMITS = (25, 50, 100, 200)
 _NEWEST = "started_at desc"
@@ -110,7 +112,7 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
         content: dict[str, Any] = {"query": query, "wrong": None, "page": None, "behind": 0}
         status = 200
         try:
-            content["page"] = page = await sagas.search.full_page(query)
+            content["page"] = page = await sagas.search.full_page(query, _SEARCHED_S)
             content["behind"] = await sagas.behind(page)
         except QueryError as error:
             status, content["wrong"] = 422, _wrong(query, error)
