@@ -32,6 +32,7 @@ from eventlib.operations.parked_commands import (
     request_retry,
 )
 from eventlib.operations.reprocessing.jobs import RerunJobs
+from eventlib.operations.reprocessing.metadata import UnknownRerun
 from eventlib.operations.startup_waits import STATE_DIR
 from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.personal.base import NoRight
@@ -236,7 +237,7 @@ def _problem(_request: Request, error: Exception) -> JSONResponse:
     match error:
         case NoRight():
             code = 403
-        case WiringError():
+        case WiringError() | UnknownRerun():
             code = 404
         case ContractError() if not isinstance(error, UndecodableRecord):
             code = 422
