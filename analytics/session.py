@@ -156,11 +156,11 @@ def _say_nothing(*_: object) -> None:
 
 
 def _submitted(name: str, config: Mapping[str, str]) -> SparkSession:
-    """Return the submitted session: its explicit settings win."""
+    """Return the submitted session: its explicit settings win, and those that only a start can set stay as they are."""
     spark = SparkSession.builder.appName(name).getOrCreate()
     given = spark.sparkContext.getConf()
     for key, value in {**_EVERYWHERE, **config}.items():
-        if not given.contains(key):
+        if not given.contains(key) and spark.conf.isModifiable(key):
             spark.conf.set(key, value)
     return spark
 
