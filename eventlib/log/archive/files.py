@@ -193,8 +193,13 @@ def read_manifest(directory: Path, number: int | None = None) -> Manifest:
 
 def parsed_manifest(kind: type[M], path: Path, what: str, remedy: str = "") -> M:
     """Return a parsed manifest; `what` is for the errors. Raises: LogCorrupt, LogVersionMismatch; OSError."""
+    return parse_manifest(kind, path.read_bytes(), path, what, remedy)
+
+
+def parse_manifest(kind: type[M], text: bytes, path: object, what: str, remedy: str = "") -> M:
+    """Return a manifest from its text; `path` is where it was. Raises: LogCorrupt, LogVersionMismatch."""
     try:
-        content: Any = json.loads(path.read_bytes())
+        content: Any = json.loads(text)
         is_sealed = isinstance(content, dict) and "sha256" in content
         if is_sealed and content.pop("sha256") != _sum_of(content):
             raise LogCorrupt(f"the manifest {path} is damaged: its SHA-256 is not that of its content{remedy}")
