@@ -50,7 +50,7 @@ LogOption = Annotated[
     typer.Option(
         "--log",
         metavar="URL",
-        help="sqlite:///PATH, kafka://HOST:PORT or archive:DIR. [dim]Default: $EVENTLIB_LOG[/dim]",
+        help="sqlite:///PATH, kafka://HOST:PORT, archive:DIR or archive:s3a://BUCKET/DIR. [dim]Default: $EVENTLIB_LOG[/dim]",
         show_default=False,
     ),
 ]
@@ -77,10 +77,10 @@ def app_named(given: str | None) -> str | None:
 
 
 def _place(text: str) -> Any:
-    """Read where tables are. Raises: WiringError."""
-    from analytics.stores.place import place_of
+    """Read where tables or an archive are. Raises: WiringError."""
+    from analytics.place import place_named
 
-    place = place_of(text)
+    place = place_named(text)
     if isinstance(place, Path) and place.is_file():
         raise typer.BadParameter(f"Directory {text!r} is a file.")
     return place
@@ -89,8 +89,14 @@ def _place(text: str) -> Any:
 @app.command("archive", cls=Command)
 def archive_log(
     to: Annotated[
-        Path | None,
-        typer.Option("--to", metavar="DIR", file_okay=False, help="The archive's directory.", show_default=False),
+        Any,
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            parser=_place,
+            help="The archive's directory, or s3a://BUCKET/DIR.",
+            show_default=False,
+        ),
     ] = None,
     log: LogOption = None,
     release: Annotated[
@@ -335,12 +341,13 @@ def print_connectors(
             "--format", metavar="FORMAT", help="Also the one for tables as iceberg or delta.", show_default=False
         ),
     ] = None,
+    s3: Annotated[bool, typer.Option("--s3", metavar="", help="Also the one for what is on an object store.")] = False,
 ) -> None:
     """Download Spark's connectors for Kafka and Avro, once, and print their files in the form of spark-submit --jars."""
     from analytics.connectors import connectors
     from eventlib.devtools.kafka.java import find_java
 
-    formats = [] if table_format is None else [table_format]
+    formats = [*([] if table_format is None else [table_format]), *(["s3a"] if s3 else [])]
     print(",".join(map(str, connectors(find_java("Spark"), fetch=True, formats=formats))))
 
 

@@ -94,3 +94,12 @@ class ObjectStore:
 
     def _full(self, key: str) -> str:
         return f"{self.prefix}/{key}"
+
+
+Place = Path | ObjectStore
+"""A directory, or one on a store."""
+
+
+def is_store(text: str) -> bool:
+    """Return whether a text names an object store."""
+    return text.startswith((SCHEME, "s3://"))

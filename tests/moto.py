@@ -7,9 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 
+import boto3
 import httpx
+import pytest
 
+from eventlib.object_store import ObjectStore
 from tests.ports import free_port
 
 
@@ -52,3 +56,15 @@ def _answers(url: str) -> bool:
         return httpx.get(url + "/moto-api/data.json").status_code == 200
     except httpx.TransportError:
         return False
+
+
+def new_bucket(url: str, patch: pytest.MonkeyPatch) -> ObjectStore:
+    """Return an empty directory of a bucket of its own, and let all clients find the server."""
+    for name, value in on_this_machine(url).items():
+        patch.setenv(name, value)
+    store = ObjectStore(f"s3a://bucket-{token_hex(4)}/some/lake")
+    where = {"LocationConstraint": on_this_machine(url)["AWS_REGION"]}
+    boto3.client("s3", region_name=where["LocationConstraint"]).create_bucket(
+        Bucket=store.bucket, CreateBucketConfiguration=where
+    )
+    return store

@@ -36,7 +36,7 @@ def follow_command(url: str, application: Application, out: Place, *, every: str
 
     following = Following(seconds_of(every), told, command_line.warn, Event())
     _end_on_signals(following.ended)
-    formats = fetch_for_formats(how.table_format or format_of(out), store_of(out))
+    formats = fetch_for_formats(how.table_format or format_of(out), store_of(out, url))
     follow(session("rebuild", formats=formats), url, out, following, how, application)
     version = current(out)
     if version is None:

@@ -36,7 +36,7 @@ def rebuild_command(
         def progress(what: str, done: int, total: int) -> None:
             shown.update(task, description=f"rebuilding: {what}", completed=done, total=total)
 
-        formats = fetch_for_formats(how.table_format or format_of(out), store_of(out))
+        formats = fetch_for_formats(how.table_format or format_of(out), store_of(out, url))
         done = rebuild(
             session("rebuild", formats=formats),
             url,

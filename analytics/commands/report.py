@@ -29,7 +29,7 @@ def report_command(  # noqa: PLR0913  what a person may say of a report
             shown.update(task, description=f"reporting: {what}", completed=done, total=total)
 
         spark = session(
-            "report", formats=fetch_for_formats(None if tables is None else format_of(tables), store_of(tables))
+            "report", formats=fetch_for_formats(None if tables is None else format_of(tables), store_of(tables, url))
         )
         place = tables or Path(scratch)
         done = make_report(spark, url, place, audited=audited, application=whose, progress=progress)

@@ -47,7 +47,7 @@ def sql_command(text: str | None, asked: Asked, *, as_json: bool) -> None:
     if asked.url is not None:
         refuse_unreadable(asked.url)
         fetch_needed(asked.url)
-    formats = fetch_for_formats(None if asked.out is None else format_of(asked.out), store_of(asked.out))
+    formats = fetch_for_formats(None if asked.out is None else format_of(asked.out), store_of(asked.out, asked.url))
     spark, at_prompt = session("sql", formats=formats), text is None and sys.stdin.isatty()
     number = int(version.name) if version is not None and _is_older(asked) else None
     for each in [text] if text is not None else _asked():

@@ -27,7 +27,7 @@ from analytics.session import configured
 from analytics.stores import AnyVersion
 from analytics.tables import Events, Table
 from eventlib.errors import WiringError
-from eventlib.log.archive.files import SCHEME
+from eventlib.log.archive.place import SCHEME
 from eventlib.log.base import TopicPartition
 from eventlib.model.event import Event, contract_of
 

@@ -3,12 +3,13 @@
 They are in a directory, or below a prefix of a bucket on an object store.
 """
 
+from analytics.place import store_of
 from analytics.stores.manifest import Manifest, TableFormat
 from analytics.stores.opening import AnyVersion, alone_in, begin_version, refuse_unfit, tables
-from analytics.stores.place import Place, place_of, store_of
 from analytics.stores.published import entry_of, opened_at
 from analytics.stores.version import Version
 from analytics.stores.versions import VersionPlace, current, format_of, needed, read_manifest, version_at
+from eventlib.object_store import Place
 
 __all__ = [
     "AnyVersion",
@@ -24,7 +25,6 @@ __all__ = [
     "format_of",
     "needed",
     "opened_at",
-    "place_of",
     "read_manifest",
     "refuse_unfit",
     "store_of",

@@ -187,7 +187,7 @@ class Catalogue:
     def forget_snapshots(self, table: str, but: set[int]) -> None:
         """Leave snapshots out of a table's metadata; their files stay."""
         found = self._table(table)
-        others = [each.snapshotId() for each in found.snapshots() if each.snapshotId() not in but]
+        others = [each.snapshotId() for each in found.snapshots().iterator() if each.snapshotId() not in but]
         if others:
             expiring = found.expireSnapshots().expireOlderThan(0).cleanExpiredFiles(False)
             for snapshot in others:
@@ -204,5 +204,5 @@ class Catalogue:
         for manifest in snapshot.allManifests(io):
             yield str(manifest.path())
             paths = iceberg.ManifestFiles.readPaths(manifest, io)
-            yield from map(str, paths)
+            yield from map(str, paths.iterator())
             paths.close()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from analytics.place import store_of
 from analytics.stores.delta import DeltaVersion
 from analytics.stores.iceberg import IcebergVersion
 from analytics.stores.iceberg_objects import IcebergObjectVersion
 from analytics.stores.manifest import TableFormat
 from analytics.stores.objects import ObjectVersion, PublishedObjects
-from analytics.stores.place import Place, store_of
 from analytics.stores.pointer import StoredVersion
 from analytics.stores.published import Published
 from analytics.stores.version import Version
@@ -19,7 +19,7 @@ from analytics.stores.versions import VersionPlace, read_manifest, version_at
 from eventlib.durable import alone
 from eventlib.errors import WiringError
 from eventlib.log.base import TopicPartition
-from eventlib.object_store import ObjectStore
+from eventlib.object_store import ObjectStore, Place
 
 AnyVersion = Version | ObjectVersion
 """A version under construction."""

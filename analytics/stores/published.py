@@ -6,8 +6,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.stores.manifest import Manifest, TableFormat, read_manifest
-from analytics.stores.place import Place
 from analytics.stores.pointer import ObjectManifest
+from eventlib.object_store import Place
 
 POINTER = ".metadata.json"
 """What the link to a table's metadata is called, after the table: Iceberg's readers take it for the table."""

@@ -5,11 +5,10 @@ from pathlib import Path
 
 from analytics.stores import manifest
 from analytics.stores.manifest import Manifest, TableFormat
-from analytics.stores.place import Place
 from analytics.stores.pointer import StoredVersion, stored_versions
 from eventlib.errors import LogUnavailable, WiringError
 from eventlib.log.base import TopicPartition
-from eventlib.object_store import ObjectStore
+from eventlib.object_store import ObjectStore, Place
 
 VersionPlace = Path | StoredVersion
 """A version that is there: its name is its number, in ten digits."""

@@ -4,9 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
-from secrets import token_hex
 
-import boto3
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,7 +14,7 @@ from eventlib.devtools.kafka import Cluster
 from eventlib.object_store import ObjectStore
 from tests.analytics.repairs import worked
 from tests.analytics.sources import ROOT, archived
-from tests.moto import on_this_machine, running_moto
+from tests.moto import new_bucket, on_this_machine, running_moto
 from tests.ports import free_port
 
 
@@ -34,12 +32,8 @@ def moto(bucket_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def bucket(moto: str, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
-    """Return an empty directory of a bucket that is this test's, and let all clients find the store."""
-    for name, value in on_this_machine(moto).items():
-        monkeypatch.setenv(name, value)
-    store = ObjectStore(f"s3a://bucket-{token_hex(4)}/some/lake")
-    boto3.client("s3").create_bucket(Bucket=store.bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    return store
+    """Return an empty directory of a bucket that is this test's."""
+    return new_bucket(moto, monkeypatch)
 
 
 @pytest.fixture(scope="session")

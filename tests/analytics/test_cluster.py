@@ -24,8 +24,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 async def rebuilt_on(cluster: SparkCluster, url: str, read_as: str) -> None:
     """Rebuild on the cluster, from a log that it reads as told, and see whether the tables are those of the raw log."""
     out = read_as.partition(":")[0]
-    done = cluster.submit("rebuild", "--log", read_as, "--out", out, "--json")
-    assert done.returncode == 0, done.stderr
+    done = cluster.submit("rebuild", "--log", read_as, "--out", out, "--app", "brought_along:shop", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["full"]
     assert_same(cluster.directory / out, await read_all(url))
 
@@ -55,6 +55,6 @@ async def test_the_audit_finds_a_damage_in_a_file_by_code_that_only_the_job_has(
     path: Path = copied(shop_log, cluster.directory)
     orders = await damage_all(path, [ALTERED])
     done = cluster.submit("audit", "--log", f"sqlite:///{path.name}", "--app", "brought_along:shop", "--json")
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 1, done.stdout + done.stderr
     found = {(finding["order"], finding["rule"]) for finding in json.loads(done.stdout)["findings"]}
     assert found == {(orders[ALTERED.name], rule) for rule in ALTERED.rules}
