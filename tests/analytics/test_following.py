@@ -142,7 +142,7 @@ def test_a_duration_has_a_unit() -> None:
 
 def version_in(place: Path) -> str | None:
     version = current(place)
-    return version and version.name
+    return None if version is None else version.name
 
 
 def has_come_to(table: Path, before: str, importing: "subprocess.Popen[str]") -> bool:

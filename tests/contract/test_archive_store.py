@@ -55,13 +55,13 @@ async def opened(path: Path) -> SqliteLog:
 async def test_killed_before_any_write_to_the_store_each_record_is_there_once(
     tmp_path: Path, store: ObjectStore
 ) -> None:
-    log, there = await opened(tmp_path), None
+    log, there = await opened(tmp_path), list[Record]()
     for turn in range(24):
         await grown(log, turn)
         before, now = there, await everything(log)
         with killed_at(turn % 6, store) as writes, suppress(Killed):
             await archive(log, store)
-        if before is not None:
+        if before:
             assert await everything(await ArchiveLog.open(f"archive:{store}")) in (before, now), writes
         await archive(log, store)
         there = await everything(await ArchiveLog.open(f"archive:{store}"))
