@@ -36,11 +36,14 @@ setup-browser:   ## install Chromium for the tests of the console, where it is m
 test: setup      ## run the tests, in three processes, since some wait
 	$(RUN)pytest -n 3 --no-loadscope-reorder --durations 25 --minutes
 
+test-extended: setup  ## run the costly variants of what `make test` runs, as CI does
+	$(RUN)pytest -n 3 --no-loadscope-reorder --durations 10 --minutes -m "extended and not slow"
+
 test-pure: .venv/.ready pure  ## the same with the core as Python, without the analytics, which hardly use it
 	$(RUN)pytest -n 3 --no-loadscope-reorder --ignore tests/analytics
 
 test-quick: setup  ## run the tests that need neither processes, nor a broker, nor a JVM
-	$(RUN)pytest -n 4 --no-loadscope-reorder -m "not slow and not heavy" tests/saga tests/contract tests/unit
+	$(RUN)pytest -n 4 --no-loadscope-reorder -m "not slow and not extended and not heavy" tests/saga tests/contract tests/unit
 
 test-long: setup ## run the long tests too: the whole real file, many kills
 	$(RUN)pytest -m "slow or not slow"

@@ -2,11 +2,12 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from typing import Any, Self
 
 import pytest
 
+from tests.commands import Run, ended
+
+ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(?:^ *<!-- no-run: ([^\n]+) -->\n)?^( *)```(\w*) ?([^\n]*)\n(.*?)^\2```", re.DOTALL | re.MULTILINE)
 RUN = {"console", "python"}
 LOOKING = re.compile(r"eventlib (saga|state|history|status|tail|topics|parked list|parked show|replay) ?|curl -s ")
@@ -88,10 +92,14 @@ def session(text: str) -> list[tuple[str, str]]:
 
 
 class Reader:
-    """One shell and one Python namespace in a directory, for all blocks of a page."""
+    """One shell and one Python namespace in a directory, for all blocks of a page.
 
-    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
+    Commands that begin with a key of `here` are run in this process, which has to be in that directory.
+    """
+
+    def __init__(self, directory: Path, environment: dict[str, str], here: Mapping[str, Run] | None = None) -> None:
         self.directory = directory
+        self._here = here or {}
         self._names: dict[str, Any] = {"__name__": "docs"}
         self._outputs = 0
         command = ["bash", "--noprofile", "--norc"]
@@ -140,6 +148,11 @@ class Reader:
     def _run(self, command: str) -> tuple[int, Path]:
         self._outputs += 1
         path = self.directory.with_name(f"output-{self._outputs}")
+        for begin, run in self._here.items():
+            if command.startswith(begin):
+                done = ended(*shlex.split(command.removeprefix(begin)), by=run)
+                path.write_text(done.stderr + done.stdout, encoding="utf-8")
+                return done.returncode, path
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
         self._shell.stdin.write(f"{{ {command}\n}} >{path} 2>&1 </dev/null\necho {_END} $?\n")
@@ -147,6 +160,20 @@ class Reader:
         line = self._shell.stdout.readline()
         assert line.startswith(_END), f"the shell has ended at: {command}"
         return int(line.split()[-1]), path
+
+
+def read_page(page: Path, temporary: Path, here: Mapping[str, Run] | None = None) -> None:
+    """Run a page from its top to its end, as a reader who has the repository where it says that it needs it."""
+    directory = temporary / "reader"
+    directory.mkdir()
+    if "<!-- in the repository -->" in page.read_text(encoding="utf-8"):
+        for part in ("pyproject.toml", "services", "examples"):
+            (directory / part).symlink_to(ROOT / part)
+    with pytest.MonkeyPatch.context() as patch, Reader(directory, environment(), here) as reader:
+        patch.chdir(directory)
+        patch.syspath_prepend(directory)
+        for block in blocks(page):
+            reader.read(block)
 
 
 def environment() -> dict[str, str]:

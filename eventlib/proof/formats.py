@@ -127,7 +127,7 @@ def as_sarif(found: Diff) -> Mapping[str, object]:
     driver = {
         "name": "eventlib diff",
         "version": version("eventlib-sagas"),
-        "rules": [{"id": rule, "name": rule.title().replace("-", "")} for rule in rules],
+        "rules": [{"id": rule} for rule in rules],
     }
     results = [_result(group, rules) for group in found.groups]
     return {"$schema": _SARIF, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}

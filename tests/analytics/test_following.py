@@ -101,6 +101,7 @@ def forget_the_last_batch(place: Path) -> None:
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.extended
 async def test_a_batch_that_comes_again_from_kafka_changes_nothing(
     spark: SparkSession, broker: Cluster, tmp_path: Path
 ) -> None:

@@ -202,7 +202,7 @@ def test_personal_fields_are_in_no_table(enquiries: Folded) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
-@pytest.mark.parametrize("whole", ["enquiries", "shop"])
+@pytest.mark.parametrize("whole", ["enquiries", pytest.param("shop", marks=pytest.mark.extended)])
 def test_increments_at_any_offsets_make_what_one_fold_makes(
     whole: str, seed: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from analytics.audit.application import Application
@@ -64,6 +65,7 @@ def columns_of(url: str, app: Application, table: str) -> str:
     return ", ".join(f"`{name}`" for name in found["columns"])
 
 
+@pytest.mark.extended
 def test_the_same_question_has_the_same_answer(spark: SparkSession, shop_log: str, tmp_path: Path) -> None:
     rebuild(spark, shop_log, tmp_path, application=SHOP, how=How(select=TABLES))
     questions = [f"SELECT {columns_of(shop_log, SHOP, name)} FROM {name}" for name in TABLES]  # noqa: S608

@@ -43,7 +43,7 @@ def as_parquet(spark: SparkSession, repair_log: str, parquet: Path) -> dict[int,
     return found
 
 
-@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
+@pytest.mark.parametrize("table_format", ["iceberg", pytest.param("delta", marks=pytest.mark.extended)])
 def test_engines_read_the_rows_that_parquet_has_and_older_versions_stay(
     spark: SparkSession, repair_log: str, tmp_path: Path, as_parquet: dict[int, Rows], table_format: TableFormat
 ) -> None:

@@ -30,6 +30,7 @@ def test_small_files_become_few_and_their_rows_stay(tmp_path: Path) -> None:
     assert (found.schema.names, found.schema.types) == (kind.names, kind.types)
 
 
+@pytest.mark.extended
 async def test_a_merged_table_is_the_same_table_and_only_some_versions_stay(
     spark: SparkSession, archive: str, tmp_path: Path
 ) -> None:

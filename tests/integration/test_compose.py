@@ -55,6 +55,7 @@ def _tasks(told: str) -> float:
     return sum(map(float, re.findall(r"^eventlib_tasks\{.*\} (\S+)$", told, re.MULTILINE)))
 
 
+@pytest.mark.extended
 def test_the_smoke_test_passes_on_what_the_file_starts(
     stack: Stack, collector: Receiver, services_image: Image
 ) -> None:

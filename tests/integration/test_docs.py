@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.documented import RUN, Reader, blocks, environment, matches, session
+from tests.documented import ROOT, RUN, blocks, matches, read_page, session
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 FOLDERS = ("index.md", "tutorials/", "how-to/")
 """Pages for a reader at a keyboard: every command on them is run, or says why it is not."""
+
+WITH_SPARK = ("how-to/open-tables.md", "how-to/tables-and-reports.md")
+"""Their commands are run in the process that has a session of Spark: tests/analytics/test_pages.py."""
+
+EXTENDED = ("how-to/prove-a-change.md", "how-to/what-if.md")
+"""They take half a minute each; other tests of the same commands take a part of that."""
 
 NO_RUN = {
     "README.md": ["installs a package"],
@@ -27,28 +33,22 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT)).removeprefix("docs/")
 
 
+def marks(page: Path) -> list[pytest.MarkDecorator]:
+    costly = [pytest.mark.extended] if name(page) in EXTENDED else []
+    return [pytest.mark.heavy, *costly] if "eventlib broker start" in page.read_text(encoding="utf-8") else costly
+
+
 def pages() -> list[object]:
     return [
-        pytest.param(
-            page, id=name(page), marks=pytest.mark.heavy if "eventlib broker start" in page.read_text() else []
-        )
+        pytest.param(page, id=name(page), marks=marks(page))
         for page in PAGES
-        if any(block.runs for block in blocks(page))
+        if any(block.runs for block in blocks(page)) and name(page) not in WITH_SPARK
     ]
 
 
 @pytest.mark.parametrize("page", pages())
-def test_a_page_runs_from_its_top_to_its_end(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = tmp_path / "reader"
-    directory.mkdir()
-    if "<!-- in the repository -->" in page.read_text(encoding="utf-8"):
-        for part in ("pyproject.toml", "services", "examples"):
-            (directory / part).symlink_to(ROOT / part)
-    monkeypatch.chdir(directory)
-    monkeypatch.syspath_prepend(directory)
-    with Reader(directory, environment()) as reader:
-        for block in blocks(page):
-            reader.read(block)
+def test_a_page_runs_from_its_top_to_its_end(page: Path, tmp_path: Path) -> None:
+    read_page(page, tmp_path)
 
 
 def test_the_service_that_joins_the_shop_is_the_example() -> None:

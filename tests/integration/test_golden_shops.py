@@ -18,7 +18,7 @@ from tests.golden.shops.shops import EMBEDDED, KAFKA, golden_log, holds, printed
 pytestmark = pytest.mark.heavy
 
 
-@pytest.fixture(params=[EMBEDDED, KAFKA])
+@pytest.fixture(params=[EMBEDDED, pytest.param(KAFKA, marks=pytest.mark.extended)])
 def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
     """A log's name and its URL."""
     with golden_log(request.param, tmp_path) as url:

@@ -26,7 +26,7 @@ from tests.keycloak import Keycloak
 from tests.ports import free_port
 from tests.realms import API, AUDIENCE, PASSWORD, ROLES, TOKEN_LIVES_S, WEB, Realm, Tokens, realm_of
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.extended]
 KEY = "00112233445566778899aabbccddeeff"
 LEEWAY_S = 60
 KEYS_COUNT_S = 300

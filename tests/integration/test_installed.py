@@ -269,6 +269,7 @@ def test_an_extra_alone_is_enough_for_its_commands(installed: Installed, extra: 
         assert (code, err) == (0, ""), command
 
 
+@pytest.mark.extended
 def test_the_analytics_know_an_application_that_is_not_the_shop(installed: Installed, tmp_path: Path) -> None:
     link(needed(["analytics"]) - needed(CLI), tmp_path)
     commands = [

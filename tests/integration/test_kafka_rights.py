@@ -68,6 +68,7 @@ def test_an_import_with_the_least_rights(tmp_path: Path, cluster: Cluster, monke
     assert log.parked() == []
 
 
+@pytest.mark.extended
 def test_live_views_with_the_least_rights(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     log = ShopLog(tmp_path, f"{cluster.url}/?prefix={OPTIONS.prefix}&application={OPTIONS.application}")
     for name, value in cluster.environment("admin").items():

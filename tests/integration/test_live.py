@@ -20,6 +20,7 @@ from tests.integration.live_worker import SERVICES, LiveWorker
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog
 
 
+@pytest.mark.extended
 def test_views_equal_the_log_after_their_worker_was_killed_at_work(tmp_path: Path, broker: Cluster) -> None:
     shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
     asyncio.run(told(shop.url, Story(160, seed=1)))

@@ -201,6 +201,7 @@ async def test_no_file_has_what_was_planted(data: Path) -> None:
     assert leaks(data) == []
 
 
+@pytest.mark.extended
 async def test_no_file_has_what_was_planted_on_kafka(
     data: Path, broker: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

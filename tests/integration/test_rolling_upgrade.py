@@ -19,6 +19,7 @@ from tests.saga.waits import Waits, handovers
 TASKS = sum(service.partitions for service in the_shop.services)
 
 
+@pytest.mark.extended
 def test_each_service_is_replaced_its_new_process_before_its_old_one_stops(tmp_path: Path, broker: Cluster) -> None:
     shop = Upgraded(tmp_path, broker, steps=2 * len(NAMES))
     with shop.importing():

@@ -4,6 +4,8 @@ import asyncio
 from datetime import UTC, datetime
 from secrets import token_hex
 
+import pytest
+
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
 from eventlib.operations.reprocessing import metadata
@@ -19,6 +21,7 @@ def on_kafka(broker: Cluster) -> Opened:
     return lambda choreography: open_log(url, choreography)
 
 
+@pytest.mark.extended
 async def test_a_wrong_run_is_found_done_again_and_taken_over_while_its_service_runs(broker: Cluster) -> None:
     opened = on_kafka(broker)
     async with opened(market(Code(gives_back=False))) as log:

@@ -48,6 +48,7 @@ def none_of(found: Iterable[int]) -> bool:
     return not any(map(running, found))
 
 
+@pytest.mark.extended
 def test_two_processes_for_each_service_and_one_of_each_dies(tmp_path: Path, broker: Cluster) -> None:
     shop, ledger = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}."), tmp_path / "simulators.db"
     file, outside = order_file(tmp_path, 150), f"http://127.0.0.1:{free_port()}"

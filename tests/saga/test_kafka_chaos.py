@@ -48,6 +48,7 @@ def cluster(network: Network) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("chaos", [SHORT], ids=lambda chaos: f"seed {chaos.seed}")
 def test_workers_nodes_and_the_network_fail_and_the_laws_hold(
     tmp_path: Path, cluster: Cluster, network: Network, chaos: Chaos
