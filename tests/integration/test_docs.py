@@ -22,6 +22,7 @@ NO_RUN = {
     "README.md": ["installs a package"],
     "how-to/debug-a-payment.md": ["is a conversation with a debugger"],
     "how-to/identity.md": ["a server that stays", "needs an issuer", "needs a proxy"],
+    "how-to/open-tables.md": ["needs a bucket", "needs a bucket"],
     "how-to/operate.md": ["needs Docker", "needs a Kubernetes cluster"],
     "tutorials/first-service.md": ["installs a package"],
     "tutorials/from-laptop-to-kafka.md": ["installs a package"],
