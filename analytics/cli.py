@@ -86,6 +86,14 @@ def _place(text: str) -> Any:
     return place
 
 
+def _directory(text: str) -> Path:
+    """Read a directory. Raises: WiringError."""
+    place = _place(text)
+    if not isinstance(place, Path):
+        raise typer.BadParameter(f"only tables and archives can be in a bucket: name a directory instead of {text}")
+    return place
+
+
 @app.command("archive", cls=Command)
 def archive_log(
     to: Annotated[
@@ -267,7 +275,7 @@ def audit_log(
     choreography: AppOption = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", file_okay=False, help="Also write DIR/findings/.", show_default=False),
+        typer.Option("--out", metavar="DIR", parser=_directory, help="Also write DIR/findings/.", show_default=False),
     ] = None,
     metrics: Annotated[
         Path | None,
@@ -389,9 +397,7 @@ def reconcile_states(
 
 @app.command("whatif", cls=Command)
 def decide_again(  # noqa: PLR0913, PLR0917  one argument for each option
-    out: Annotated[
-        Any, typer.Option("--out", metavar="DIR", parser=_place, help="The tables' directory, or s3a://BUCKET/DIR.")
-    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", parser=_directory, help="The tables' directory.")],
     log: LogOption = None,
     choreography: AppOption = None,
     tomorrow: Annotated[

@@ -15,6 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from analytics.connectors import connectors
+from analytics.place import store_settings
 from analytics.scratch import scratch
 from eventlib.devtools.kafka.java import find_java
 from eventlib.errors import TerminalError, WiringError
@@ -113,7 +114,7 @@ def session(
     Spark does not start with.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return _submitted(name, {**_on_stores(formats), **(config or {})})
+        return _submitted(name, {**(store_settings() if "s3a" in formats else {}), **(config or {})})
     if master is None or master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -134,7 +135,7 @@ def session(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **(_DELTA if "delta" in formats else {}),
-        **_on_stores(formats),
+        **(store_settings() if "s3a" in formats else {}),
     }
     builder = SparkSession.builder.appName(name).master(master or "local[*]")
     for key, value in {**settings, **(config or {})}.items():
@@ -150,16 +151,6 @@ def session(
     # The JVM's end is reported by `refuse_lost_jvm`: this server would print a traceback as well.
     spark.sparkContext._accumulatorServer.handle_error = _say_nothing  # type: ignore[assignment]  # noqa: SLF001
     return spark
-
-
-def _on_stores(formats: Collection[str]) -> dict[str, str]:
-    """Return where object stores are; Spark itself reads the credentials from their variables, and shows them nowhere."""
-    if "s3a" not in formats:
-        return {}
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    found = {"endpoint": endpoint, "endpoint.region": region, "path.style.access": "true" if endpoint else None}
-    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in found.items() if value}
 
 
 def _say_nothing(*_: object) -> None:

@@ -8,7 +8,7 @@ manifest has the SHA-256 of each file, and one of itself.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from eventlib.durable import settle, sha256_of
+from eventlib.durable import settle
 from eventlib.errors import LogCorrupt, LogUnavailable, LogVersionMismatch, OwnershipLost
 from eventlib.log.archive.place import located
 from eventlib.log.base import TopicPartition
@@ -155,29 +155,6 @@ class Manifest(_Part):
     def ends(self) -> dict[TopicPartition, int]:
         """Up to where each partition is archived."""
         return {(name, i): end for name, topic in self.topics.items() for i, end in enumerate(topic.ends)}
-
-
-def changed_files(place: Place, manifest: Manifest) -> Iterator[tuple[DataFile, str]]:
-    """Yield an archive's damaged files, with what is wrong with each; all are read."""
-    for file in manifest.files:
-        try:
-            size, found = _measured(place, file.path)
-        except OSError as error:
-            yield file, f"it cannot be read: {error.strerror or error}"
-            continue
-        if size != file.bytes:
-            yield file, f"it has {size:,} bytes, and had {file.bytes:,} when it was archived"
-        elif file.sha256 not in {"", found}:
-            yield file, "its SHA-256 is not that of what was archived"
-
-
-def _measured(place: Place, path: str) -> tuple[int, str]:
-    """Return the size and the SHA-256 of a file. Raises: OSError."""
-    if isinstance(place, Path):
-        return (place / path).stat().st_size, sha256_of(place / path)
-    with place.open(path) as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-        return file.tell(), found
 
 
 def newest_number(place: Place) -> int:
