@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -13,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from analytics.cli import run
 from analytics.rebuilding import How, rebuild
-from analytics.stores import TableFormat, needed
+from analytics.stores import Manifest, TableFormat, needed
+from analytics.stores.objects import ObjectVersion
 from analytics.stores.pointer import ObjectManifest
 from analytics.stores.versions import read_manifest
 from eventlib.errors import LogUnavailable
@@ -106,3 +108,15 @@ def test_what_a_store_cannot_have_is_refused_before_spark_starts(repair_log: str
     assert bucket.sizes("") == {}
     said = ended("sql", "SELECT 1", "--out", str(bucket), by=run)
     assert f"there are no tables in {bucket}" in " ".join(said.stderr.split())
+
+
+def test_what_earlier_runs_have_left_is_deleted_and_nothing_of_one_that_may_still_publish(bucket: ObjectStore) -> None:
+    left, later = (f"data/{number:010}-{token}/orders/part.parquet" for number, token in ((1, "0dead"), (2, "0new")))
+    for key in (left, later):
+        bucket.put(key, b"")
+    no_spark: Any = None
+    with ObjectVersion(no_spark, bucket, 1, None) as version:
+        version.commit(Manifest(number=1, definition="", log_id="", log_url="", topics={}, rows={}), keep=2)
+    assert [*bucket.sizes("data/")] == [later]
+    with pytest.raises(LogUnavailable, match="another process has rebuilt"):
+        ObjectVersion(no_spark, bucket, 1, None)  # which looked before that was published
