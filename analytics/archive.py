@@ -1,7 +1,6 @@
 """An archive as a DataFrame: the Parquet files that its manifest names."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -9,7 +8,9 @@ from pyspark.sql import types as t
 
 from analytics.schema import STORED, key_as_text
 from analytics.selection import Selection, narrowed
-from eventlib.log.archive.files import DataFile, Span, directory_of, read_manifest
+from eventlib.log.archive.files import DataFile, Span, read_manifest
+from eventlib.log.archive.place import located, place_of
+from eventlib.object_store import Place
 from eventlib.values import to_ms
 
 _FILES = t.StructType([
@@ -19,7 +20,7 @@ _FILES = t.StructType([
 
 def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
     """Return what `analytics.log` does, without schema ids. Raises: LogUnavailable, LogCorrupt."""
-    place = directory_of(url).absolute()
+    place = place_of(url)
     files = [file for file in read_manifest(place).files if _may_have(file, selection)]
     whole = [file for file in files if all(_asked(file, span, selection) == _all(span) for span in file.spans)]
     parts = [file for file in files if file not in whole]
@@ -32,9 +33,9 @@ def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
     return narrowed(records.withColumn("key", key_as_text(f.col("key"))).select(*STORED.names), selection)
 
 
-def _load(spark: SparkSession, place: Path, files: Iterable[DataFile]) -> DataFrame:
+def _load(spark: SparkSession, place: Place, files: Iterable[DataFile]) -> DataFrame:
     checked = spark.read.option("parquet.page.verify-checksum.enabled", "true")
-    return checked.schema(_FILES).parquet(*(str(place / file.path) for file in files))
+    return checked.schema(_FILES).parquet(*(located(place, file.path) for file in files))
 
 
 def _may_have(file: DataFile, selection: Selection) -> bool:

@@ -1,8 +1,11 @@
 """Writes an archive's files: one per topic and date of a run, rows in order of partition and offset."""
 
+import shutil
 from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
+from secrets import token_hex
+from tempfile import mkdtemp
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +15,7 @@ import pyarrow.parquet as pq
 from eventlib.durable import settle, sha256_of
 from eventlib.log.archive.files import HEADERS, SCHEMA, DataFile, Span
 from eventlib.log.record import Record
+from eventlib.object_store import Place
 from eventlib.private_files import create_private, make_private_directory
 
 GROUP_ROWS = 16_384
@@ -23,12 +27,44 @@ _DAY_MS = 86_400_000
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
+class Files:
+    """Makes the files of one run in an archive, whose names no other run's files have.
+
+    On a store, a file is written here first, and sent when it is whole.
+    """
+
+    def __init__(self, place: Place, number: int) -> None:
+        self.place = place
+        self._prefix = f"{number:010}-" if isinstance(place, Path) else f"{number:010}-{token_hex(4)}-"
+        self._here = place if isinstance(place, Path) else Path(mkdtemp(prefix="archiving-"))
+
+    def new(self, topic: str, date: str, name: str) -> "FileWriter":
+        """Begin a file."""
+        return FileWriter(self._here, topic, date, f"{self._prefix}{name}")
+
+    def taken(self, file: DataFile) -> DataFile:
+        """Take a file that is whole into the archive. Raises: as the store does."""
+        if not isinstance(self.place, Path):
+            self.place.upload(self._here / file.path, file.path)
+            (self._here / file.path).unlink()
+        return file
+
+    def settle(self, files: Iterable[DataFile]) -> None:
+        """Sync the directory entries of files."""
+        if isinstance(self.place, Path):
+            settle_directories(self.place, files)
+
+    def close(self) -> None:
+        """Delete what is not in the archive."""
+        if not isinstance(self.place, Path):
+            shutil.rmtree(self._here, ignore_errors=True)
+
+
 class Writer:
     """Writes records that come topic by topic, and within a topic in order of partition and offset."""
 
-    def __init__(self, place: Path, number: int) -> None:
-        self._place = place
-        self._number = number
+    def __init__(self, files: Files) -> None:
+        self._archive = files
         self._made = 0
         self._open = dict[tuple[str, str], FileWriter]()
         self._files = list[DataFile]()
@@ -61,11 +97,11 @@ class Writer:
             if len(self._open) >= _OPEN_AT_ONCE:
                 self._close()
             self._made += 1
-            self._open[key] = FileWriter(self._place, topic, date, f"{self._number:010}-{self._made:05}")
+            self._open[key] = self._archive.new(topic, date, f"{self._made:05}")
         return self._open[key]
 
     def _close(self) -> None:
-        self._files += [file.finish() for file in self._open.values()]
+        self._files += [self._archive.taken(file.finish()) for file in self._open.values()]
         self._open = {}
 
 

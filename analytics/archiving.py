@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
-from analytics.archive_writing import Writer, settle_directories
+from analytics.archive_writing import Files, Writer
 from analytics.compacting import compact
 from eventlib.durable import alone
 from eventlib.errors import LogReadOnly, WiringError
@@ -22,6 +23,7 @@ from eventlib.log.archive.files import (
 )
 from eventlib.log.base import Log, TopicPartition
 from eventlib.model.topic import Topic
+from eventlib.object_store import ObjectStore, Place
 from eventlib.values import now_ms
 
 Progress = Callable[[str, int, int], None]
@@ -47,7 +49,7 @@ class Archived:
     seconds: float
 
 
-async def archive(log: Log, place: Path, progress: Progress = lambda *_: None) -> Archived:
+async def archive(log: Log, place: Place, progress: Progress = lambda *_: None) -> Archived:
     """Archive the new records of all topics of a log, journals, changelogs and schemas included.
 
     Guarantee: every record is in the archive once, at its offset, however often this is killed and run again; a run that
@@ -56,21 +58,25 @@ async def archive(log: Log, place: Path, progress: Progress = lambda *_: None) -
     process archives there.
     """
     began = perf_counter()
-    with alone(place, "archives to"):
+    with alone(place, "archives to") if isinstance(place, Path) else nullcontext():
         before = read_manifest(place) if newest_number(place) else Manifest(log_id=log.log_id)
         _refuse_another(before, log, place)
-        _sweep(place, before)
+        if isinstance(place, Path):
+            _sweep(place, before)
         topics = await log.topics()
         _refuse_repartitioned(before, topics, place)
-        run = _Run(log, place, before, topics, progress)
-        held = await _held(log, run.begin)
-        made = await run.copy()
-        files, replaced = compact(place, (*before.files, *made), before.number + 1)
+        with closing(Files(place, before.number + 1)) as writing:
+            run = _Run(log, writing, before, topics, progress)
+            held = await _held(log, run.begin)
+            made = await run.copy()
+            files, replaced = compact(writing, (*before.files, *made))
         manifest = run.manifest(files, replaced)
         changed = manifest.model_copy(update={"committed_ms": before.committed_ms, "number": before.number}) != before
         if changed:
-            settle_directories(place, [file for file in files if file not in before.files])
+            writing.settle([file for file in files if file not in before.files])
             commit(place, manifest)
+            if not isinstance(place, Path):
+                _sweep_store(place, manifest)
         await _held(log, run.ends)
     records, size = sum(file.records for file in made), sum(file.bytes for file in made)
     number = manifest.number if changed else before.number
@@ -84,7 +90,7 @@ class _Run:
     """One pass over a log."""
 
     log: Log
-    place: Path
+    files: Files
     before: Manifest
     topics: Mapping[str, Topic]
     progress: Progress
@@ -119,7 +125,7 @@ class _Run:
                     "or the log restored from a copy; archive it to another directory"
                 )
         done, total = 0, sum(self.ends[place] - first for place, first in begin.items())
-        writer = Writer(self.place, self.before.number + 1)
+        writer = Writer(self.files)
         try:
             for place in sorted(begin):
                 if self.ends[place] > begin[place]:
@@ -168,14 +174,14 @@ async def _held(log: Log, ends: Mapping[TopicPartition, int]) -> bool:
         return False  # a log that is read-only here can be archived all the same
 
 
-def _refuse_another(before: Manifest, log: Log, place: Path) -> None:
+def _refuse_another(before: Manifest, log: Log, place: Place) -> None:
     if before.log_id != log.log_id:
         raise WiringError(
             f"{place} is the archive of another log ({before.log_url}), not of {log.url}: name another directory with --to"
         )
 
 
-def _refuse_repartitioned(before: Manifest, topics: Mapping[str, Topic], place: Path) -> None:
+def _refuse_repartitioned(before: Manifest, topics: Mapping[str, Topic], place: Place) -> None:
     for name, topic in topics.items():
         archived = before.topics.get(name)
         if archived is not None and len(archived.ends) != topic.partitions:
@@ -185,10 +191,20 @@ def _refuse_repartitioned(before: Manifest, topics: Mapping[str, Topic], place: 
             )
 
 
+def _needed(manifest: Manifest) -> set[str]:
+    recent = now_ms() - _REPLACED_KEPT_MS
+    return {file.path for file in manifest.files} | {each.path for each in manifest.replaced if each.at_ms > recent}
+
+
+def _sweep_store(place: ObjectStore, manifest: Manifest) -> None:
+    """Delete the files of runs that cannot commit any more, and merged files that are no longer read."""
+    left = place.sizes("data/").keys() - _needed(manifest)
+    place.delete(sorted(key for key in left if int(Path(key).name.partition("-")[0]) <= manifest.number))
+
+
 def _sweep(place: Path, manifest: Manifest) -> None:
     """Delete the files of a killed run, and merged files that are no longer read."""
-    recent = now_ms() - _REPLACED_KEPT_MS
-    kept = {file.path for file in manifest.files} | {each.path for each in manifest.replaced if each.at_ms > recent}
+    kept = _needed(manifest)
     for path in (place / "data").rglob("*"):
         if path.is_file() and str(path.relative_to(place)) not in kept:
             path.unlink()

@@ -11,7 +11,8 @@ from eventlib.codec.remote_registry import RemoteRegistry
 from eventlib.codec.schema_ids import Schemas
 from eventlib.config.variables import read_settings
 from eventlib.errors import LogUnavailable, WiringError
-from eventlib.log.archive.files import SCHEME, directory_of, read_manifest
+from eventlib.log.archive.files import read_manifest
+from eventlib.log.archive.place import SCHEME, place_of
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.open import open_port
 from eventlib.log.url import log_file
@@ -109,7 +110,7 @@ def from_anywhere(url: str) -> str:
     scheme, _, path = url.partition(":")
     if scheme == "sqlite":
         return f"sqlite:///{Path(path.removeprefix('///')).absolute()}"
-    return f"{SCHEME}{directory_of(url).absolute()}" if url.startswith(SCHEME) else url
+    return f"{SCHEME}{place_of(url)}" if url.startswith(SCHEME) else url
 
 
 def archived_ends(archive: str, live: str, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
@@ -121,7 +122,7 @@ def archived_ends(archive: str, live: str, topics: Sequence[str]) -> Mapping[Top
         raise WiringError(
             f"{archive} is not an archive, so it has no live log: leave live={live!r} out, or read archive:DIR"
         )
-    manifest = read_manifest(directory_of(archive))
+    manifest = read_manifest(place_of(archive))
 
     async def question(log: Log) -> Mapping[TopicPartition, range]:
         if log.log_id != manifest.log_id:

@@ -1,14 +1,13 @@
 """SQL over the rebuilt tables and a log's typed events: each is a view by its name, created when a query names it."""
 
 import re
-from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.audit.application import Application
 from analytics.events import events
-from analytics.stores import tables
+from analytics.stores import Place, tables
 from eventlib.errors import WiringError
 from eventlib.model.event import contract_of
 
@@ -16,7 +15,7 @@ from eventlib.model.event import contract_of
 def query(
     spark: SparkSession,
     text: str,
-    place: Path | None,
+    place: Place | None,
     url: str | None,
     application: Application | None = None,
     *,

@@ -50,7 +50,7 @@ LogOption = Annotated[
     typer.Option(
         "--log",
         metavar="URL",
-        help="sqlite:///PATH, kafka://HOST:PORT or archive:DIR. [dim]Default: $EVENTLIB_LOG[/dim]",
+        help="sqlite:///PATH, kafka://HOST:PORT, archive:DIR or archive:s3a://BUCKET/DIR. [dim]Default: $EVENTLIB_LOG[/dim]",
         show_default=False,
     ),
 ]
@@ -76,11 +76,35 @@ def app_named(given: str | None) -> str | None:
     return eventlib_settings(app=given).app
 
 
+def _place(text: str) -> Any:
+    """Read where tables or an archive are. Raises: WiringError."""
+    from analytics.place import place_named
+
+    place = place_named(text)
+    if isinstance(place, Path) and place.is_file():
+        raise typer.BadParameter(f"Directory {text!r} is a file.")
+    return place
+
+
+def _directory(text: str) -> Path:
+    """Read a directory. Raises: WiringError."""
+    place = _place(text)
+    if not isinstance(place, Path):
+        raise typer.BadParameter(f"only tables and archives can be in a bucket: name a directory instead of {text}")
+    return place
+
+
 @app.command("archive", cls=Command)
 def archive_log(
     to: Annotated[
-        Path | None,
-        typer.Option("--to", metavar="DIR", file_okay=False, help="The archive's directory.", show_default=False),
+        Any,
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            parser=_place,
+            help="The archive's directory, or s3a://BUCKET/DIR.",
+            show_default=False,
+        ),
     ] = None,
     log: LogOption = None,
     release: Annotated[
@@ -105,7 +129,9 @@ def archive_log(
 
 @app.command("rebuild", cls=Command)
 def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.")],
+    out: Annotated[
+        Any, typer.Option("--out", metavar="DIR", parser=_place, help="The tables' directory, or s3a://BUCKET/DIR.")
+    ],
     log: LogOption = None,
     full: Annotated[bool, typer.Option("--full", metavar="", help="Read the whole log, not only new records.")] = False,
     as_of: Annotated[
@@ -179,7 +205,9 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
 
 @app.command("test", cls=Command)
 def run_tests(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.")],
+    out: Annotated[
+        Any, typer.Option("--out", metavar="DIR", parser=_place, help="The tables' directory, or s3a://BUCKET/DIR.")
+    ],
     choreography: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -197,8 +225,14 @@ def ask_sql(  # noqa: PLR0913, PLR0917  one argument for each option
         str | None, typer.Argument(metavar="SELECT…", help="The query; without one, a prompt.", show_default=False)
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.", show_default=False),
+        Any,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            parser=_place,
+            help="The tables' directory, or s3a://BUCKET/DIR.",
+            show_default=False,
+        ),
     ] = None,
     log: Annotated[
         str | None,
@@ -241,7 +275,7 @@ def audit_log(
     choreography: AppOption = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", file_okay=False, help="Also write DIR/findings/.", show_default=False),
+        typer.Option("--out", metavar="DIR", parser=_directory, help="Also write DIR/findings/.", show_default=False),
     ] = None,
     metrics: Annotated[
         Path | None,
@@ -279,11 +313,11 @@ def audit_log(
 def report_log(  # noqa: PLR0913, PLR0917  one argument for each option
     log: LogOption = None,
     tables: Annotated[
-        Path | None,
+        Any,
         typer.Option(
             "--tables",
             metavar="DIR",
-            file_okay=False,
+            parser=_place,
             help="Rebuilt tables to continue from, so that only new records are read.",
             show_default=False,
         ),
@@ -315,12 +349,13 @@ def print_connectors(
             "--format", metavar="FORMAT", help="Also the one for tables as iceberg or delta.", show_default=False
         ),
     ] = None,
+    s3: Annotated[bool, typer.Option("--s3", metavar="", help="Also the one for what is on an object store.")] = False,
 ) -> None:
     """Download Spark's connectors for Kafka and Avro, once, and print their files in the form of spark-submit --jars."""
     from analytics.connectors import connectors
     from eventlib.devtools.kafka.java import find_java
 
-    formats = [] if table_format is None else [table_format]
+    formats = [*([] if table_format is None else [table_format]), *(["s3a"] if s3 else [])]
     print(",".join(map(str, connectors(find_java("Spark"), fetch=True, formats=formats))))
 
 
@@ -362,7 +397,7 @@ def reconcile_states(
 
 @app.command("whatif", cls=Command)
 def decide_again(  # noqa: PLR0913, PLR0917  one argument for each option
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", parser=_directory, help="The tables' directory.")],
     log: LogOption = None,
     choreography: AppOption = None,
     tomorrow: Annotated[

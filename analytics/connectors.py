@@ -1,4 +1,4 @@
-"""Spark's connectors for Avro, Kafka, Iceberg and Delta: its Python package lacks them, so they are downloaded when first needed."""
+"""Spark's connectors for Avro, Kafka, Iceberg, Delta and object stores: its Python package lacks them, so they are downloaded when first needed."""
 
 import os
 from collections.abc import Collection
@@ -29,8 +29,9 @@ FORMATS = {
     "delta": JarSet(
         "Spark's connector for Delta", "spark-delta", "delta-spark_2.13", Path(__file__).with_name("delta.lock")
     ),
+    "s3a": JarSet("Spark's connector for S3", "spark-s3", "hadoop-aws", Path(__file__).with_name("s3.lock")),
 }
-"""Read and write tables of these formats; nothing else does."""
+"""Read and write tables of these formats, and on these stores; nothing else does."""
 
 
 def fetch_needed(url: str, *, decoding: bool = True) -> None:
@@ -50,22 +51,22 @@ def fetch_needed(url: str, *, decoding: bool = True) -> None:
             command_line.warn(f"{error}. Until then events are decoded in Python, which takes longer.")
 
 
-def fetch_for_format(name: str | None) -> list[str]:
-    """Download what tables of a format need, and return the format if it needs anything: what a session is made with.
+def fetch_for_formats(*names: str | None) -> list[str]:
+    """Download what tables of formats and on stores need, and return those that need anything: what a session is made with.
 
     Raises: BrokerFailed when it cannot be downloaded.
     """
-    if name is None or name not in FORMATS:
-        return []
-    if not _is_submitted() and not _is_sparks_own(FORMATS[name]):
-        fetched(FORMATS[name], find_java("Spark"))
-    return [name]
+    needed = [name for name in names if name in FORMATS]
+    for name in needed:
+        if not _is_submitted() and not _is_sparks_own(FORMATS[name]):
+            fetched(FORMATS[name], find_java("Spark"))
+    return needed
 
 
 def connectors(java: Java, *, fetch: bool, formats: Collection[str] = ()) -> list[Path]:
     """Return the connectors' jars on this machine, except those among Spark's own, which every session has.
 
-    `formats` are those of tables. `fetch` downloads missing ones. Raises: BrokerFailed when they cannot be downloaded.
+    `formats` are those of tables, and `s3a`. `fetch` downloads missing ones. Raises: BrokerFailed when they cannot be downloaded.
     """
     wanted = [each for each in (AVRO, KAFKA, *map(FORMATS.__getitem__, formats)) if not _is_sparks_own(each)]
     places = {each: fetched(each, java) if fetch else each.default_place() for each in wanted}

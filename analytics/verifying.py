@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import repeat
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,7 +78,9 @@ class Verifier:
     def read(self, offsets: Sequence[int]) -> Iterator[Record]:
         """Yield the records at suspect offsets: as written where that is proved, else as damaged."""
         with closing(sqlite3.connect(file_uri(self._path, reads=True), uri=True)) as connection:
-            state = next(now for now in states_of(connection, self._path) if now.number == self._state.number)
+            state = next(
+                state_of(row) for row in state_rows(connection, self._path) if row.number == self._state.number
+            )
             for offset in offsets:
                 if offset < state.dense_from and offset >= self._state.dense_from:
                     continue  # removed by compaction or retention since
@@ -131,13 +134,27 @@ def _texts(column: pa.Array) -> list[object]:
     return found
 
 
-def states_of(connection: sqlite3.Connection, path: Path) -> Iterator[PartitionState]:
+class StateRow(NamedTuple):
+    """A partition's row: what is sent to workers, whose classes may be compiled where the driver's are not."""
+
+    number: int
+    topic: str
+    partition: int
+    values: tuple[int, ...]
+
+
+def state_of(row: StateRow) -> PartitionState:
+    """Return a partition's state."""
+    state = PartitionState(Topic(row.topic), row.partition, row.number)
+    state.learn(row.values)
+    return state
+
+
+def state_rows(connection: sqlite3.Connection, path: Path) -> Iterator[StateRow]:
     """Yield the partitions of a log's file. Raises: LogCorrupt for a damaged one; sqlite3.Error."""
     if version_of(connection) == 1:
         show_as_newest(connection)
     for (number, topic, partition, *row), why in partition_rows(connection):
         if why:
             raise LogCorrupt(f"{topic}/{partition} of the log {path} is damaged: {why}; {REPAIR}")
-        state = PartitionState(Topic(topic), partition, number)
-        state.learn(row)
-        yield state
+        yield StateRow(number, topic, partition, tuple(row))

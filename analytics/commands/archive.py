@@ -1,18 +1,18 @@
 """`python -m analytics archive`."""
 
 import asyncio
-from pathlib import Path
 
 from analytics.archiving import Archived, Progress, archive
 from analytics.asking import refuse_missing
 from analytics.commands.showing import bars, ranges_json, ranges_table
 from eventlib import command_line
 from eventlib.errors import WiringError
-from eventlib.log.archive.files import SCHEME
+from eventlib.log.archive.place import SCHEME
 from eventlib.log.open import open_port
+from eventlib.object_store import Place
 
 
-def archive_command(url: str, to: Path, *, as_json: bool) -> bool:
+def archive_command(url: str, to: Place, *, as_json: bool) -> bool:
     """Archive new records, print the result, and return whether records had been dropped before they were archived."""
     if url.startswith((SCHEME, "memory:")):
         raise WiringError(f"--log {url}: only a log in a file or on Kafka can be archived")
@@ -42,7 +42,7 @@ async def release_command(url: str) -> None:
     print(f"{url} no longer waits for an archive: retention drops old records, archived or not.")
 
 
-async def _archived(url: str, to: Path, progress: Progress) -> Archived:
+async def _archived(url: str, to: Place, progress: Progress) -> Archived:
     log = await open_port(url)
     try:
         return await archive(log, to, progress)
@@ -64,7 +64,7 @@ def _as_json(done: Archived) -> dict[str, object]:
     }
 
 
-def _print(url: str, to: Path, done: Archived) -> None:
+def _print(url: str, to: Place, done: Archived) -> None:
     if done.read:
         command_line.terminal().print(ranges_table(done.read))
         print()

@@ -11,7 +11,8 @@ from analytics.asking import refuse_missing, spans
 from analytics.audit import FINDING, audit, rules
 from analytics.audit.application import Application
 from analytics.commands.showing import bars, ranges_json, ranges_table
-from analytics.connectors import fetch_needed
+from analytics.connectors import fetch_for_formats, fetch_needed
+from analytics.place import store_of
 from analytics.session import session
 from eventlib import command_line
 
@@ -37,7 +38,7 @@ def audit_command(
     with bars(shown=not as_json) as shown:
         task = shown.add_task(f"auditing {url}", total=None)
         read = {place: span for place, span in spans(url).items() if place[0] in application.topics}
-        spark = session("audit")
+        spark = session("audit", formats=fetch_for_formats(store_of(url, same_as)))
         found = audit(spark, url, application, same_as).orderBy("severity", "rule", "order", "about").collect()
         shown.update(task, completed=1, total=1)
     if out is not None:

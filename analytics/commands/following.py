@@ -4,26 +4,26 @@ import re
 import signal
 from collections import Counter
 from datetime import UTC, datetime
-from pathlib import Path
 from threading import Event
 
 from analytics import session
 from analytics.asking import refuse_unreadable
 from analytics.audit.application import Application
 from analytics.commands.rebuild import rebuilt_json, warn_of_dropped
-from analytics.connectors import fetch_for_format, fetch_needed
+from analytics.connectors import fetch_for_formats, fetch_needed
 from analytics.rebuilding import Following, How, Increment, follow
 from analytics.rebuilding.catalogue import catalogue_of
-from analytics.stores import current, format_of, read_manifest
+from analytics.stores import Place, current, format_of, read_manifest, refuse_unfit, store_of
 from eventlib import command_line
 from eventlib.errors import WiringError
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
 
 
-def follow_command(url: str, application: Application, out: Path, *, every: str, how: How, as_json: bool) -> bool:
+def follow_command(url: str, application: Application, out: Place, *, every: str, how: How, as_json: bool) -> bool:
     """Keep tables current until SIGINT or SIGTERM, print each increment, and return whether they are incomplete."""
     catalogue_of(application, how.select)  # what is declared wrongly is told before Spark starts
+    refuse_unfit(out, how.table_format)
     refuse_unreadable(url)
     fetch_needed(url)
 
@@ -36,7 +36,7 @@ def follow_command(url: str, application: Application, out: Path, *, every: str,
 
     following = Following(seconds_of(every), told, command_line.warn, Event())
     _end_on_signals(following.ended)
-    formats = fetch_for_format(how.table_format or format_of(out))
+    formats = fetch_for_formats(how.table_format or format_of(out), store_of(out, url))
     follow(session("rebuild", formats=formats), url, out, following, how, application)
     version = current(out)
     if version is None:

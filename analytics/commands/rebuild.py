@@ -10,11 +10,11 @@ from analytics import session
 from analytics.asking import refuse_unreadable
 from analytics.audit.application import Application
 from analytics.commands.showing import bars, ranges_json, ranges_table
-from analytics.connectors import fetch_for_format, fetch_needed
+from analytics.connectors import fetch_for_formats, fetch_needed
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.rebuild import AsOf
-from analytics.stores import Manifest, entry_of, format_of
+from analytics.stores import Manifest, Place, format_of, opened_at, refuse_unfit, store_of
 from eventlib import command_line
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.base import TopicPartition
@@ -22,10 +22,11 @@ from eventlib.values import time_of
 
 
 def rebuild_command(
-    url: str, application: Application, out: Path, *, as_of: str | None, how: How, as_json: bool
+    url: str, application: Application, out: Place, *, as_of: str | None, how: How, as_json: bool
 ) -> bool:
     """Rebuild the tables, print what was read and written, and return whether they are incomplete."""
     catalogue_of(application, how.select)  # what is declared wrongly is told before Spark starts
+    refuse_unfit(out, how.table_format)
     refuse_unreadable(url)
     fetch_needed(url)
     when = None if as_of is None else as_of_text(as_of)
@@ -35,7 +36,7 @@ def rebuild_command(
         def progress(what: str, done: int, total: int) -> None:
             shown.update(task, description=f"rebuilding: {what}", completed=done, total=total)
 
-        formats = fetch_for_format(how.table_format or format_of(out))
+        formats = fetch_for_formats(how.table_format or format_of(out), store_of(out, url))
         done = rebuild(
             session("rebuild", formats=formats),
             url,
@@ -107,14 +108,14 @@ def rebuilt_json(done: Rebuilt) -> dict[str, object]:
     }
 
 
-def _print(url: str, out: Path, done: Rebuilt) -> None:
+def _print(url: str, out: Place, done: Rebuilt) -> None:
     if not done.read:
         print(f"Nothing new on {url}: the tables in {out} are unchanged.")
         return
     command_line.terminal().print(ranges_table(done.read))
     shown = command_line.table("table", "rows", "where", right=["rows"], whole=["table"])
     for table, rows in done.manifest.rows.items():
-        shown.add_row(table, f"{rows:,}", str(out / entry_of(table, done.manifest.table_format)))
+        shown.add_row(table, f"{rows:,}", opened_at(out, table, done.manifest))
     command_line.terminal().print(shown)
     print()
     how = "from the beginning" if done.full else "from the existing tables"

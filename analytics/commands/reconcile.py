@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from analytics.asking import refuse_unreadable, spans
 from analytics.commands.showing import bars, ranges_json
-from analytics.connectors import fetch_needed
+from analytics.connectors import fetch_for_formats, fetch_needed
+from analytics.place import store_of
 from analytics.reconciling import Difference, Reconciled, ReconcileOptions, reconcile
 from analytics.session import session
 from eventlib import command_line
@@ -20,7 +21,7 @@ def reconcile_command(url: str, wanted: ReconcileOptions, *, as_json: bool) -> b
     fetch_needed(url)
     with bars(shown=not as_json) as shown:
         task = shown.add_task("starting Spark", total=None)
-        spark = session("reconcile")
+        spark = session("reconcile", formats=fetch_for_formats(store_of(url)))
         read = spans(url)
         done = reconcile(spark, url, wanted, lambda what: shown.update(task, description=f"comparing {what}"))
     if as_json:

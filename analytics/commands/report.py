@@ -7,15 +7,15 @@ from tempfile import TemporaryDirectory
 from analytics.asking import refuse_unreadable
 from analytics.audit.application import Application
 from analytics.commands.showing import bars, ranges_json, ranges_table
-from analytics.connectors import fetch_for_format, fetch_needed
+from analytics.connectors import fetch_for_formats, fetch_needed
 from analytics.reporting.making import Reported, make_report
 from analytics.session import session
-from analytics.stores import format_of
+from analytics.stores import Place, format_of, store_of
 from eventlib import command_line
 
 
 def report_command(  # noqa: PLR0913  what a person may say of a report
-    url: str, whose: Application, tables: Path | None, out: Path, *, audited: bool, opened: bool, as_json: bool
+    url: str, whose: Application, tables: Place | None, out: Path, *, audited: bool, opened: bool, as_json: bool
 ) -> None:
     """Write the report of a log, print what was read and written, and open it if requested."""
     whose.load()
@@ -28,7 +28,9 @@ def report_command(  # noqa: PLR0913  what a person may say of a report
         def progress(what: str, done: int, total: int) -> None:
             shown.update(task, description=f"reporting: {what}", completed=done, total=total)
 
-        spark = session("report", formats=fetch_for_format(None if tables is None else format_of(tables)))
+        spark = session(
+            "report", formats=fetch_for_formats(None if tables is None else format_of(tables), store_of(tables, url))
+        )
         place = tables or Path(scratch)
         done = make_report(spark, url, place, audited=audited, application=whose, progress=progress)
     unfinished = out.with_name(f".{out.name}.unfinished")

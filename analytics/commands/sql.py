@@ -17,8 +17,8 @@ from analytics.asking import refuse_unreadable
 from analytics.asking_tables import query
 from analytics.audit.application import Application
 from analytics.commands.rebuild import offsets_in, warn_of_dropped
-from analytics.connectors import fetch_for_format, fetch_needed
-from analytics.stores import format_of, needed, read_manifest, version_at
+from analytics.connectors import fetch_for_formats, fetch_needed
+from analytics.stores import Place, VersionPlace, format_of, needed, read_manifest, store_of, version_at
 from eventlib import command_line
 from eventlib.errors import EventlibError, WiringError
 
@@ -30,7 +30,7 @@ _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 class Asked:
     """What a query is about: tables, as of a kept version or of offsets, and events on a log."""
 
-    out: Path | None
+    out: Place | None
     url: str | None
     application: Application
     version: int | None = None
@@ -47,7 +47,7 @@ def sql_command(text: str | None, asked: Asked, *, as_json: bool) -> None:
     if asked.url is not None:
         refuse_unreadable(asked.url)
         fetch_needed(asked.url)
-    formats = fetch_for_format(None if asked.out is None else format_of(asked.out))
+    formats = fetch_for_formats(None if asked.out is None else format_of(asked.out), store_of(asked.out, asked.url))
     spark, at_prompt = session("sql", formats=formats), text is None and sys.stdin.isatty()
     number = int(version.name) if version is not None and _is_older(asked) else None
     for each in [text] if text is not None else _asked():
@@ -60,7 +60,7 @@ def sql_command(text: str | None, asked: Asked, *, as_json: bool) -> None:
             command_line.warn(str(error))
 
 
-def _version(asked: Asked, out: Path) -> Path:
+def _version(asked: Asked, out: Place) -> VersionPlace:
     """Return the version that is asked, and tell which it is if it is an older one."""
     ends = None if asked.as_of_offsets is None else offsets_in(asked.as_of_offsets, "--as-of-offsets")
     version = version_at(out, asked.version, ends)

@@ -1,20 +1,18 @@
 """`python -m analytics test`."""
 
-from pathlib import Path
-
 from analytics import session
 from analytics.audit.application import Application
-from analytics.connectors import fetch_for_format
+from analytics.connectors import fetch_for_formats
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.testing import tested_tables
-from analytics.stores import format_of, tables
+from analytics.stores import Place, format_of, store_of, tables
 from eventlib import command_line
 
 
-def test_command(out: Path, application: Application, *, as_json: bool) -> bool:
+def test_command(out: Place, application: Application, *, as_json: bool) -> bool:
     """Test the tables in a directory, print what does not hold, and return whether there is any."""
     catalogue = catalogue_of(application)
-    found = tables(session("test", formats=fetch_for_format(format_of(out))), out)
+    found = tables(session("test", formats=fetch_for_formats(format_of(out), store_of(out))), out)
     results = tested_tables(catalogue, found)
     broken = [each for each in results if each.rows]
     if as_json:

@@ -8,7 +8,8 @@ from typing import Any
 
 from analytics.asking import refuse_unreadable, spans
 from analytics.commands.showing import bars, ranges_json
-from analytics.connectors import fetch_needed
+from analytics.connectors import fetch_for_formats, fetch_needed
+from analytics.place import store_of
 from analytics.reporting.whatif import Question, Summary, summary, whatif_page
 from analytics.session import session
 from analytics.whatif import Hypothesis, what_if
@@ -39,7 +40,7 @@ def whatif_command(url: str, hypothesis: Hypothesis, out: Path, report: Path | N
     with bars(shown=not as_json) as shown:
         shown.add_task(f"deciding {url} again", total=None)
         read = {place: span for place, span in spans(url).items() if place[0] in hypothesis.today.topics}
-        done = what_if(session("what-if"), url, hypothesis, out)
+        done = what_if(session("what-if", formats=fetch_for_formats(store_of(url))), url, hypothesis, out)
         result = summary(done.sagas, hypothesis.figures)
         otherwise = done.sagas.where("outcome_then != outcome_now").orderBy("first_difference.at", "saga")
         first = [row.asDict(recursive=True) for row in otherwise.limit(_MOST_SHOWN).collect()]

@@ -24,10 +24,10 @@ from analytics.rebuilding.quality import (
 from analytics.rebuilding.steps import CAUSES, STEPS, lacks_cause
 from analytics.selection import Only
 from analytics.session import configured
-from analytics.stores import Version
+from analytics.stores import AnyVersion
 from analytics.tables import Events, Table
 from eventlib.errors import WiringError
-from eventlib.log.archive.files import SCHEME
+from eventlib.log.archive.place import SCHEME
 from eventlib.log.base import TopicPartition
 from eventlib.model.event import Event, contract_of
 
@@ -50,7 +50,7 @@ class Build:
     spark: SparkSession
     url: str
     catalogue: Catalogue
-    version: Version
+    version: AnyVersion
     progress: Progress
     enforced: bool = False
     broken: tuple[Broken, ...] = ()

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from eventlib.log.archive.files import SCHEME, Lost, directory_of, read_manifest
+from eventlib.log.archive.files import Lost, read_manifest
+from eventlib.log.archive.place import SCHEME, place_of
 from eventlib.log.base import TopicPartition
 
 
@@ -14,7 +15,7 @@ def dropped_of(
 ) -> list[Lost]:
     """Return the selected records that the log no longer has; an archive's manifest names those dropped before it."""
     if url.startswith(SCHEME):
-        gone = [each for each in read_manifest(directory_of(url)).lost if (each.topic, each.partition) in there]
+        gone = [each for each in read_manifest(place_of(url)).lost if (each.topic, each.partition) in there]
     else:
         gone = [Lost(topic=p[0], partition=p[1], first=begin[p], end=span.start) for p, span in there.items()]
     asked = [(each, begin[each.topic, each.partition], ends[each.topic, each.partition]) for each in gone]

@@ -17,7 +17,8 @@ from analytics.audit.application import Application
 from analytics.kafka import ends_in_checkpoint, stream
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.rebuild import NEW, How, Rebuilt, rebuild, selection
-from analytics.stores import current, read_manifest
+from analytics.scratch import scratch
+from analytics.stores import Place, current, read_manifest
 from eventlib.errors import LogUnavailable, RetryableError
 from eventlib.log.base import TopicPartition
 
@@ -56,7 +57,7 @@ class Following:
 def follow(
     spark: SparkSession,
     url: str,
-    place: Path,
+    place: Place,
     following: Following,
     how: How = NEW,
     application: Application | None = None,
@@ -79,7 +80,7 @@ class _Ended(Exception):
 
 class _Follower:
     def __init__(
-        self, spark: SparkSession, url: str, place: Path, following: Following, how: How, application: Application
+        self, spark: SparkSession, url: str, place: Place, following: Following, how: How, application: Application
     ) -> None:
         self._spark, self._url, self._place, self._how = spark, url, place, how
         self._application = application
@@ -138,7 +139,9 @@ class _Follower:
 
     @property
     def _checkpoint(self) -> Path:
-        return self._place.absolute() / _CHECKPOINT
+        if isinstance(self._place, Path):
+            return self._place.absolute() / _CHECKPOINT
+        return scratch() / _CHECKPOINT  # it may be lost: the tables know how far they are
 
     def _advance(self, upto: Mapping[TopicPartition, int] | None) -> None:
         done = self._rebuild(None if upto is None else self._not_before(upto), self._how)

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 
 from pyspark.sql import SparkSession
@@ -17,8 +16,7 @@ from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.dropped import dropped_of, incomplete
 from analytics.rebuilding.quality import QUARANTINE, Broken
 from analytics.session import configured
-from analytics.stores import Manifest, TableFormat, begin_version, current, read_manifest
-from eventlib.durable import alone
+from analytics.stores import Manifest, Place, TableFormat, VersionPlace, alone_in, begin_version, current, read_manifest
 from eventlib.errors import LogUnavailable, WiringError
 from eventlib.log.base import Log, TopicPartition
 from eventlib.values import to_ms
@@ -71,7 +69,7 @@ class Rebuilt:
 def rebuild(  # noqa: PLR0913  named, all but three
     spark: SparkSession,
     url: str,
-    place: Path,
+    place: Place,
     *,
     as_of: AsOf | None = None,
     how: How = NEW,
@@ -89,7 +87,7 @@ def rebuild(  # noqa: PLR0913  named, all but three
     has less than they, or a table's declaration is wrong.
     """
     began, whose = perf_counter(), application or Application()
-    with alone(place, "rebuilds in"):
+    with alone_in(place):
         version = current(place)
         table_format = _format(version, how.table_format, place)
         select = how.select or selection(version, how)
@@ -132,12 +130,12 @@ def rebuild(  # noqa: PLR0913  named, all but three
     return Rebuilt(manifest, before is None, new, records, undecodable, took, catalogue.left_out, build.broken)
 
 
-def selection(version: Path | None, how: How) -> tuple[str, ...]:
+def selection(version: VersionPlace | None, how: How) -> tuple[str, ...]:
     """Return the tables that are made where none are asked for: those of a version that can be gone on with, or all."""
     return () if version is None or how.full else read_manifest(version).select
 
 
-def _format(version: Path | None, wanted: TableFormat | None, place: Path) -> TableFormat:
+def _format(version: VersionPlace | None, wanted: TableFormat | None, place: Place) -> TableFormat:
     """Return the format of the tables. Raises: WiringError when those that are there have another one."""
     there = None if version is None else read_manifest(version).table_format
     if wanted is not None and there is not None and wanted != there:
@@ -167,7 +165,7 @@ def _going_on(
     definition: str,
     log_id: str,
     ends: Mapping[TopicPartition, int],
-    place: Path,
+    place: Place,
     as_of: AsOf | None,
 ) -> Manifest | None:
     """Return the tables to continue from; None when they are rebuilt from the beginning."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from pathlib import Path
 from time import perf_counter
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +18,7 @@ from analytics.audit.finding import FINDING
 from analytics.rebuilding import How, rebuild, tables
 from analytics.reporting.page import Made, MadeSection, page
 from analytics.reporting.part import Part, Report, Section, Tables, Tile, duration
-from analytics.stores import current, read_manifest
+from analytics.stores import Place, current, read_manifest
 from eventlib.errors import WiringError
 from eventlib.log.base import TopicPartition
 from eventlib.model.choreography import Choreography
@@ -43,7 +42,7 @@ class Reported:
 def make_report(
     spark: SparkSession,
     url: str,
-    place: Path,
+    place: Place,
     *,
     audited: bool = True,
     application: Application | None = None,
@@ -108,7 +107,7 @@ def generic_tiles(parts: Mapping[str, Part]) -> list[Tile]:
     return tiles
 
 
-def _selection(place: Path, needed: tuple[str, ...]) -> tuple[str, ...]:
+def _selection(place: Place, needed: tuple[str, ...]) -> tuple[str, ...]:
     """Return the tables that are made: the report's, beside those that are there; none are named where all are."""
     version = current(place)
     there = None if version is None else read_manifest(version).select
@@ -128,7 +127,7 @@ def span_of(found: Tables) -> tuple[datetime, datetime] | None:
     return None if first is None else (_EPOCH + timedelta(milliseconds=first), _EPOCH + timedelta(milliseconds=last))
 
 
-def _read(place: Path) -> dict[TopicPartition, range]:
+def _read(place: Place) -> dict[TopicPartition, range]:
     """Return the offsets that the tables are made from."""
     version = current(place)
     ends = {} if version is None else read_manifest(version).ends

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
+from eventlib.errors import LogCorrupt
 from eventlib.log.archive.files import Lost, parsed_manifest
 from eventlib.log.base import TopicPartition
 
@@ -67,50 +67,9 @@ def read_manifest(version: Path) -> Manifest:
         raise LogCorrupt(f"the manifest {path} is damaged: {error}{remedy}") from error
 
 
-def needed(place: Path) -> Path:
-    """Return the directory of the current version. Raises: LogUnavailable when there is none."""
-    version = current(place)
-    if version is None:
-        raise LogUnavailable(
-            f"there are no tables in {place}: `python -m analytics rebuild --log URL --out {place}` creates them"
-        )
-    return version
-
-
-def format_of(place: Path) -> TableFormat | None:
-    """Return the format of the tables in a directory, None when there are none."""
-    version = current(place)
-    return None if version is None else read_manifest(version).table_format
-
-
 def kept(place: Path) -> list[Path]:
     """Return the directories of the versions that can be read, the current one last."""
-    newest = needed(place)
+    newest = current(place)
+    if newest is None:
+        return []
     return [path for path in sorted(newest.parent.iterdir()) if path.name <= newest.name and (path / MANIFEST).exists()]
-
-
-def version_at(place: Path, number: int | None = None, ends: Mapping[TopicPartition, int] | None = None) -> Path:
-    """Return a kept version: by its number, or the newest that ends in no partition after one of `ends`.
-
-    Raises: LogUnavailable without tables; WiringError when no such version is kept.
-    """
-    versions = kept(place)
-    if number is not None:
-        found = [path for path in versions if int(path.name) == number]
-    elif ends is not None:
-        found = [path for path in versions if _is_within(read_manifest(path).ends, ends)]
-    else:
-        found = versions
-    if not found:
-        there = ", ".join(str(int(path.name)) for path in versions)
-        what = f"version {number}" if number is not None else "no version that ends at or before these offsets"
-        raise WiringError(
-            f"{place} {'does not have' if number is not None else 'has'} {what}: kept are {there}; "
-            "`rebuild --keep N` keeps more, and `rebuild --as-of` makes an older one elsewhere"
-        )
-    return found[-1]
-
-
-def _is_within(there: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
-    """Return whether no named partition ends later; with an unknown partition, nothing is said about it."""
-    return all(there.get(place, 0) <= end for place, end in ends.items())

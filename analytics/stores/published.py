@@ -6,6 +6,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.stores.manifest import Manifest, TableFormat, read_manifest
+from analytics.stores.pointer import ObjectManifest
+from eventlib.object_store import Place
 
 POINTER = ".metadata.json"
 """What the link to a table's metadata is called, after the table: Iceberg's readers take it for the table."""
@@ -16,6 +18,14 @@ DELTA_LOG = "_delta_log"
 def entry_of(table: str, table_format: TableFormat) -> str:
     """Return what a reader opens for a table, in the tables' directory and in a version's."""
     return f"{table}{POINTER}" if table_format == "iceberg" else table
+
+
+def opened_at(place: Place, table: str, manifest: Manifest) -> str:
+    """Return where a table of the current version is, for people: what a reader opens, or where that is named."""
+    if isinstance(place, Path):
+        return str(place / entry_of(table, manifest.table_format))
+    files = manifest.files[table] if isinstance(manifest, ObjectManifest) else ()
+    return place.address(files[0]) if len(files) == 1 else f"{len(files)} files"
 
 
 class Published:

@@ -22,7 +22,7 @@ from analytics.stores.published import Published, entry_of
 from eventlib.durable import settle
 from eventlib.errors import WiringError
 
-_PLAIN = {f"parquet.enable.dictionary#{column}": "false" for column in ("id", "causation_id", "correlation_id")}
+PLAIN = {f"parquet.enable.dictionary#{column}": "false" for column in ("id", "causation_id", "correlation_id")}
 """For columns of which Parquet would build a dictionary in vain."""
 
 _SCRATCH = "scratch"
@@ -73,7 +73,7 @@ class Version:
         `by` is a column of few values: rows of one value are read without the others.
         """
         path = str(self.scratch / name)
-        writer = rows.write.options(**_PLAIN)
+        writer = rows.write.options(**PLAIN)
         (writer if by is None else writer.partitionBy(by)).parquet(path)
         return rows.sparkSession.read.schema(rows.schema).parquet(path).select(*rows.columns)
 

@@ -11,21 +11,45 @@ from pyspark.sql import SparkSession
 from analytics import session
 from analytics.session import end_session
 from eventlib.devtools.kafka import Cluster
+from eventlib.object_store import ObjectStore
 from tests.analytics.repairs import worked
 from tests.analytics.sources import ROOT, archived
+from tests.moto import new_bucket, on_this_machine, running_moto
+from tests.ports import free_port
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def bucket_port() -> int:
+    """Where the object store of a run is, once a test starts it: Spark is told at its start."""
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def moto(bucket_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_moto(tmp_path_factory.mktemp("moto"), bucket_port) as url:
+        yield url
+
+
+@pytest.fixture
+def bucket(moto: str, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    """Return an empty directory of a bucket that is this test's."""
+    return new_bucket(moto, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def spark(bucket_port: int) -> Iterator[SparkSession]:
     config = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
-    spark = session(
-        "tests",
-        master="local[2]",
-        config=config,
-        java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        fetch=True,
-        formats=["iceberg", "delta"],
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in on_this_machine(f"http://127.0.0.1:{bucket_port}").items():
+            patch.setenv(name, value)
+        spark = session(
+            "tests",
+            master="local[2]",
+            config=config,
+            java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            fetch=True,
+            formats=["iceberg", "delta", "s3a"],
+        )
     yield spark
     end_session(well=True)
 

@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from analytics.stores import Place
+from eventlib.object_store import ObjectStore
+
 STEPS: tuple[tuple[Any, str], ...] = (
     *((os, name) for name in ("link",)),
     *((shutil, name) for name in ("copyfile", "rmtree")),
+    *((ObjectStore, name) for name in ("delete", "put", "replace", "upload")),
     *((Path, name) for name in ("mkdir", "rename", "replace", "symlink_to", "touch", "unlink", "write_text")),
 )
 """All by which a version changes files itself; what Spark writes is between them."""
@@ -23,7 +27,7 @@ class Killed(BaseException):
 
 
 @contextmanager
-def killed_at(step: int, out: Path) -> Iterator[list[str]]:
+def killed_at(step: int, out: Place) -> Iterator[list[str]]:
     """Let what runs in the context end before its n-th change of files in a directory; gives those that were done."""
     done = list[str]()
 

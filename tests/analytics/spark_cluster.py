@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -34,13 +34,16 @@ class SparkCluster:
     code: Path
     directory: Path
 
-    def submit(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command of the analytics by spark-submit, from the cluster's directory."""
-        jars = ",".join(map(str, connectors(find_java(), fetch=True)))
+    def command(self, *arguments: str, formats: Sequence[str] = ()) -> list[str]:
+        """Return how spark-submit runs a command of the analytics."""
+        jars = ",".join(map(str, connectors(find_java(), fetch=True, formats=formats)))
         options = ["--master", self.master, "--py-files", str(self.code), "--jars", jars]
-        command = [str(SPARK / "bin/spark-submit"), *options, str(ROOT / "analytics/submit.py"), *arguments]
+        return [str(SPARK / "bin/spark-submit"), *options, str(ROOT / "analytics/submit.py"), *arguments]
+
+    def submit(self, *arguments: str, formats: Sequence[str] = ()) -> "subprocess.CompletedProcess[str]":
+        """Run a command of the analytics by spark-submit, from the cluster's directory."""
         return subprocess.run(
-            command,
+            self.command(*arguments, formats=formats),
             cwd=self.directory,
             env=environment(),
             capture_output=True,

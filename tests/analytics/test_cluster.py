@@ -1,17 +1,23 @@
 """The same jobs on a cluster: a master and two workers, each a process of its own, and jobs that spark-submit brings."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from eventlib.object_store import ObjectStore
+from services.analytics import TABLES
 from tests.analytics.damages import DAMAGES, copied, damage_all
 from tests.analytics.independent import read_all
 from tests.analytics.sources import archived
-from tests.analytics.spark_cluster import SparkCluster, spark_cluster
+from tests.analytics.spark_cluster import SparkCluster, environment, spark_cluster
+from tests.analytics.test_object_store import as_others_read
 from tests.analytics.test_rebuild import assert_same
 
+SHOP = ("--app", "brought_along:shop", "--json")
 ALTERED = next(damage for damage in DAMAGES if damage.name == "a decision altered")
 
 
@@ -24,8 +30,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 async def rebuilt_on(cluster: SparkCluster, url: str, read_as: str) -> None:
     """Rebuild on the cluster, from a log that it reads as told, and see whether the tables are those of the raw log."""
     out = read_as.partition(":")[0]
-    done = cluster.submit("rebuild", "--log", read_as, "--out", out, "--json")
-    assert done.returncode == 0, done.stderr
+    done = cluster.submit("rebuild", "--log", read_as, "--out", out, *SHOP, "--select", ",".join(TABLES))
+    assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["full"]
     assert_same(cluster.directory / out, await read_all(url))
 
@@ -44,7 +50,7 @@ async def test_tables_are_the_same_from_an_archive_named_from_where_the_job_was_
 
 @pytest.mark.slow
 def test_the_audit_finds_nothing_on_a_broker_where_nothing_is_wrong(cluster: SparkCluster, broker_log: str) -> None:
-    done = cluster.submit("audit", "--log", broker_log, "--app", "brought_along:shop", "--json")
+    done = cluster.submit("audit", "--log", broker_log, *SHOP)
     assert (done.returncode, json.loads(done.stdout)["findings"]) == (0, []), done.stderr
 
 
@@ -54,7 +60,38 @@ async def test_the_audit_finds_a_damage_in_a_file_by_code_that_only_the_job_has(
 ) -> None:
     path: Path = copied(shop_log, cluster.directory)
     orders = await damage_all(path, [ALTERED])
-    done = cluster.submit("audit", "--log", f"sqlite:///{path.name}", "--app", "brought_along:shop", "--json")
-    assert done.returncode == 1, done.stderr
+    done = cluster.submit("audit", "--log", f"sqlite:///{path.name}", *SHOP)
+    assert done.returncode == 1, done.stdout + done.stderr
     found = {(finding["order"], finding["rule"]) for finding in json.loads(done.stdout)["findings"]}
     assert found == {(orders[ALTERED.name], rule) for rule in ALTERED.rules}
+
+
+@pytest.mark.slow
+def test_a_report_and_a_reconciliation_run_there(cluster: SparkCluster, shop_log: str) -> None:
+    """Stores are looked into where the job was submitted; what the log says of them is folded on the workers."""
+    place = cluster.directory / "stores"
+    shutil.copytree(Path(shop_log.removeprefix("sqlite:///")).parent, place)
+    done = cluster.submit("reconcile", "--log", f"sqlite:///{place}/shop.db", *SHOP)
+    assert (done.returncode, json.loads(done.stdout)["differences"]) == (0, []), done.stdout + done.stderr
+    done = cluster.submit("report", "--log", f"sqlite:///{place}/shop.db", "--out", "page.html", "--no-audit", *SHOP)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "</html>" in (cluster.directory / "page.html").read_text()
+
+
+@pytest.mark.slow
+def test_tables_go_to_a_store_whose_credentials_only_the_driver_has(
+    cluster: SparkCluster, shop_log: str, moto: str, bucket: ObjectStore
+) -> None:
+    """It follows the log, as Iceberg, from a directory that no worker has to see; its end is told by a signal."""
+    out = ["--out", str(bucket), "--format", "iceberg", "--select", "orders", "--follow", "--every", "200ms"]
+    command = cluster.command("rebuild", "--log", shop_log, *out, *SHOP, formats=["iceberg", "s3a"])
+    with subprocess.Popen(
+        command, cwd=cluster.directory, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as follower:
+        assert follower.stdout is not None
+        told = json.loads(follower.stdout.readline())
+        follower.terminate()
+    assert (told["full"], told["behind"]) == (True, 0)
+    read = {name: table.num_rows for name, table in as_others_read(bucket, moto)}
+    assert read == told["rows"]
+    assert "AKIATEST" not in " ".join(command)

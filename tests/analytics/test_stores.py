@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from analytics.cli import run
 from analytics.rebuilding import How, rebuild, tables
-from analytics.stores import TableFormat, begin_version, entry_of
+from analytics.stores import Place, TableFormat, begin_version, entry_of
 from eventlib.errors import WiringError
 from tests.analytics.engines import ENGINES, rows_of, spark_rows
 from tests.analytics.sources import REPAIRS
@@ -23,7 +23,7 @@ SELECT = ("kinds", "saga_steps")
 """With what they are made of: tables that grow, are merged, and are whole, and one that is an SQL file."""
 
 
-def rows_in(spark: SparkSession, place: Path, version: int | None = None) -> Rows:
+def rows_in(spark: SparkSession, place: Place, version: int | None = None) -> Rows:
     return {name: spark_rows(rows) for name, rows in tables(spark, place, version=version).items()}
 
 

@@ -12,7 +12,7 @@ from analytics.rebuilding import How
 from analytics.stores import current, tables
 from analytics.stores.merging import merge_small
 from eventlib.errors import LogUnavailable
-from eventlib.log.archive.files import Lost, commit, directory_of, read_manifest
+from eventlib.log.archive.files import Lost, commit, read_manifest
 from tests.analytics.independent import read_all, tables_of
 from tests.analytics.sources import rebuild_shop as rebuild
 from tests.analytics.test_rebuild import thirds
@@ -53,7 +53,7 @@ def with_a_gap(archive: str, tmp_path: Path) -> str:
     place.mkdir()
     for name in ("data", "manifests"):
         (place / name).mkdir()
-    source = directory_of(archive)
+    source = Path(archive.removeprefix("archive:"))
     (place / "data").rmdir()
     (place / "data").symlink_to(source / "data")
     manifest = read_manifest(source)

@@ -21,6 +21,7 @@ from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic
+from eventlib.object_store import Place
 from eventlib.operations.doctor.deep import examine_deep
 from eventlib.testing.log_contract import AppendContract
 from eventlib.testing.log_fixture import record
@@ -36,7 +37,7 @@ class ArchivedLog(SqliteLog):
 
     archive: ArchiveLog
     behind = False
-    followed: ClassVar = set[Path]()  # the archives that somebody reads while others append
+    followed: ClassVar = set[Place]()  # the archives that somebody reads while others append
 
     @classmethod
     async def beside(cls, place: Path) -> "ArchivedLog":
@@ -57,7 +58,7 @@ class ArchivedLog(SqliteLog):
 
     async def _archived(self) -> None:
         source = await SqliteLog.open(Path(self.url.removeprefix("sqlite:///")))
-        await archive(source, self.archive.directory)
+        await archive(source, self.archive.place)
         await source.close()
 
     async def create_topics(self, topics: Iterable[Topic]) -> None:
@@ -68,7 +69,7 @@ class ArchivedLog(SqliteLog):
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
         offsets = await super().append(records, claim)
         self.behind = True
-        if self.archive.directory in self.followed:
+        if self.archive.place in self.followed:
             await self.catch_up().refresh()
         return offsets
 
@@ -97,7 +98,7 @@ class ArchivedLog(SqliteLog):
         return await self.archive.offset_at(topic, partition, timestamp_ms)
 
     def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
-        self.followed.add(self.archive.directory)
+        self.followed.add(self.archive.place)
         return self.catch_up().reader(positions)
 
     async def close(self) -> None:

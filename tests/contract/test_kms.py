@@ -2,18 +2,13 @@
 
 import json
 import os
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import boto3
-import httpx
 import pytest
 from botocore.exceptions import ClientError
 
@@ -23,36 +18,9 @@ from eventlib.personal.opening import open_master
 from eventlib.personal.options import PersonalOptions
 from eventlib.personal.ring import KeyRing
 from eventlib.personal.sqlite_store import SqliteKeyStore
-from tests.ports import free_port
+from tests.moto import running_moto
 
 REGION = "eu-west-1"
-
-
-@contextmanager
-def running_moto(directory: Path, **settings: str) -> Iterator[str]:
-    port = free_port()
-    with (directory / "moto.log").open("ab") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "moto.server", "-p", str(port)],
-            env={**os.environ, **settings}, stdout=out, stderr=out,
-        )  # fmt: skip
-    url, until = f"http://127.0.0.1:{port}", time.monotonic() + 60
-    try:
-        while not _answers(url):
-            assert process.poll() is None, (directory / "moto.log").read_text()
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        yield url
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(url + "/moto-api/data.json").status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ EXTRAS = {
         *("cli", "console", "http", "identity", "kafka", "kms"),
         *("live", "personal", "postgres", "schemas", "telemetry"),
     },
-    "spark": {"analytics", "archive", "cli", "kafka", "kms", "personal", "postgres", "schemas", "telemetry"},
+    "spark": {"analytics", "archive", "cli", "kafka", "kms", "personal", "postgres", "s3", "schemas", "telemetry"},
 }
 
 

@@ -8,7 +8,7 @@ manifest has the SHA-256 of each file, and one of itself.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,17 +16,18 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from eventlib.durable import settle, sha256_of
-from eventlib.errors import LogCorrupt, LogUnavailable, LogVersionMismatch
+from eventlib.durable import settle
+from eventlib.errors import LogCorrupt, LogUnavailable, LogVersionMismatch, OwnershipLost
+from eventlib.log.archive.place import located
 from eventlib.log.base import TopicPartition
 from eventlib.model.topic import Topic
+from eventlib.object_store import Place
 from eventlib.private_files import create_private, make_private_directory
 from eventlib.pydantic_errors import sentence_of
 
 M = TypeVar("M", bound=BaseModel)
 
 FORMAT = 2
-SCHEME = "archive:"
 
 HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema([
@@ -48,6 +49,7 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 """A record's fields, in their order; a file has its rows in order of partition and offset."""
 
+_MANIFESTS = "manifests"
 _KEPT_MANIFESTS = 10
 
 
@@ -155,46 +157,38 @@ class Manifest(_Part):
         return {(name, i): end for name, topic in self.topics.items() for i, end in enumerate(topic.ends)}
 
 
-def changed_files(directory: Path, manifest: Manifest) -> Iterator[tuple[DataFile, str]]:
-    """Yield an archive's damaged files, with what is wrong with each; all are read."""
-    for file in manifest.files:
-        try:
-            size, found = (directory / file.path).stat().st_size, sha256_of(directory / file.path)
-        except OSError as error:
-            yield file, f"it cannot be read: {error.strerror or error}"
-            continue
-        if size != file.bytes:
-            yield file, f"it has {size:,} bytes, and had {file.bytes:,} when it was archived"
-        elif file.sha256 not in {"", found}:
-            yield file, "its SHA-256 is not that of what was archived"
-
-
-def directory_of(url: str) -> Path:
-    """Return the directory in `archive:DIR`."""
-    return Path(url.removeprefix(SCHEME))
-
-
-def newest_number(directory: Path) -> int:
+def newest_number(place: Place) -> int:
     """Return the number of the newest manifest, 0 when there is none."""
-    return max((int(path.stem) for path in (directory / "manifests").glob("*[0-9].json")), default=0)
+    names = (
+        (path.stem for path in (place / _MANIFESTS).glob("*.json"))
+        if isinstance(place, Path)
+        else (key.removeprefix(f"{_MANIFESTS}/").removesuffix(".json") for key in place.sizes(f"{_MANIFESTS}/"))
+    )
+    return max((int(name) for name in names if name.isdigit()), default=0)
 
 
-def read_manifest(directory: Path, number: int | None = None) -> Manifest:
+def read_manifest(place: Place, number: int | None = None) -> Manifest:
     """Return the newest manifest, or one by number. Raises: LogUnavailable, LogCorrupt, LogVersionMismatch."""
-    number = number or newest_number(directory)
-    path = _path(directory, number)
+    number = number or newest_number(place)
+    name = _name(number)
     try:
-        return parsed_manifest(Manifest, path, f"the archive {directory} was")
+        content = (place / name).read_bytes() if isinstance(place, Path) else place.get(name)[0]
     except FileNotFoundError as error:
         raise LogUnavailable(
-            f"there is no archive in {directory}: `python -m analytics archive --log URL --to {directory}` makes one"
+            f"there is no archive in {place}: `python -m analytics archive --log URL --to {place}` makes one"
         ) from error
+    return parse_manifest(Manifest, content, located(place, name), f"the archive {place} was")
 
 
 def parsed_manifest(kind: type[M], path: Path, what: str, remedy: str = "") -> M:
     """Return a parsed manifest; `what` is for the errors. Raises: LogCorrupt, LogVersionMismatch; OSError."""
+    return parse_manifest(kind, path.read_bytes(), path, what, remedy)
+
+
+def parse_manifest(kind: type[M], text: bytes, path: object, what: str, remedy: str = "") -> M:
+    """Return a manifest from its text; `path` is where it was. Raises: LogCorrupt, LogVersionMismatch."""
     try:
-        content: Any = json.loads(path.read_bytes())
+        content: Any = json.loads(text)
         is_sealed = isinstance(content, dict) and "sha256" in content
         if is_sealed and content.pop("sha256") != _sum_of(content):
             raise LogCorrupt(f"the manifest {path} is damaged: its SHA-256 is not that of its content{remedy}")
@@ -207,29 +201,45 @@ def parsed_manifest(kind: type[M], path: Path, what: str, remedy: str = "") -> M
         raise LogCorrupt(f"the manifest {path} is damaged: {error}{remedy}") from error
 
 
-def commit(directory: Path, manifest: Manifest) -> None:
-    """Commit a manifest atomically; the caller holds the archive's lock.
+def commit(place: Place, manifest: Manifest) -> None:
+    """Commit a manifest atomically; in a directory, the caller holds the archive's lock.
 
-    Guarantee: the files it names are on disk before it is, and it is durable when this returns.
+    Guarantee: the files it names are stored before it is, and it is durable when this returns. On a store, of several
+    processes that commit the same number one succeeds. Raises: LogUnavailable when another one has.
     """
-    path = _path(directory, manifest.number)
+    content = manifest.model_dump(mode="json")
+    text = json.dumps({**content, "sha256": _sum_of(content)}).encode()
+    superseded = range(max(1, manifest.number - 2 * _KEPT_MANIFESTS), manifest.number - _KEPT_MANIFESTS + 1)
+    if isinstance(place, Path):
+        _write(place / _name(manifest.number), text)
+        for number in superseded:
+            (place / _name(number)).unlink(missing_ok=True)
+        return
+    try:
+        place.replace(_name(manifest.number), text, None)
+    except OwnershipLost as error:
+        raise LogUnavailable(
+            f"another process has archived to {place} meanwhile: what this one wrote is discarded; let one archive at a time"
+        ) from error
+    place.delete(map(_name, superseded))
+
+
+def _write(path: Path, text: bytes) -> None:
+    """Write a file that is whole or not there, and durable."""
     make_private_directory(path.parent)
     unfinished = path.with_suffix(".unfinished")
     create_private(unfinished)
     with unfinished.open("wb") as file:
-        content = manifest.model_dump(mode="json")
-        file.write(json.dumps({**content, "sha256": _sum_of(content)}).encode())
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     unfinished.rename(path)
     settle(path.parent)
-    for number in range(max(1, manifest.number - 2 * _KEPT_MANIFESTS), manifest.number - _KEPT_MANIFESTS + 1):
-        _path(directory, number).unlink(missing_ok=True)
 
 
 def _sum_of(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _path(directory: Path, number: int) -> Path:
-    return directory / "manifests" / f"{number:010}.json"
+def _name(number: int) -> str:
+    return f"{_MANIFESTS}/{number:010}.json"

@@ -1,22 +1,24 @@
-"""A log's archive as a read-only log: `archive:DIR`, for every command that reads a log."""
+"""A log's archive as a read-only log, `archive:DIR` or `archive:s3a://BUCKET/DIR`, for every command that reads a log."""
 
 import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import NamedTuple, NoReturn, Self
 
 from eventlib.errors import LogReadOnly, LogUnavailable
-from eventlib.log.archive.files import DataFile, Manifest, directory_of, newest_number, read_manifest
+from eventlib.log.archive.files import DataFile, Manifest, newest_number, read_manifest
+from eventlib.log.archive.place import is_stored, place_of
 from eventlib.log.archive.row_groups import Groups
 from eventlib.log.base import Claim, Log, Membership, Reader, TopicPartition
 from eventlib.log.reader import LogReader, Waiting
 from eventlib.log.record import Record
 from eventlib.log.rules import known
 from eventlib.model.topic import Topic
+from eventlib.object_store import Place
 
 _WATCH_S = 0.2
+_WATCH_STORE_S = 5.0  # each look at a store is a request, which costs
 
 
 class _Span(NamedTuple):
@@ -41,12 +43,12 @@ class ArchiveLog(Log):
     waiting.
     """
 
-    def __init__(self, directory: Path, url: str, manifest: Manifest) -> None:
+    def __init__(self, place: Place, url: str, manifest: Manifest) -> None:
         self.url = url
         self.log_id = f"archive-{manifest.log_id}"
         self.waiting = Waiting(self._watch)
-        self.directory = directory
-        self._groups = Groups(directory)
+        self.place = place
+        self._groups = Groups(place)
         self._closed = False
         self._watching: asyncio.TimerHandle | None = None
         self._learn(manifest)
@@ -54,8 +56,8 @@ class ArchiveLog(Log):
     @classmethod
     async def open(cls, url: str) -> Self:
         """Open the archive at `archive:DIR`. Raises: LogUnavailable, LogCorrupt, LogVersionMismatch."""
-        directory = directory_of(url).absolute()
-        return cls(directory, url, read_manifest(directory))
+        place = place_of(url)
+        return cls(place, url, read_manifest(place))
 
     async def topics(self) -> Mapping[str, Topic]:
         """See `Log.topics`."""
@@ -108,9 +110,9 @@ class ArchiveLog(Log):
     async def refresh(self) -> None:
         """Load a newer manifest. Raises: LogUnavailable."""
         self._check_open()
-        number = newest_number(self.directory)
+        number = newest_number(self.place)
         if number != self._manifest.number:
-            self._learn(read_manifest(self.directory))
+            self._learn(read_manifest(self.place))
             self.waiting.look_all()  # those who wait, too, have not seen what this one was asked for
 
     def known_end(self, partition: TopicPartition) -> int:
@@ -187,11 +189,13 @@ class ArchiveLog(Log):
     def _watch(self) -> None:
         """Poll for a newer manifest while readers in this process wait for one."""
         if self._watching is None and not self._closed:
-            self._watching = asyncio.get_running_loop().call_later(_WATCH_S, self._look)
+            self._watching = asyncio.get_running_loop().call_later(
+                _WATCH_STORE_S if is_stored(self.url) else _WATCH_S, self._look
+            )
 
     def _look(self) -> None:
         self._watching = None
         if self.waiting.readers:
-            if newest_number(self.directory) != self._manifest.number:
+            if newest_number(self.place) != self._manifest.number:
                 self.waiting.look_all()
             self._watch()

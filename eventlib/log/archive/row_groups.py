@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from itertools import starmap
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -11,7 +10,9 @@ import pyarrow.parquet as pq
 
 from eventlib.errors import LogCorrupt
 from eventlib.log.archive.files import DataFile
+from eventlib.log.archive.place import located, opened
 from eventlib.log.record import RECORD_FIELDS, Record
+from eventlib.object_store import Place
 
 _KEPT_BYTES = 256_000_000
 
@@ -27,8 +28,8 @@ class RowGroup(NamedTuple):
 class Groups:
     """The row groups of an archive's files."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, place: Place) -> None:
+        self._place = place
         self._groups = dict[str, list[RowGroup]]()
         self._tables = OrderedDict[tuple[str, int], pa.Table]()
         self._bytes = 0
@@ -75,7 +76,7 @@ class Groups:
             try:
                 table = opened.read_row_group(index)
             except (OSError, pa.ArrowException) as error:
-                raise unreadable(self._directory / file.path, error) from error
+                raise unreadable(located(self._place, file.path), error) from error
         self._tables[key] = table
         self._bytes += table.nbytes
         while self._bytes > _KEPT_BYTES and len(self._tables) > 1:
@@ -83,14 +84,13 @@ class Groups:
         return table
 
     def _open(self, file: DataFile) -> Any:
-        path = self._directory / file.path
         try:
-            return pq.ParquetFile(path, page_checksum_verification=True)
+            return pq.ParquetFile(opened(self._place, file.path), page_checksum_verification=True)
         except (OSError, pa.ArrowException) as error:
-            raise unreadable(path, error) from error
+            raise unreadable(located(self._place, file.path), error) from error
 
 
-def unreadable(path: Path, error: Exception) -> LogCorrupt:
+def unreadable(path: object, error: Exception) -> LogCorrupt:
     """Return the error for an unreadable file."""
     return LogCorrupt(
         f"the archive's file {path} is not what was archived ({error}): bring it back from a copy of the archive, or "

@@ -70,9 +70,11 @@ async def examine_deep(url: str, choreography: Choreography, progress: Progress)
 
 def changed_archive(url: str) -> list[Diagnosis]:
     """Return the files of an archive that have changed since. Raises: LogUnavailable, LogCorrupt."""
-    from eventlib.log.archive.files import changed_files, directory_of, read_manifest  # it needs an extra
+    from eventlib.log.archive.changed import changed_files  # it needs an extra
+    from eventlib.log.archive.files import read_manifest
+    from eventlib.log.archive.place import place_of
 
-    place = directory_of(url)
+    place = place_of(url)
     return [
         Diagnosis("files", "error", f"{file.path}: {why}", _ANOTHER_COPY)
         for file, why in changed_files(place, read_manifest(place))
