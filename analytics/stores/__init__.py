@@ -3,10 +3,11 @@
 from analytics.stores.manifest import Manifest, TableFormat, current, format_of, needed, read_manifest, version_at
 from analytics.stores.opening import begin_version, tables
 from analytics.stores.published import entry_of
-from analytics.stores.version import Version
+from analytics.stores.version import Staged, Version
 
 __all__ = [
     "Manifest",
+    "Staged",
     "TableFormat",
     "Version",
     "begin_version",

@@ -1,18 +1,19 @@
 """Merges the small files that many increments leave in a table: reading one large file costs less."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import log
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analytics.projection import write_rows
+
 _TIMES = 8
 """This many files of about one size are merged to one, so that a row is rewritten rarely: logarithmic in the table."""
 
 _SMALLEST_BYTES = 64_000
 _LARGE_BYTES = 64_000_000
-_GROUP_ROWS = 131_072
 
 
 def merge_small(directory: Path, name: str) -> None:
@@ -30,15 +31,11 @@ def merge_small(directory: Path, name: str) -> None:
 
 
 def _write(files: Sequence[Path], target: Path) -> None:
-    with pq.ParquetWriter(target, pq.read_schema(files[0]), compression="snappy") as writer:
-        waiting, rows = list[pa.Table](), 0
-        for path in files:
-            with pq.ParquetFile(path) as opened:
-                for group in range(opened.num_row_groups):
-                    waiting.append(opened.read_row_group(group))
-                    rows += waiting[-1].num_rows
-                    if rows >= _GROUP_ROWS:
-                        writer.write_table(pa.concat_tables(waiting))
-                        waiting, rows = [], 0
-        if rows:
-            writer.write_table(pa.concat_tables(waiting))
+    write_rows(_groups(files), pq.read_schema(files[0]), target)
+
+
+def _groups(files: Sequence[Path]) -> Iterator[pa.Table]:
+    for path in files:
+        with pq.ParquetFile(path) as opened:
+            for group in range(opened.num_row_groups):
+                yield opened.read_row_group(group)
