@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from analytics import class_archive
 from analytics.connectors import connectors
 from analytics.place import store_settings
 from analytics.scratch import scratch
@@ -119,14 +120,16 @@ def session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     home = java_home()
+    found = find_java("Spark")
+    archive = "" if "ClassesAtExit" in java else class_archive.option_for(found)
     log4j = home / "log4j2.properties"
     log4j.write_text(_LOG4J)
     memory = os.environ.get(_MEMORY, "2g")
     settings = {
         **_EVERYWHERE,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={home} {_ENDS_WHEN_FULL} {java}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={home} {_ENDS_WHEN_FULL} {java} {archive}",
         "spark.driver.memory": memory,
-        "spark.jars": ",".join(map(str, connectors(find_java("Spark"), fetch=fetch, formats=formats))),
+        "spark.jars": ",".join(map(str, connectors(found, fetch=fetch, formats=formats))),
         "spark.local.dir": str(home),
         "spark.python.authenticate.socketTimeout": "2min",  # on a busy machine, a worker starts late
         "spark.python.daemon.module": "analytics.worker_daemon",
@@ -167,8 +170,8 @@ def _submitted(name: str, config: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def end_session(*, well: bool) -> None:
-    """End this process's session and its JVM, if there are any, so that nothing of them is left.
+def end_session(*, well: bool, within_s: float = _ENDS_S) -> None:
+    """End this process's session and its JVM, if there are any, so that nothing of them is left: killed after so long.
 
     `well` is whether the JVM can be asked: it takes no more calls from a process that was interrupted in one.
     """
@@ -182,7 +185,7 @@ def end_session(*, well: bool) -> None:
         return
     jvm.stdin.close()  # which it takes for a signal to end
     try:
-        jvm.wait(_ENDS_S)
+        jvm.wait(within_s)
     except TimeoutExpired:
         jvm.kill()
         jvm.wait()

@@ -19,6 +19,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from analytics.projection import Projection
 from analytics.table_tests import ColumnTest, accepted_values, holds, not_null, relationships, unique
 from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
@@ -80,7 +81,8 @@ class Table:
     """A table: the function that makes it, what it reads, and how it grows.
 
     `reads` are the function's parameters, each the name of a table or a selection of events. `hidden` tables are kept for
-    others, and are not for readers. `place` is where it is declared, for messages; `source` is its text, if it is SQL.
+    others, and are not for readers. `place` is where it is declared, for messages; `source` is its text, if it is SQL. With a
+    `projection` its rows are columns of those that it reads, and need no query.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Table:
     hidden: bool = False
     place: str = ""
     source: str = ""
+    projection: Projection | None = None
 
     def __post_init__(self) -> None:
         """Refuse contradictions. Raises: WiringError."""

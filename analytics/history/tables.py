@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from analytics.audit.routing import Routes
 from analytics.columns import struct_of
+from analytics.projection import Projection
 from eventlib.codec.avro.derive import record_of
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
@@ -85,28 +84,20 @@ class FoldTable:
     staged: str
     doc: str
 
-    def settled(self, staged: DataFrame) -> DataFrame:
-        """Return the rows that a fold has settled: they are appended."""
-        return self._rows(staged, f.lit(self.changes == "settles") & ~f.col("open"))
-
-    def open(self, carried: DataFrame) -> DataFrame:
-        """Return the rows that may still change: they replace the open ones of the version before."""
-        return self._rows(carried, f.col("open"))
-
-    def _rows(self, staged: DataFrame, which: Column) -> DataFrame:
-        found = staged.filter((f.col("table") == self.staged) & which & f.col(self.staged).isNotNull())
-        renamed = {"changed_by": "set_by"} if "valid_from" in self.schema.names else {}
-        columns = [f.col(self.staged)[renamed.get(each.name, each.name)] for each in self.schema.fields]
-        made = [
-            f.timestamp_millis(column) if each.dataType == _TIME and each.name not in self._of_fields else column
-            for column, each in zip(columns, self.schema.fields, strict=True)
-        ]
-        return found.select(*(c.alias(each.name) for c, each in zip(made, self.schema.fields, strict=True)))
+    @property
+    def settled(self) -> Projection:
+        """The rows among a fold's that are settled, of a table that `settles`: they are appended."""
+        return self._projection(is_open=False)
 
     @property
-    def _of_fields(self) -> frozenset[str]:
-        """The columns that are a state's own fields."""
-        return frozenset() if self.staged in _PLAIN else frozenset(self.schema.names) - RESERVED
+    def open(self) -> Projection:
+        """The rows among those carried on that may still change: they replace the open ones of the version before."""
+        return self._projection(is_open=True)
+
+    def _projection(self, *, is_open: bool) -> Projection:
+        renamed = {"changed_by": "set_by"} if "valid_from" in self.schema.names else {}
+        sources = {name: f"{self.staged}.{renamed.get(name, name)}" for name in self.schema.names}
+        return Projection(self.schema, sources, {"table": self.staged, "open": is_open}, present=self.staged)
 
 
 def state_fields(decider: Decider[Any]) -> t.StructType:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as f
 
 from analytics.history.building import HistoryBuild
 from analytics.history.fold import Cut
+from analytics.projection import Projection
 from analytics.rebuilding.catalogue import Catalogue
 from analytics.rebuilding.facts import Facts, rows_of
 from analytics.rebuilding.layout import Fields, Layout, fields_of
@@ -24,7 +25,7 @@ from analytics.rebuilding.quality import (
 from analytics.rebuilding.steps import CAUSES, STEPS, lacks_cause
 from analytics.selection import Only
 from analytics.session import configured
-from analytics.stores import AnyVersion
+from analytics.stores import AnyVersion, Staged
 from analytics.tables import Events, Table
 from eventlib.errors import WiringError
 from eventlib.log.archive.place import SCHEME
@@ -54,7 +55,7 @@ class Build:
     progress: Progress
     enforced: bool = False
     broken: tuple[Broken, ...] = ()
-    _new: dict[str, DataFrame] = field(default_factory=dict)
+    _new: dict[str, Callable[[], DataFrame]] = field(default_factory=dict)
     _facts: list[tuple[Layout, DataFrame]] = field(default_factory=list)
     _only: Only = field(default_factory=Only)
     _as_before: set[str] = field(default_factory=set)
@@ -130,7 +131,8 @@ class Build:
 
     def _make(self, table: Table) -> None:
         if table.name == STEPS:
-            self._new[STEPS] = self._write_steps()
+            steps = self._write_steps()
+            self._new[STEPS] = lambda: steps
             return
         if table.name in self.catalogue.folded:
             self._history.write(self.catalogue.folded[table.name])
@@ -142,12 +144,21 @@ class Build:
             self.version.keep(table.name, hidden=table.hidden)
             self._as_before.add(table.name)
             return
+        if table.projection is not None:
+            self._new[table.name] = self._project(table, table.projection)
+            return
         inputs = {name: self._input(table, read) for name, read in table.reads.items()}
         rows = table.make(**inputs)
         if table.increment == "merge":
             rows = self._merged(table, rows)
         written = self.version.write(table.name, rows, grows=table.increment == "append", hidden=table.hidden)
-        self._new[table.name] = written
+        self._new[table.name] = lambda: written
+
+    def _project(self, table: Table, projection: Projection) -> Callable[[], DataFrame]:
+        (event,) = table.selections[0].types
+        at = next(i for i, (layout, _) in enumerate(self._facts) if event in layout.events)
+        files = self.version.staged(f"facts-{at}", contract_of(event).type)
+        return self.version.project(table.name, projection, Staged(self._facts[at][1], files), grows=True)
 
     def _is_as_before(self, table: Table) -> bool:
         """Return whether nothing that a table is made of has changed: in a small increment, that is so of most."""
@@ -168,7 +179,7 @@ class Build:
             return rows_of(self._facts, read, f"table {table.name} ({table.place})")
         if table.increment == "whole":
             return self.version.read(read)
-        return self.version.read(read).limit(0) if read in self._as_before else self._new[read]
+        return self.version.read(read).limit(0) if read in self._as_before else self._new[read]()
 
     def _merged(self, table: Table, rows: DataFrame) -> DataFrame:
         earlier = self.version.earlier(table.name)
@@ -217,7 +228,7 @@ class Build:
         tables = [table for table in self.catalogue.tables if table.name in self._new and not table.hidden]
         news = [table.name for table in tables if any(map(self._has, table.selections))]
         found = broken_events(self._facts, news, self._log.texts)
-        own = [broken_rows(table, self._new[table.name]) for table in tables if table.place]
+        own = [broken_rows(table, self._new[table.name]()) for table in tables if table.place]
         found += [rows for rows in own if rows is not None]
         with configured(self.spark, _MANY_CONDITIONS):
             broken = self.version.stage("broken", reduce(DataFrame.unionAll, [nothing_broken(self.spark), *found]))
@@ -238,7 +249,7 @@ class Build:
         other = f.col("decoded") | f.col("type").isin(*(contract_of(event).type for event in self._step_fields))
         undecoded = sum(rows.filter(~other).count() for _, rows in self._facts)
         if self._step_fields:
-            undecoded += self._records(list(self._step_fields)).count() - self._new[STEPS].count()
+            undecoded += self._records(list(self._step_fields)).count() - self._new[STEPS]().count()
         return read, undecoded
 
     def told(self, step: str) -> None:

@@ -9,9 +9,11 @@ from pyspark.sql import types as t
 from analytics import tables as declared
 from analytics.audit.application import Application
 from analytics.columns import struct_of
+from analytics.projection import Projection
 from analytics.rebuilding.layout import column_of, is_tabular
 from analytics.rebuilding.naming import event_table
 from analytics.rebuilding.steps import STEPS, Steps
+from analytics.schema import SCHEMA
 from analytics.tables import Events, Table
 from eventlib.codec.avro.derive import record_of
 from eventlib.errors import WiringError
@@ -50,17 +52,22 @@ def _event_table(event: type[Event]) -> Table:
     fields = tuple(each.name for each in record_of(event).fields)
     docs = {column_of(name): event.model_fields[name].description or "" for name in fields}
 
-    def make(facts: DataFrame) -> DataFrame:
-        return facts.select(*_META, *(column_of(name) for name in fields))
-
+    kinds = {column_of(each.name): each.dataType for each in struct_of(record_of(event)).fields}
+    schema = t.StructType([
+        *(SCHEMA[name] for name in _META),
+        *(t.StructField(name, kinds[name]) for name in map(column_of, fields)),
+    ])  # fmt: skip
+    where: dict[str, str | bool] = {"decoded": True, "type": contract_of(event).type}
+    projection = Projection(schema, {name: name for name in schema.names}, where)
     return Table(
         name=event_table(event),
-        make=make,
+        make=projection,
         reads={"facts": Events((event,), fields)},
         key=PLACE,
         increment="append",
         columns={name: declared.Column(doc) for name, doc in {**_META, **docs}.items()},
         doc=(event.__doc__ or "").partition("\n")[0],
+        projection=projection,
     )
 
 

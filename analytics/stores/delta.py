@@ -37,6 +37,8 @@ _SIZES = {
 class DeltaVersion(Version):
     """A version whose tables are Delta's."""
 
+    takes_files = False
+
     def __init__(self, spark: SparkSession, place: Path, number: int, before: Path | None = None) -> None:
         super().__init__(spark, place, number, before)
         # What it knows of a directory of this name that was deleted since.

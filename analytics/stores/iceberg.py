@@ -19,6 +19,8 @@ from analytics.stores.warehouse import Warehouse, snapshot_of, summary_of
 class IcebergVersion(Version):
     """A version whose tables are Iceberg's."""
 
+    takes_files = False
+
     def __init__(self, spark: SparkSession, place: Path, number: int, before: Path | None = None) -> None:
         super().__init__(spark, place, number, before)
         self._warehouse = Warehouse(spark, self.place / "warehouse")

@@ -8,6 +8,8 @@ from typing import IO, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analytics.projection import write_rows
+
 F = TypeVar("F")
 
 _TIMES = 8
@@ -15,7 +17,6 @@ _TIMES = 8
 
 _SMALLEST_BYTES = 64_000
 _LARGE_BYTES = 64_000_000
-_GROUP_ROWS = 131_072
 
 
 def merge_small(directory: Path, name: str) -> None:
@@ -38,16 +39,11 @@ def small_files(sizes: Mapping[F, int]) -> Iterator[tuple[int, list[F]]]:
 
 def write_as_one(files: Sequence[Path | IO[bytes]], target: Path) -> None:
     """Write the rows of files as one file."""
-    schema = pq.ParquetFile(files[0]).schema_arrow
-    with pq.ParquetWriter(target, schema, compression="snappy") as writer:
-        waiting, rows = list[pa.Table](), 0
-        for path in files:
-            with pq.ParquetFile(path) as opened:
-                for group in range(opened.num_row_groups):
-                    waiting.append(opened.read_row_group(group))
-                    rows += waiting[-1].num_rows
-                    if rows >= _GROUP_ROWS:
-                        writer.write_table(pa.concat_tables(waiting))
-                        waiting, rows = [], 0
-        if rows:
-            writer.write_table(pa.concat_tables(waiting))
+    write_rows(_groups(files), pq.ParquetFile(files[0]).schema_arrow, target)
+
+
+def _groups(files: Sequence[Path | IO[bytes]]) -> Iterator[pa.Table]:
+    for file in files:
+        with pq.ParquetFile(file) as opened:
+            for group in range(opened.num_row_groups):
+                yield opened.read_row_group(group)

@@ -4,7 +4,7 @@ A run writes all it makes below names of its own, and publishes it by one condit
 version refers to does not count: the next run that publishes deletes it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
@@ -13,6 +13,7 @@ from typing import Self
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from analytics.projection import Projection
 from analytics.stores.manifest import VERSIONS, Manifest
 from analytics.stores.merging import small_files, write_as_one
 from analytics.stores.pointer import (
@@ -24,7 +25,7 @@ from analytics.stores.pointer import (
     read_pointer,
     stored_versions,
 )
-from analytics.stores.version import PLAIN, Told
+from analytics.stores.version import PLAIN, Staged, Told
 from eventlib.errors import EventlibError, LogUnavailable, OwnershipLost
 from eventlib.object_store import ObjectStore
 
@@ -115,6 +116,25 @@ class ObjectVersion:
     def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False) -> DataFrame:
         """Make a table of staged rows, without writing them again where the format allows; else as `write`."""
         return self._refer(table, rows, staged, grows=grows, hidden=False)
+
+    def project(
+        self, table: str, made: Projection, of: Staged, *, grows: bool = False, hidden: bool = False, after: str = ""
+    ) -> Callable[[], DataFrame]:
+        """Write a table that is columns of staged rows, by a query; return its new rows.
+
+        With `after` it begins with the rows of that table, which was written by `project` as well.
+        """
+        rows = made(of.rows)
+        written = self.write(table, self.read(after).unionAll(rows) if after else rows, grows=grows, hidden=hidden)
+        return lambda: written
+
+    def staged(self, name: str, kind: str = "") -> Sequence[Path]:  # noqa: ARG002  as a version in a directory
+        """Return the files of staged rows that Arrow may read here: none."""
+        return ()
+
+    def files(self, hidden: str) -> Sequence[Path]:  # noqa: ARG002  as a version in a directory
+        """Return the files of a hidden table that Arrow may read here: none."""
+        return ()
 
     def read(self, table: str) -> DataFrame:
         """Return all rows of a table that was written."""

@@ -6,16 +6,20 @@ that it shares with the one before are hard links.
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Self
+from typing import NamedTuple, Self
+from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
+from analytics.projection import Projection
 from analytics.stores.manifest import CURRENT, MANIFEST, VERSIONS, Manifest, current
 from analytics.stores.merging import merge_small
 from analytics.stores.published import Published, entry_of
@@ -27,6 +31,14 @@ PLAIN = {f"parquet.enable.dictionary#{column}": "false" for column in ("id", "ca
 
 _SCRATCH = "scratch"
 
+
+class Staged(NamedTuple):
+    """Staged rows, and their files."""
+
+    rows: DataFrame
+    files: Sequence[Path]
+
+
 Told = Callable[[str], None]
 """Called with each step of a commit before it is taken."""
 
@@ -37,6 +49,9 @@ class Version:
     `before` is the version that it goes on from, if there is one. This one's tables are directories of Parquet files;
     those of other formats override what differs. Hidden tables are Parquet in every format.
     """
+
+    takes_files = True
+    """Whether a file of Parquet is all that a table needs."""
 
     def __init__(self, spark: SparkSession, place: Path, number: int, before: Path | None = None) -> None:
         self.spark = spark
@@ -89,6 +104,34 @@ class Version:
         """Make a table of staged rows, without writing them again where the format allows; else as `write`."""
         return self._take_files(table, rows, staged, grows=grows, hidden=False)
 
+    def project(
+        self, table: str, made: Projection, of: Staged, *, grows: bool = False, hidden: bool = False, after: str = ""
+    ) -> Callable[[], DataFrame]:
+        """Write a table that is columns of staged rows, without a query where the format allows; return its new rows.
+
+        With `after` it begins with the rows of that table, which was written by `project` as well.
+        """
+        if not (self.takes_files or hidden):
+            rows = made(of.rows)
+            written = self.write(table, self.read(after).unionAll(rows) if after else rows, grows=grows)
+            return lambda: written
+        made.write(self.spark, of.files, self.scratch / table)
+        self._move_files(table, table, grows=grows, hidden=hidden)
+        for file in self.files(after) if after else ():
+            os.link(file, self.path / table / f"{after}-{file.name}")
+        return partial(self._new_rows, table, made.schema)
+
+    def staged(self, name: str, kind: str = "") -> list[Path]:
+        """Return the files of staged rows; of those of one value, if they were staged `by` a column."""
+        if not kind:
+            return sorted((self.scratch / name).glob("*.parquet"))
+        found = (path for path in (self.scratch / name).glob("*=*") if unquote(path.name.partition("=")[2]) == kind)
+        return sorted(file for path in found for file in path.glob("*.parquet"))
+
+    def files(self, hidden: str) -> list[Path]:
+        """Return the files of a hidden table that was written."""
+        return sorted((self.path / hidden).glob("*.parquet"))
+
     def read(self, table: str) -> DataFrame:
         """Return all rows of a table that was written."""
         return Published(self.spark, self.path).read(table)
@@ -112,6 +155,10 @@ class Version:
         return self.before
 
     def _take_files(self, table: str, rows: DataFrame, staged: str, *, grows: bool, hidden: bool) -> DataFrame:
+        self._move_files(table, staged, grows=grows, hidden=hidden)
+        return self._new_rows(table, rows.schema)
+
+    def _move_files(self, table: str, staged: str, *, grows: bool, hidden: bool) -> None:
         target = self.path / table
         if grows and self.before is not None:
             self.keep(table, hidden=hidden)
@@ -119,11 +166,12 @@ class Version:
         else:
             self._written[table] = hidden
             target.mkdir()
-        for i, file in enumerate(sorted((self.scratch / staged).glob("*.parquet"))):
+        for i, file in enumerate(self.staged(staged)):
             file.rename(target / f"{self.number:010}-{i:05}.parquet")
-        return rows.sparkSession.read.schema(rows.schema).parquet(
-            *(str(path) for path in sorted(target.glob(f"{self.number:010}-*.parquet")))
-        )
+
+    def _new_rows(self, table: str, schema: StructType) -> DataFrame:
+        files = (self.path / table).glob(f"{self.number:010}-*.parquet")
+        return self.spark.read.schema(schema).parquet(*(str(path) for path in sorted(files)))
 
     # --- what makes it current
 

@@ -56,7 +56,8 @@ class Folded:
         carried = self.carried()
         self._by_key.clear()
         for table in fold.tables:
-            self._settled.setdefault(table.name, []).extend(_rows(table.settled(staged)))
+            if table.changes == "settles":
+                self._settled.setdefault(table.name, []).extend(_rows(table.settled(staged)))
             self._open[table.name] = _rows(table.open(carried))
         return self
 
