@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from eventlib.admin_events import add_events
+from eventlib.admin_pauses import add_pauses
 from eventlib.admin_reruns import add_reruns
 from eventlib.cli._common.parked_keys import parking_json, waiting_json
 from eventlib.cli.status import status_json
@@ -24,12 +25,14 @@ from eventlib.model.personal import masked
 from eventlib.operations.command_status import pending_retries
 from eventlib.operations.parked_commands import (
     event_with,
+    not_paused,
     request_discard,
     request_edit,
     request_retries,
     request_retry,
 )
 from eventlib.operations.reprocessing.jobs import RerunJobs
+from eventlib.operations.reprocessing.metadata import UnknownRerun
 from eventlib.operations.startup_waits import STATE_DIR
 from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.personal.base import NoRight
@@ -125,6 +128,7 @@ def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR, identi
     app.post(f"{one}/retry", status_code=202)(handlers.retry)
     app.post(f"{one}/edit", status_code=202)(handlers.edit)
     app.post(f"{one}/discard", status_code=202)(handlers.discard)
+    add_pauses(app, log)
     add_reruns(app, log, jobs)
     guard(app, identity.with_tokens("admin-token", tokens, Role.OPERATOR))
     return app
@@ -174,7 +178,7 @@ class _Handlers:
         self, request: Retry, selection: Annotated[Selection, Query()], caller: Caller
     ) -> dict[str, int]:
         """Request that all selected are handled again; pending requests are not repeated."""
-        found = await parkings(self._log, wanted=selection.on(self._log))
+        found = await not_paused(self._log, await parkings(self._log, wanted=selection.on(self._log)))
         already = await pending_retries(self._log, found)
         new = [each for each in found if each.name not in already]
         await request_retries(self._log, new, caller.by, request.reason.strip())
@@ -233,7 +237,7 @@ def _problem(_request: Request, error: Exception) -> JSONResponse:
     match error:
         case NoRight():
             code = 403
-        case WiringError():
+        case WiringError() | UnknownRerun():
             code = 404
         case ContractError() if not isinstance(error, UndecodableRecord):
             code = 422

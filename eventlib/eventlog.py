@@ -278,7 +278,7 @@ class EventLog:
             traceparent=root_traceparent(event_id, self._traced_below)
             if caller is None
             else child_traceparent(caller, event_id),
-            headers=_headers(publication),
+            headers=headers_of(publication),
         )
         return [record] if not topic.latest else [record, latest_copy(record, tombstone=contract.tombstone)]
 
@@ -321,7 +321,8 @@ def _is_header(item: tuple[object, object]) -> bool:
     return all(isinstance(each, str) for each in item)
 
 
-def _headers(publication: Publication) -> tuple[tuple[str, bytes], ...]:
+def headers_of(publication: Publication) -> tuple[tuple[str, bytes], ...]:
+    """Return the headers that a publication gives its record. Raises: ContractError for one of the library's own."""
     given, signature = publication.headers, publication.signature
     taken = [name for name in given if name.startswith(_TAKEN)]
     if taken:

@@ -28,7 +28,7 @@ def acts(
     """List what people did to running services: who, what, when and why.
 
     Events that were sent with a reason, retries, edits and discards of parked
-    inputs, skips, resets, reruns and their switches. A name says where it comes
+    inputs, pauses, skips, resets, reruns and their switches. A name says where it comes
     from: os:ada is a user of the machine, token:ci a named token, oidc:… a
     subject of the identity provider.
 

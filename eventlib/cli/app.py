@@ -45,6 +45,7 @@ PANELS = {
         "forget": LazyCommand("Erase a person: destroy the key of their personal data, and print the receipt."),
         "subjects": LazyCommand("Make the master key; list erasures; export what is kept of a person."),
         "copy": LazyCommand("Copy a log to Kafka: its history, its states, and its in-flight sagas."),
+        "outbox": LazyCommand("Bring events that stand in a database's outbox to the log."),
         "live": LazyCommand("Run the live views of services (all by default) until they are stopped."),
         "broker": LazyCommand("Run Apache Kafka on this machine, for development."),
     },
@@ -60,11 +61,14 @@ PANELS = {
         "replay": LazyCommand("Replay the recorded history with today's code, and compare."),
         "diff": LazyCommand("Show what two versions of the code decide differently on a recorded log."),
         "bisect": LazyCommand("Find the commit that first decides a recorded log otherwise."),
+        "prove": LazyCommand("Prove that what is in flight ends lawfully under today's code."),
         "shrink": LazyCommand("Write a small test of a decision that fails, from a log."),
         "acts": LazyCommand("List what people did to running services: who, what, when and why."),
         "parked": LazyCommand("List inputs that could not be handled; retry, edit or discard them."),
     },
     "Change a running service": {
+        "pause": LazyCommand("Hold back a service, a decider, a kind of effect or a key, until resumed."),
+        "resume": LazyCommand("Let go on what was paused under the same names.", module="pause"),
         "reset": LazyCommand("Move a service's offsets on purpose, or make it skip one input."),
         "rerun": LazyCommand("Reprocess a service's history in a shadow, and show what differs."),
     },
@@ -76,6 +80,7 @@ PANELS = {
     },
     "Build": {
         "simulate": LazyCommand("Run the services under every kind of fault, and check the invariants."),
+        "corpus": LazyCommand("Cut a corpus of recorded decisions that pytest decides again."),
         "new": LazyCommand("Create a new service that runs, with its test."),
     },
 }

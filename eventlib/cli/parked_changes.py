@@ -18,7 +18,7 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.event import Position
 from eventlib.operations.command_status import CommandQuery, pending_retries
-from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retries
+from eventlib.operations.parked_commands import event_with, not_paused, request_discard, request_edit, request_retries
 from eventlib.queries.parked import Parking, parkings
 
 DeciderArgument = Annotated[str, typer.Argument(metavar="DECIDER", help="The decider's name, from the list.")]
@@ -128,7 +128,8 @@ def retry_all(log_options: LogOptions, which: Which, why: tuple[str, str], wait_
             progress.update(bar, completed=done, total=of, visible=of > 0)
 
         async def tried(log: EventLog) -> Retried:
-            return await _retried(log, await parkings(log, wanted=which.of(log)), why, Patience(wait_s, on_progress))
+            found = await not_paused(log, await parkings(log, wanted=which.of(log)))
+            return await _retried(log, found, why, Patience(wait_s, on_progress))
 
         done = run_on_log(log_options, tried)
     return print_outcomes(done, as_json=as_json)

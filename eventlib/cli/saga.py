@@ -22,6 +22,7 @@ from eventlib.cli._common.options import (
 )
 from eventlib.cli._common.parked_keys import parking_json
 from eventlib.cli._common.saga_status import snapshots_json, snapshots_table
+from eventlib.cli.pause import paused_json, paused_text
 from eventlib.cli.saga_timeline import (
     MARKS,
     STYLES,
@@ -35,7 +36,9 @@ from eventlib.cli.saga_timeline import (
 from eventlib.eventlog import EventLog
 from eventlib.log.record import key_text
 from eventlib.model.saga import Saga, SagaEvent
+from eventlib.operations.pausing import holding
 from eventlib.queries.parked import Parking, parkings
+from eventlib.queries.pauses import Paused
 from eventlib.queries.sagas import find_saga, follow_saga
 from eventlib.replay.amendments import Amendment, amendments_of
 from eventlib.replay.point_in_time import SagaSnapshot, snapshots_of_saga
@@ -101,6 +104,8 @@ def print_saga(
             console.print(_amended(amendment))
         for parking in read.parked:
             console.print(_waits(parking))
+        for paused in read.paused:
+            console.print(Text.assemble(("waits  ", "bold yellow"), output.printable(paused_text(paused))))
         console.print()
         print_timeline(console, found, fold=fold)
         console.print()
@@ -119,6 +124,7 @@ class _Read(NamedTuple):
     parked: Sequence[Parking] = ()
     amended: Sequence[Amendment] = ()
     snapshots: Sequence[SagaSnapshot] = ()
+    paused: Sequence[Paused] = ()
 
 
 async def saga_as_json(log: EventLog, key: str, at: datetime | None = None) -> dict[str, object]:
@@ -130,6 +136,7 @@ def _json(read: _Read, at: datetime | None) -> dict[str, object]:
     then = {} if at is None else {"at": output.iso(at), "states": snapshots_json(read.snapshots)}
     beside = {
         "parked": [parking_json(each) for each in read.parked],
+        "paused": [paused_json(each) for each in read.paused],
         "amended": [_amendment_json(each) for each in read.amended],
     }
     return {**saga_json(read.saga), **beside, **then}
@@ -140,7 +147,8 @@ async def _read(log: EventLog, key: str, at: datetime | None) -> _Read:
     if at is not None:
         return _Read(saga, snapshots=await snapshots_of_saga(log, saga, at))
     waiting = [] if saga.ended else await parkings(log, {key_text(event.record) for event in saga.events})
-    return _Read(saga, waiting, await amendments_of(log, saga))
+    paused = [] if saga.ended else await holding(log, saga)
+    return _Read(saga, waiting, await amendments_of(log, saga), paused=paused)
 
 
 def _waits(parking: Parking) -> Text:

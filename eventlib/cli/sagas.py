@@ -82,11 +82,15 @@ def print_sagas(log_options: LogOptions, query: SagaQuery, *, as_json: bool) -> 
         output.warn(f"{output.counted(page.damaged, 'record')} of the log cannot be read, and may be missing here")
 
 
+def _wait(wait: Mapping[str, Any]) -> str:
+    return f"{wait['name']} (paused)" if wait["kind"] == "paused" else str(wait["name"])
+
+
 def _cells(saga: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
     status = saga["status"] if saga["status"] == "ended" or not saga["state"] else f"{saga['status']}: {saga['state']}"
     if saga["status"] == "ended":
         status = saga["outcome"]
-    waits = ", ".join(dict.fromkeys(each["name"] for each in saga["waits"]))
+    waits = ", ".join(dict.fromkeys(_wait(each) for each in saga["waits"]))
     texts = [saga["saga"], status, saga["reason"] or "", output.readable(saga["started_at"]), waits]
     texts += ["" if saga[name] is None else str(saga[name]) for name in declared]
     return [output.printable(each) for each in texts]

@@ -6,26 +6,26 @@ from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOptions
+from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli.simulate_report import (
     Diagram,
     SimulateOptions,
+    explored_json,
     failure_json,
     print_counts,
+    print_explored_text,
     print_failure,
     searched_json,
 )
-from eventlib.errors import ContractError, WiringError
+from eventlib.errors import ContractError
 from eventlib.fork_pool import cores
-from eventlib.project import load_choreography, load_simulation
-from eventlib.simulation.exhaustive.explore import explore
-from eventlib.simulation.scenario import Recorded, Scenario
+from eventlib.simulation.exhaustive import Bounds, explore
+from eventlib.simulation.scenario import Recorded
 from eventlib.simulation.schedule_files import load, save_failure
 from eventlib.simulation.search import Case, Extent, Searched, play_again, search
-from eventlib.simulation.stage import Stage
 
 _FOUND = "When an invariant is broken"
 
@@ -73,17 +73,21 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
         bool,
         typer.Option("--exhaustive", help="Explore all interleavings of the scenario's small case instead."),
     ] = False,
-    as_json: JsonOption = False,
-    scenario: Annotated[
-        str | None,
+    no_deadlines: Annotated[
+        bool, typer.Option("--no-deadlines", metavar="", help="With --exhaustive: no deadline passes, which is faster.")
+    ] = False,
+    moments: Annotated[
+        int | None,
         typer.Option(
-            "--scenario",
-            metavar="MODULE:CLASS",
-            help="The scenario. [dim]Default: simulation in \\[tool.eventlib] of pyproject.toml[/dim]",
-            rich_help_panel="Where to look",
+            "--moments",
+            metavar="N",
+            min=1,
+            help="With --exhaustive: give up after so many moments. [dim]Default: never[/dim]",
             show_default=False,
         ),
     ] = None,
+    as_json: JsonOption = False,
+    scenario: ScenarioOption = None,
     app: AppOption = None,
 ) -> None:
     """Run the services under every kind of fault, and check the invariants.
@@ -93,7 +97,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
     or never are simulated. A schedule that breaks an invariant is minimized,
     drawn, and saved.
 
-    Exit code 1 when an invariant is broken.
+    Exit code 1 when an invariant is broken, or --moments were too few.
 
     [dim]Examples:[/dim]
       eventlib simulate
@@ -104,7 +108,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
     log_options = LogOptions.of(context, app, None)
     options = SimulateOptions(log_options.app, scenario, diagram, as_json)
     if exhaustive:
-        raise typer.Exit(print_explored(options))
+        raise typer.Exit(print_explored(options, Bounds(deadlines=not no_deadlines, moments=moments)))
     if replay is not None:
         raise typer.Exit(print_replayed(options, replay))
     raise typer.Exit(print_searched(options, Extent(schedules, orders, seed, workers or cores()), save))
@@ -157,39 +161,22 @@ def print_replayed(options: SimulateOptions, path: Path) -> int:
     return 1
 
 
-def print_explored(options: SimulateOptions) -> int:
-    """Explore the small case, print its size, and return the exit code: 1 when an invariant is broken."""
+def print_explored(options: SimulateOptions, bounds: Bounds) -> int:
+    """Explore the small case, print its size, and return the exit code: 1 unless all of it keeps the invariants."""
     case = _case(options)
     began = perf_counter()
-    found = explore(case.stage, case.scenario())
+    found = explore(case.stage, case.scenario(), bounds)
     seconds = perf_counter() - began
+    code = int(found.violation is not None or not found.complete)
     if options.as_json:
-        failure = (
-            None if found.violation is None else {"law": found.violation.invariant.name, "key": found.violation.key}
-        )
-        counts = {"moments": found.moments, "steps": found.steps, "ends": found.ends, "seconds": round(seconds, 3)}
-        output.print_json([{**counts, "failure": failure, "story": list(found.story)}])
-        return int(found.violation is not None)
-    console = output.terminal()
-    what = "No invariant is broken" if found.violation is None else "An invariant is broken"
-    console.print(
-        f"{what}: {found.moments:,} moments, {found.steps:,} steps between them, {found.ends:,} ends, "
-        f"{len(case.stage.declared.invariants)} invariants, {seconds:.1f} s."
-    )
-    for number, step in enumerate(found.story, start=1):
-        console.print(Text(f"  {number:>3}  {step}"))
-    if found.violation is not None:
-        console.print(Text.assemble(("✗ ", "bold red"), str(found.violation)))
-    return int(found.violation is not None)
+        output.print_json([explored_json(found, seconds)])
+        return code
+    print_explored_text(output.terminal(), found, len(case.stage.declared.invariants), seconds)
+    return code
 
 
 def _case(options: SimulateOptions) -> Case:
-    choreography, scenario = load_choreography(options.app), load_simulation(options.scenario)
-    if not (isinstance(scenario, type) and issubclass(scenario, Scenario)):
-        raise WiringError(
-            f"{scenario!r} is not a scenario class: derive one from eventlib.simulation.scenario.Scenario"
-        )
-    return Case(Stage(choreography), scenario)
+    return Case(*staged(options.app, options.scenario))
 
 
 def _searched(case: Case, extent: Extent, *, show: bool) -> Searched:

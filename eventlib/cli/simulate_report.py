@@ -8,6 +8,7 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
+from eventlib.simulation.exhaustive import Explored
 from eventlib.simulation.search import Extent, Failure, Searched
 from eventlib.simulation.story import Arrow, arrows, mermaid, participants
 
@@ -118,4 +119,30 @@ def failure_json(failure: Failure) -> dict[str, object]:
         "key": violation.key,
         "known": violation.what_was_known,
         "story": [asdict(line) for line in failure.story],
+    }
+
+
+def print_explored_text(console: Console, found: Explored, invariants: int, seconds: float) -> None:
+    """Print the size of what was explored; and the story of a broken invariant, and the violation."""
+    what = "No invariant is broken" if found.violation is None else "An invariant is broken"
+    if not found.complete:
+        what = "Not explored to the end, and no invariant is broken so far"
+    console.print(
+        f"{what}: {found.moments:,} moments, {found.steps:,} steps between them, {found.ends:,} ends, "
+        f"{invariants} invariants, {seconds:.1f} s."
+    )
+    for number, step in enumerate(found.story, start=1):
+        console.print(Text(f"  {number:>3}  {step}"))
+    if found.violation is not None:
+        console.print(Text.assemble(("✗ ", "bold red"), str(found.violation)))
+
+
+def explored_json(found: Explored, seconds: float) -> dict[str, object]:
+    """Return what was explored as a JSON object."""
+    violation = found.violation
+    return {
+        **{name: getattr(found, name) for name in ("moments", "steps", "ends", "farthest", "complete")},
+        "seconds": round(seconds, 3),
+        "failure": None if violation is None else {"law": violation.invariant.name, "key": violation.key},
+        "story": list(found.story),
     }

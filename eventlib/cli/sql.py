@@ -40,9 +40,9 @@ def sql(  # noqa: PLR0913, PLR0917  one argument for each option
 
     The SQL is SQLite's, the tables are those of `python -m analytics rebuild`,
     by the same names and columns, as far as a log tells them at once. It only
-    reads, and needs no Java and no running service. The first question on a
-    machine makes tables from the log; the next ones read what is new. Personal
-    data is masked.
+    reads, and needs no Java and no running service. The first question
+    about a table reads its topics from the log; the next ones read what is new.
+    Personal data is masked.
 
     [dim]Examples:[/dim]
       eventlib sql

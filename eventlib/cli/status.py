@@ -14,12 +14,14 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.parked_keys import parking_json
+from eventlib.cli.pause import paused_json, paused_text
 from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.operations.startup_waits import waiting_here
 from eventlib.operations.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints
 from eventlib.queries.parked import Parking
+from eventlib.queries.pauses import Paused
 from eventlib.telemetry.logs import tell
 
 
@@ -131,6 +133,7 @@ def status_json(status: Status, found: Sequence[str]) -> dict[str, object]:
         "said_per_s": dict(status.said_per_s),
         "parked": [parking_json(each) for each in status.parked],
         "sagas": None if status.sagas is None else [asdict(each) for each in status.sagas],
+        "paused": [paused_json(each) for each in status.paused],
         "damaged": list(status.damaged),
         "waiting": [{**asdict(each), "since": output.iso(each.since)} for each in status.waiting],
     }
@@ -156,10 +159,15 @@ def _screen(console: Console, status: Status, found: Sequence[str], rates: Mappi
     parts.append(_services(status, rates, narrow=console.width < _NARROW + (_RATE_WIDTH if rates else 0)))
     if status.sagas is not None:
         parts += ["", _sagas(status.sagas)]
+    parts += ["", *map(_paused, status.paused)] if status.paused else []
     if status.parked:
         parts += ["", _parked(status)]
     parts += ["", _topics(status)]
     return Group(*parts)
+
+
+def _paused(paused: Paused) -> Text:
+    return Text(f"  {output.printable(paused_text(paused))}", style="yellow")
 
 
 def _services(status: Status, rates: Mapping[str, float], *, narrow: bool) -> RenderableType:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Self
 
-from pydantic import AnyHttpUrl, Field, SecretStr, model_validator
+from pydantic import AnyHttpUrl, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from eventlib.config.variables import Variables, read_settings
@@ -33,6 +33,20 @@ class ConsoleOptions(Variables):
     session_s: Annotated[
         int, Field(ge=60, le=86_400, description="how long a login lasts, whose roles are read only then (seconds)")
     ] = 3_600
+
+    trace_url: Annotated[
+        str | None,
+        Field(
+            description="the address of a trace in your tracing tool, with {trace_id} in it; sagas that are traced link to it"
+        ),
+    ] = None
+
+    @field_validator("trace_url")
+    @classmethod
+    def _of_a_trace(cls, text: str | None) -> str | None:
+        if text is not None and not (text.startswith(("https://", "http://")) and "{trace_id}" in text):
+            raise ValueError("give an address with {trace_id} in it: https://jaeger.example.org/trace/{trace_id}")
+        return text
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

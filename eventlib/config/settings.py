@@ -57,6 +57,12 @@ class EventlibSettings(Variables):
             description="a settings file of Ivy, for fetching a broker for development, and connectors, from a mirror"
         ),
     ] = None
+    outbox_database: Annotated[
+        str | None,
+        Field(
+            description="the database whose outbox `eventlib outbox` relays: postgresql://USER@HOST/DATABASE; its password is in PGPASSWORD or ~/.pgpass"
+        ),
+    ] = None
     log_format: Annotated[
         LogFormat, Field(description="what processes write to stderr: text, or json, an object a line")
     ] = "text"

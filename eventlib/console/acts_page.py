@@ -7,17 +7,19 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from eventlib.console.login import LOOK
+from eventlib.console.reading import records_to_go
 from eventlib.console.rendering import Pages
-from eventlib.eventlog import EventLog
 from eventlib.identity.principal import allow
-from eventlib.operations.acts import acts
+from eventlib.operations.act_index import ActIndex
 from eventlib.values import now_ms
 
 _DAYS = (1, 7, 30, 365)
 _MOST = 500
+_SOON, _SOON_S = 5_000, 1.0
+"""How many records an index may lack at most for a page to wait for them, and how long."""
 
 
-def act_routes(pages: Pages, log: EventLog) -> APIRouter:
+def act_routes(pages: Pages, acts: ActIndex) -> APIRouter:
     """Return the route of acts."""
     routes = APIRouter()
 
@@ -30,18 +32,12 @@ def act_routes(pages: Pages, log: EventLog) -> APIRouter:
         what: Annotated[str, Query(max_length=40)] = "",
     ) -> Response:
         since_ms = now_ms() - timedelta(days=days) // timedelta(milliseconds=1)
-        every = await acts(log, since_ms)
-        found = [each for each in every if who in each.by and what in {"", each.what}]
+        behind = await records_to_go(acts.projection)
+        if 0 < behind <= _SOON and await acts.projection.caught_up(_SOON_S):
+            behind = 0
+        found = await acts.page(since_ms, who, what, _MOST)
         return pages.render(
-            request,
-            "acts.html",
-            acts=found[::-1][:_MOST],
-            count=len(found),
-            kinds=sorted({each.what for each in every}),
-            days=days,
-            spans=_DAYS,
-            who=who,
-            what=what,
+            request, "acts.html", found=found, behind=behind, days=days, spans=_DAYS, who=who, what=what
         )
 
     return routes

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -19,6 +20,7 @@ from eventlib.console.login import LOOK, IssuerLogin, login_routes
 from eventlib.console.overview import overview_routes
 from eventlib.console.parked_acts import parked_act_routes
 from eventlib.console.parked_page import ParkedReader, parked_routes
+from eventlib.console.pause_page import pause_routes
 from eventlib.console.reading import SagaReader, StatusWatch
 from eventlib.console.records import record_routes
 from eventlib.console.rendering import ASSETS, Pages
@@ -35,11 +37,14 @@ from eventlib.http.problems import Refusal, refusal_of, try_later
 from eventlib.http.problems import problem as problem_of
 from eventlib.identity.gate import Gate
 from eventlib.identity.principal import IdentityUnavailable, allow, public
+from eventlib.operations.act_index import ActIndex, acts_view
 from eventlib.operations.reprocessing.jobs import RerunJobs
+from eventlib.operations.reprocessing.metadata import UnknownRerun
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
+from eventlib.state.projection import Projection
 
-_AT_ONCE = 50
+_AT_ONCE = 200
 """How many records an index takes in before pages are answered again, while it is made from a long log."""
 _KEPT = "public, max-age=31536000, immutable"
 
@@ -58,16 +63,14 @@ def create_console(
     )
     pages = Pages(log.choreography.name, identity.seals)
     search = SagaSearch(log)
-    states = log.choreography.sagas
-    index = (
-        None if states is None or states.decider.key is None else SagaIndex(log, states.decider, name="console-events")
-    )
+    index = _events_of(log)
+    acts = index or Projection(log, acts_view(log))
     reader, watch, traffic = SagaReader(log, index), StatusWatch(log, state_dir), TrafficWatch(log)
     sagas = SagaList(search)
     parked = ParkedReader(log, watch)
     jobs = RerunJobs(log, state_dir)
     app.state.pages, app.state.traffic, app.state.jobs = pages, traffic, jobs
-    app.state.indexes = [search, *([] if index is None else [index])]
+    app.state.indexes = [search, acts]
     for each in app.state.indexes:
         each.batch = _AT_ONCE
         each.waits_for_topics = True
@@ -75,7 +78,7 @@ def create_console(
     app.include_router(login_routes(pages, identity, issuer))
     for routes in (
         saga_list_routes(pages, sagas),
-        saga_page_routes(pages, reader, search, watch),
+        saga_page_routes(pages, reader, search, watch, options.trace_url),
         compare_routes(pages, reader, search),
         parked_act_routes(pages, parked),
         parked_routes(pages, parked),
@@ -84,9 +87,10 @@ def create_console(
         choreography_routes(pages, traffic, search),
         topic_routes(pages, log),
         send_routes(pages, log),
-        act_routes(pages, log),
+        act_routes(pages, ActIndex(log, acts)),
         rerun_routes(pages, log, jobs),
         reset_routes(pages, log, jobs),
+        pause_routes(pages, log),
         live_routes(reader, search),
     ):
         app.include_router(routes)
@@ -106,6 +110,14 @@ async def _opened(app: FastAPI) -> AsyncIterator[None]:
         await stack.enter_async_context(app.state.traffic.opened())
         stack.push_async_callback(app.state.jobs.close)
         yield
+
+
+def _events_of(log: EventLog) -> SagaIndex[Any] | None:
+    """Return the index that has the events of each saga, and the acts; None where no decider knows how sagas stand."""
+    states = log.choreography.sagas
+    if states is None or states.decider.key is None:
+        return None
+    return SagaIndex(log, states.decider, name="console-events", beside=[acts_view(log)])
 
 
 def _serve_files(app: FastAPI, pages: Pages) -> None:
@@ -138,7 +150,7 @@ def _answer_errors(app: FastAPI) -> None:
                 refusal = error
             case IdentityUnavailable():
                 refusal = try_later("identity-unavailable", "the identity provider is out of reach: try again")
-            case WiringError():
+            case WiringError() | UnknownRerun():
                 refusal = Refusal(404, "", str(error))
             case ContractError():
                 refusal = Refusal(422, "", str(error))

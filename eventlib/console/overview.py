@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from eventlib.console.login import LOOK
+from eventlib.console.pause_page import query_of
 from eventlib.console.reading import StatusWatch
 from eventlib.console.rendering import Pages
 from eventlib.console.saga_list import SagaList
@@ -88,6 +89,7 @@ def overview_routes(pages: Pages, watch: StatusWatch, sagas: SagaList) -> APIRou
             rates=sorted(status.said_per_s.items(), key=lambda each: -each[1]),
             busiest=max([*status.said_per_s.values(), 0.01]),
             groups=grouped(status.parked)[:_GROUPS],
+            paused=[(each, query_of(each.target)) for each in status.paused],
             sagas=[(name, where, order, sagas.counted(where)) for name, where, order in _OF_INTEREST],
         )
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
-from eventlib.errors import ContractError, UnknownKey
+from eventlib.errors import ContractError, LogUnavailable, UnknownKey
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
+from eventlib.model.identity import is_sampled
 from eventlib.model.personal import masked
 from eventlib.model.saga import Saga, saga_of
 from eventlib.operations.status import Status, StatusReader
@@ -17,6 +18,7 @@ from eventlib.queries.parked import Parking
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.queries.sagas import find_saga
 from eventlib.replay.key_history import KeyHistory, key_history
+from eventlib.state.projection import Projection
 
 _FRESH_S = 1.0
 _HISTORIES = 64
@@ -82,6 +84,15 @@ class SagaReader:
         records = await self.log.port.read(topic, partition, offset, 1)
         return records[0] if records and records[0].offset == offset else None
 
+    async def trace_of(self, saga: Saga) -> str | None:
+        """Return the id of the trace that a saga is in; None when it is in none, or none is recorded of it."""
+        record = await self.record(*saga.events[0].record.location)  # the index leaves trace contexts out
+        return (
+            record.traceparent[3:35]
+            if record is not None and record.traceparent and is_sampled(record.traceparent)
+            else None
+        )
+
 
 class StatusWatch:
     """The status of the services, read once for all who look within a second."""
@@ -106,6 +117,15 @@ class StatusWatch:
     async def parked(self) -> Sequence[Parking]:
         """Return what is parked now, the oldest first."""
         return (await self.status(fresh=True)).parked
+
+
+async def records_to_go(projection: Projection) -> int:
+    """Return how many records of the log an index has not taken in; 0 while the log does not tell where it ends."""
+    try:
+        positions, ends = projection.positions, await projection.ends()
+    except LogUnavailable:  # before the services have made their topics, or while it is away
+        return 0
+    return sum(max(0, end - positions.get(place, 0)) for place, end in ends.items())
 
 
 def as_seen(value: Any, *, personal: bool) -> Any:

@@ -8,13 +8,13 @@ from fastapi.responses import RedirectResponse, Response
 from eventlib.console.forms import Form, OwnForm
 from eventlib.console.login import LOOK
 from eventlib.console.rendering import Pages, path_of
-from eventlib.errors import ContractError, EventlibError
+from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Principal, Role, allow
 from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, outlook
-from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, drop, reruns
+from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, drop, existing_metadata, reruns
 from eventlib.replay.comparison import ABSENT
 from eventlib.runtime.records import code_version
 from eventlib.values import time_of, to_ms
@@ -77,14 +77,14 @@ def _add_acts(routes: APIRouter, log: EventLog, jobs: RerunJobs) -> None:
     @allow(Role.OPERATOR)
     async def compare(service: str, name: str, form: OwnForm) -> Response:
         del form  # it was checked; the rerun on the log has its reason
-        note = (await _of(log, service, name)).note
+        note = await existing_metadata(log, log.choreography.service(service), name)
         jobs.begin(RerunJob(service, name, RerunSpec(note.why, note.since_ms, note.until_ms)))
         return _way(service, name)
 
     @routes.post(f"{_ONE}/switch")
     @allow(Role.OPERATOR)
     async def switch(service: str, name: str, form: OwnForm, caller: Caller) -> Response:
-        reason, note = form.reason(), (await _of(log, service, name)).note
+        reason, note = form.reason(), await existing_metadata(log, log.choreography.service(service), name)
         if form.get("sure").strip() != name:
             raise Refusal(422, "unsure", f"write {name} to have {service} take over its states: there is no way back")
         spec = RerunSpec(f"{caller.by}: {reason}", note.since_ms, note.until_ms)
@@ -102,13 +102,6 @@ def _add_acts(routes: APIRouter, log: EventLog, jobs: RerunJobs) -> None:
 
 async def _known(log: EventLog, service: str, name: str) -> KnownRerun | None:
     return next((each for each in await reruns(log, log.choreography.service(service)) if each.name == name), None)
-
-
-async def _of(log: EventLog, service: str, name: str) -> KnownRerun:
-    found = await _known(log, service, name)
-    if found is None:
-        raise ContractError(f"{service} has no rerun {name} on this log")
-    return found
 
 
 async def _free_name(log: EventLog, service: str) -> str:

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from eventlib.console.login import LOOK
+from eventlib.console.reading import records_to_go
 from eventlib.console.rendering import Pages, path_of
-from eventlib.errors import ContractError, LogUnavailable
+from eventlib.errors import ContractError
 from eventlib.identity.principal import allow
 from eventlib.search.attributes import Attribute, declared_in
 from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
@@ -18,6 +19,8 @@ from eventlib.search.terms import QueryError
 _MOST_COUNTED = 1_000
 _OLD_MS = 10_000
 _COUNTED_S = 0.05
+_SEARCHED_S = 0.1
+"""How long a page looks for sagas that few meet; the next one goes on."""
 _LIMIT = 50
 _LIMITS = (25, 50, 100, 200)
 _NEWEST = "started_at desc"
@@ -66,13 +69,7 @@ class SagaList:
 
     async def behind(self, page: SagaPage) -> int:
         """Return how many records of the log are not in a page that is old; 0 for one that is as new as it can be."""
-        if page.staleness_ms < _OLD_MS:
-            return 0
-        try:
-            positions, ends = self.search.positions, await self.search.ends()
-        except LogUnavailable:  # before the services have made their topics, or while it is away: the page has its age
-            return 0
-        return sum(max(0, end - positions.get(place, 0)) for place, end in ends.items())
+        return 0 if page.staleness_ms < _OLD_MS else await records_to_go(self.search)
 
     def counted(self, where: str) -> str:
         """Return how many sagas a query finds; of many, that they are many. Raises: QueryError."""
@@ -115,7 +112,7 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
         content: dict[str, Any] = {"query": query, "wrong": None, "page": None, "behind": 0}
         status = 200
         try:
-            content["page"] = page = await sagas.search.full_page(query)
+            content["page"] = page = await sagas.search.full_page(query, _SEARCHED_S)
             content["behind"] = await sagas.behind(page)
         except QueryError as error:
             status, content["wrong"] = 422, _wrong(query, error)

@@ -76,7 +76,9 @@ class SagaView:
     at: int = 0
 
 
-def saga_page_routes(pages: Pages, reader: SagaReader, search: SagaSearch, watch: StatusWatch) -> APIRouter:
+def saga_page_routes(
+    pages: Pages, reader: SagaReader, search: SagaSearch, watch: StatusWatch, trace_url: str | None = None
+) -> APIRouter:
     """Return the routes of one saga."""
     routes = APIRouter()
 
@@ -104,6 +106,7 @@ def saga_page_routes(pages: Pages, reader: SagaReader, search: SagaSearch, watch
         parked = _parked_of(saga, await watch.parked()) if is_parked else []
         lines = _lines(saga, chosen)
         until_ms = now_ms() - to_ms(saga.started_at)
+        trace = None if trace_url is None else await reader.trace_of(saga)
         return pages.render(
             request,
             "saga.html",
@@ -116,6 +119,7 @@ def saga_page_routes(pages: Pages, reader: SagaReader, search: SagaSearch, watch
             parked=parked,
             amended=await amendments_of(reader.log, saga),
             elapsed_ms=until_ms,
+            trace="" if trace is None else (trace_url or "").replace("{trace_id}", trace),
         )
 
     @routes.get("/moment/{key:path}")

@@ -1,6 +1,6 @@
 """What people did to running services, by whom and why: an audit trail from what is on the log."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 
 from eventlib.eventlog import EventLog, Signature
@@ -10,13 +10,17 @@ from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
+from eventlib.model.topic import Topic
 from eventlib.operations.reprocessing.metadata import reruns
+from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.parking.control import (
     REQUESTS,
     ParkedInputDiscarded,
     ParkedInputEdited,
     ParkedRetryRequested,
+    PauseRequested,
     Request,
+    ResumeRequested,
     request_in,
 )
 from eventlib.runtime.records import JournalEntry
@@ -27,6 +31,8 @@ _NAMES: dict[type[Request], str] = {
     ParkedRetryRequested: "retry",
     ParkedInputEdited: "edit",
     ParkedInputDiscarded: "discard",
+    PauseRequested: "pause",
+    ResumeRequested: "resume",
 }
 
 
@@ -47,62 +53,92 @@ class Act:
     reason: str
 
 
+Named = tuple[str, Act]
+"""An act, under a name that makes it one: it may be on several tasks, or be sent again under one idempotency key."""
+
+
 async def acts(log: EventLog, since_ms: int = 0) -> list[Act]:
     """Return the acts on a log since a time (ms since 1970), oldest first.
 
     Cost: the control topics, the journals and the events since then. Raises: LogUnavailable and the like.
     """
-    found = list[Act]()
+    found = dict[str, Act]()
+    async for name, act in _named(log, since_ms):
+        if name not in found or act.at_ms < found[name].at_ms:
+            found[name] = act
+    return sorted([*found.values(), *await begun_reruns(log, since_ms)], key=lambda act: act.at_ms)
+
+
+async def _named(log: EventLog, since_ms: int) -> AsyncIterator[Named]:
     for service in log.choreography.services:
-        found += [act async for act in _requests(log, service, since_ms)]
-        found += [act async for act in _steps(log, service, since_ms)]
-    found += [act async for act in _sent(log, since_ms)]
-    for rerun in await reruns(log):
-        note = rerun.note
-        if note.begun_ms >= since_ms:
-            found.append(Act(note.begun_ms, "rerun", note.service, rerun.name, *_signed(note.why)))
-    return sorted(found, key=lambda act: act.at_ms)
-
-
-async def _requests(log: EventLog, service: Service, since_ms: int) -> AsyncIterator[Act]:
-    """Yield the requests about what is parked."""
-    async for record in _records(log, service.control.name, service.partitions, since_ms):
-        if (record.type or wire_name_of(ParkedRetryRequested)) in _REQUESTS:
-            request = await request_in(record, log.codec)
-            about = f"{request.decider} {request.key}"
-            yield Act(record.timestamp_ms, _NAMES[type(request)], service.name, about, request.by, request.reason)
-
-
-async def _steps(log: EventLog, service: Service, since_ms: int) -> AsyncIterator[Act]:
-    """Yield what tasks did on purpose; one act on several tasks once, at its first."""
-    seen = set[tuple[str, str, str]]()
-    async for record in _records(log, service.journal.name, service.partitions, since_ms):
-        entry = log.codec.decode(JournalEntry, record.value or b"")
-        for step in entry.steps:
-            act = step.kind, step.detail, step.request
-            if step.kind in _ON_PURPOSE and act not in seen:
-                seen.add(act)
-                about = f"event {step.request}" if step.request else ""
-                yield Act(entry.at_ms, step.kind, service.name, about, *_signed(step.detail))
-
-
-async def _sent(log: EventLog, since_ms: int) -> AsyncIterator[Act]:
-    """Yield the events that were sent by hand; an event that was sent again under one idempotency key once."""
-    ours = [event for event in log.choreography.events if contract_of(event).external is None]
-    services = {contract_of(event).type: _handlers(log, event) for event in ours}
-    seen = set[str]()
-    for topic in {contract_of(event).topic for event in ours}:
+        async for record in _records(log, service.control.name, service.partitions, since_ms):
+            if is_request(record):
+                yield of_request(service, record, await request_in(record, log.codec))
+        async for record in _records(log, service.journal.name, service.partitions, since_ms):
+            for named in of_entry(service, log.codec.decode(JournalEntry, record.value or b"")):
+                yield named
+    services = handlers_of(log)
+    for topic in sent_topics(log):
         async for record in _records(log, topic.name, topic.partitions, since_ms):
-            signature = Signature.of(record) if record.headers else None
-            if signature is not None and record.event_id not in seen:
-                seen.add(record.event_id)
-                about = f"{record.type} {key_text(record)}"
-                handled_by = services.get(record.type or "", "")
-                yield Act(record.timestamp_ms, "send", handled_by, about, signature.by, signature.reason)
+            for named in of_event(services, record):
+                yield named
 
 
-def _handlers(log: EventLog, event: type[Event]) -> str:
-    return ", ".join(each.name for each in log.choreography.services if event in each.handles)
+async def begun_reruns(log: EventLog, since_ms: int) -> list[Act]:
+    """Return the reruns that were begun since a time."""
+    notes = [(rerun.name, rerun.note) for rerun in await reruns(log)]
+    return [
+        Act(note.begun_ms, "rerun", note.service, name, *_signed(note.why))
+        for name, note in notes
+        if note.begun_ms >= since_ms
+    ]
+
+
+def is_request(record: Record) -> bool:
+    """Return whether a record of a control topic is a request about what is parked or paused."""
+    return (record.type or wire_name_of(ParkedRetryRequested)) in _REQUESTS
+
+
+def of_request(service: Service, record: Record, request: Request) -> Named:
+    """Return a request about what is parked or paused; one to several tasks has one name."""
+    name, about = repr(record.location), f"{request.decider} {request.key}"
+    if isinstance(request, PauseRequested | ResumeRequested):
+        name, about = record.correlation_id or name, str(PauseTarget.about(service.name, request))
+    return name, Act(record.timestamp_ms, _NAMES[type(request)], service.name, about, request.by, request.reason)
+
+
+def of_entry(service: Service, entry: JournalEntry) -> Iterator[Named]:
+    """Yield what a task did on purpose."""
+    for step in entry.steps:
+        if step.kind in _ON_PURPOSE:
+            about = f"event {step.request}" if step.request else ""
+            name = repr((service.name, step.kind, step.detail, step.request))
+            yield name, Act(entry.at_ms, step.kind, service.name, about, *_signed(step.detail))
+
+
+def of_event(services: Mapping[str, str], record: Record) -> Iterator[Named]:
+    """Yield an event that was sent by hand."""
+    signature = Signature.of(record) if record.headers else None
+    if signature is not None:
+        about, handled_by = f"{record.type} {key_text(record)}", services.get(record.type or "", "")
+        yield record.event_id, Act(record.timestamp_ms, "send", handled_by, about, signature.by, signature.reason)
+
+
+def sent_topics(log: EventLog) -> set[Topic]:
+    """Return the topics that have events which can be sent by hand."""
+    return {contract_of(event).topic for event in _own(log)}
+
+
+def handlers_of(log: EventLog) -> dict[str, str]:
+    """Return the names of the services that handle each type of event."""
+    every = log.choreography.services
+    return {
+        contract_of(event).type: ", ".join(each.name for each in every if event in each.handles) for event in _own(log)
+    }
+
+
+def _own(log: EventLog) -> list[type[Event]]:
+    return [event for event in log.choreography.events if contract_of(event).external is None]
 
 
 async def _records(log: EventLog, topic: str, partitions: int, since_ms: int) -> AsyncIterator[Record]:

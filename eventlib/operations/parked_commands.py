@@ -3,7 +3,7 @@
 A request is a record on the service's control topic; its task executes it once, as soon as it runs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from secrets import token_hex
 
 from eventlib.errors import ContractError
@@ -14,6 +14,7 @@ from eventlib.model.evolution import wire_name_of
 from eventlib.model.identity import root_traceparent
 from eventlib.operations.sending import event_of, refuse_masked
 from eventlib.queries.parked import Parking, WaitingInput, waiting_inputs
+from eventlib.queries.pauses import Paused, pauses
 from eventlib.runtime.parking.control import (
     REQUESTS,
     ParkedInputDiscarded,
@@ -131,7 +132,26 @@ async def event_with(log: EventLog, parking: Parking, data: object, changes: Map
     return event_of(event_type, {**fields, **changes} if isinstance(fields, Mapping) else fields)
 
 
-async def _ask(log: EventLog, asked: Iterable[tuple[Parking, Request, Record | None]]) -> list[Position]:
+async def not_paused(log: EventLog, found: Sequence[Parking]) -> list[Parking]:
+    """Return what of this can be handled now: its service, decider and key are not paused; effects wait by themselves."""
+    held = await _paused(log, found)
+    return [each for each in found if each.name not in held]
+
+
+async def _paused(log: EventLog, found: Sequence[Parking]) -> dict[tuple[str, str, str], Paused]:
+    every = [each for each in await pauses(log, {each.service for each in found}) if not each.is_ending]
+    return {
+        each.name: paused
+        for each in found
+        if each.id is None
+        for paused in every
+        if paused.target.service == each.service and paused.target.covers(each.decider, each.key, "")
+    }
+
+
+async def _ask(log: EventLog, asked: Sequence[tuple[Parking, Request, Record | None]]) -> list[Position]:
+    for paused in (await _paused(log, [parking for parking, *_ in asked])).values():
+        raise ContractError(f"{paused.target} is paused, by {paused.by}: {paused.reason}. Resume it first")
     now = now_ms()
     services = {parking.service: log.choreography.service(parking.service) for parking, *_ in asked}
     controls = [service.control.name for service in services.values()]

@@ -25,12 +25,13 @@ async def send_event(log: EventLog, event: Event, by: str, reason: str, idempote
         raise ContractError("give a reason: it is stored on the log")
     refuse_facts(log.choreography, type(event))
     refuse_masked(event)
-    await _prepare(log, type(event))
+    await prepare_sending(log, type(event))
     publication = Publication(event, idempotency_key, signature=Signature(by, reason.strip()))
     return (await log.publish_many([publication]))[0]
 
 
-async def _prepare(log: EventLog, event_type: type[Event]) -> None:
+async def prepare_sending(log: EventLog, event_type: type[Event]) -> None:
+    """Make an event's topic, and register its schema, where its services have not done so yet."""
     topic = contract_of(event_type).topic
     await log.codec.prepare([(topic.name, event_type)])
     held = [topic, topic.latest_topic] if topic.latest else [topic]

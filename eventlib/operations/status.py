@@ -11,6 +11,7 @@ from eventlib.model.service import Service
 from eventlib.operations.startup_waits import STATE_DIR, Waiting, waiting_here
 from eventlib.queries.decoding import event_topics
 from eventlib.queries.parked import Parking, parkings_in
+from eventlib.queries.pauses import Paused, pauses_in
 from eventlib.queries.task_metadata import TaskNotes, store_of
 from eventlib.runtime.inputs import InputReader
 from eventlib.state.inspect import kept_in
@@ -58,7 +59,7 @@ class Status:
 
     `owners_known` is False where a log does not know who runs its services. `said_per_s` is events per second on each
     topic within the last minute. `sagas` is None unless requested. `waiting` are the processes of this machine that wait
-    at their start, `damaged` the changelog records that were found damaged.
+    at their start, `damaged` the changelog records that were found damaged, `paused` what operators have paused.
     """
 
     at: datetime
@@ -69,6 +70,7 @@ class Status:
     sagas: Sequence[SagaCount] | None
     waiting: Sequence[Waiting] = ()
     damaged: Sequence[str] = ()
+    paused: Sequence[Paused] = ()
 
     def of(self, service: str) -> list[TaskStatus]:
         """Return the tasks of a service."""
@@ -108,9 +110,9 @@ class StatusReader:
         owners_known = all(each is not None for each in owners.values())
         sagas = self._sagas() if self._with_sagas and self._log.choreography.sagas is not None else None
         waiting = waiting_here(self._log.port.url, self._state_dir)
-        return Status(
-            from_ms(now_ms()), tasks, owners_known, await self._rates(), parked, sagas, waiting, self._notes.damaged
-        )
+        now, rates, paused = from_ms(now_ms()), await self._rates(), await pauses_in(self._log, self._notes)
+        damaged = self._notes.damaged
+        return Status(now, tasks, owners_known, rates, parked, sagas, waiting, damaged, paused)
 
     async def _task(self, service: Service, partition: int, owner: str | None) -> TaskStatus:
         positions = await self._notes.positions(service, partition)
@@ -189,8 +191,9 @@ class Limits:
 
 
 def complaints(status: Status, limits: Limits) -> list[str]:
-    """Return what is unhealthy; nothing when all is well."""
+    """Return what is unhealthy; nothing when all is well. What waits for a pause to end does so on purpose."""
     found = [each.sentence for each in status.waiting]
+    unread = {each.target.service for each in status.paused if each.target.kind in {"service", "decider"}}
     if status.owners_known and not limits.may_stop:
         for service in dict.fromkeys(task.service for task in status.tasks):
             alone = [task.partition for task in status.of(service) if task.owner is None]
@@ -198,11 +201,12 @@ def complaints(status: Status, limits: Limits) -> list[str]:
                 found.append(f"{service}: {len(alone)} of {len(status.of(service))} tasks have no owner")
     for service in dict.fromkeys(task.service for task in status.tasks):
         behind_s = max(task.behind_s for task in status.of(service))
-        if behind_s > limits.behind_s:
+        if behind_s > limits.behind_s and service not in unread:
             lag = sum(task.lag for task in status.of(service))
             found.append(f"{service}: {lag:,} inputs behind, the oldest for {behind_s:,.0f} s")
-    if len(status.parked) > limits.parked:
-        found.append(f"{len(status.parked):,} parked: `eventlib parked list`")
+    parked = sum(not each.is_paused for each in status.parked)
+    if parked > limits.parked:
+        found.append(f"{parked:,} parked: `eventlib parked list`")
     overdue = sum(each.overdue for each in status.sagas or ())
     if overdue > limits.overdue:
         found.append(f"{overdue:,} sagas overdue")

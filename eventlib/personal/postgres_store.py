@@ -15,20 +15,9 @@ from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
 from eventlib.log.url import without_userinfo
 from eventlib.personal.store import KeyRow, KeyStore, NoKeys
 from eventlib.plaintext import warn_of_plaintext_hosts
+from eventlib.postgres import ANSWERS_S, CONNECTS
 
 T = TypeVar("T")
-_ANSWERS_S = 10.0
-
-_CONNECTS: dict[str, str | int] = {
-    "connect_timeout": 5,
-    "tcp_user_timeout": 10_000,  # milliseconds until a server that acknowledges nothing is given up
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 2,
-    "target_session_attrs": "read-write",  # a standby's answers may be old: an erased key would seem to be there
-    "application_name": "eventlib personal keys",
-}
-"""How it connects, where the URL does not say otherwise."""
 _BEGINS = """
 SELECT set_config('lock_timeout', '10s', false),
   set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false)
@@ -71,7 +60,7 @@ _PUT = "COPY eventlib_subject_keys (subject, id, wrapped, had_key, erased_ms, er
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that is closed when an answer takes longer than `patience_s` (seconds): libpq would wait for ever."""
 
-    patience_s = _ANSWERS_S
+    patience_s = ANSWERS_S
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """Do what a step of the protocol needs. Raises: psycopg.OperationalError, also when the server does not answer."""
@@ -93,7 +82,7 @@ class PostgresKeyStore(KeyStore):
 
     def __init__(self, url: str, *, create: bool) -> None:
         self.name = without_userinfo(url)
-        self._conninfo = {**_CONNECTS, **conninfo_to_dict(url)}
+        self._conninfo = {**CONNECTS, "application_name": "eventlib personal keys", **conninfo_to_dict(url)}
         self._lock = RLock()
         self._opened: tuple[int, BoundedConnection] | None = None
         self._inherited = list[BoundedConnection]()
@@ -200,7 +189,7 @@ class PostgresKeyStore(KeyStore):
         def swept(server: BoundedConnection) -> None:
             server.patience_s = _SWEEPS_S
             server.execute("VACUUM eventlib_subject_keys")
-            server.patience_s = _ANSWERS_S
+            server.patience_s = ANSWERS_S
 
         self._ask(swept)
 

@@ -12,7 +12,7 @@ from eventlib.model.topic import Topic
 from eventlib.personal.receipt import ERASURES, read_receipt
 from eventlib.runtime.parking.control import read_request
 from eventlib.runtime.parking.parked import SkippedInput, original_of
-from eventlib.runtime.records import POSITION_KEY, JournalEntry, ParkedKey, Positions
+from eventlib.runtime.records import POSITION_KEY, JournalEntry, ParkedKey, Pause, Positions
 
 
 class Reading(NamedTuple):
@@ -92,17 +92,21 @@ class RecordReader:
         kind, _, rest = key_text(record).partition("/")
         if kind == "effect":
             return self._event(record)
-        if kind == "parked":
-            return self._log.codec.decode(ParkedKey, record.value)
-        if kind == "skip":
-            return self._log.codec.decode(SkippedInput, record.value)
-        if kind == POSITION_KEY:
-            return self._log.codec.decode(Positions, record.value)
+        if kind in _OWN:
+            return self._log.codec.decode(_OWN[kind], record.value)
         decider = self._deciders.get(rest.partition("/")[0])
         if kind != "state" or decider is None:
             raise EventlibError(f"{self._log.choreography.name} has no decider that writes under this key")
         state: object = self._log.codec.decode(decider.state, record.value)
         return state
+
+
+_OWN: dict[str, type[object]] = {
+    "parked": ParkedKey,
+    "pause": Pause,
+    "skip": SkippedInput,
+    POSITION_KEY: Positions,
+}
 
 
 def event_topics(log: EventLog) -> list[Topic]:

@@ -15,7 +15,7 @@ from eventlib.queries.decoding import Reading, RecordReader
 from eventlib.queries.state import partition_of
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.runtime.parking.control import edit_at
-from eventlib.runtime.parking.parked import is_waiting, original_of
+from eventlib.runtime.parking.parked import PAUSED, is_waiting, original_of
 from eventlib.runtime.parking.releasing import edited
 from eventlib.runtime.records import ParkedKey
 from eventlib.values import from_ms
@@ -43,6 +43,11 @@ class Parking:
     code_version: str = ""
     traceback: str = ""
     edited: int = -1
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its inputs wait since an operator has paused its key, and not since one failed."""
+        return self.id is None and self.reason.startswith(PAUSED)
 
     @property
     def name(self) -> tuple[str, str, str]:

@@ -18,14 +18,14 @@ from eventlib.log.record import Record, key_text
 from eventlib.log.url import log_file
 from eventlib.model.saga_status import SagaState, SagaStates
 from eventlib.model.service import Service
-from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, ParkedKey, Positions, state_key, unpack
+from eventlib.runtime.records import EFFECT, PARKED, PAUSE, POSITION_KEY, ParkedKey, Pause, Positions, state_key, unpack
 from eventlib.state.inspect import kept_in
 from eventlib.state.open import stores_beside
 from eventlib.values import now_ms
 
 T = TypeVar("T")
 
-_NOTES = (PARKED, EFFECT, POSITION_KEY)
+_NOTES = (PARKED, PAUSE, EFFECT, POSITION_KEY)
 _CHUNK = 2_000
 _FRESH_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
 
@@ -81,6 +81,10 @@ class TaskNotes:
     async def parked(self, service: Service, partition: int) -> list[tuple[Record, ParkedKey]]:
         """Return a task's parked keys."""
         return [(record, await decoded(self._log, ParkedKey, record)) for record in self.of(service, partition, PARKED)]
+
+    async def pauses(self, service: Service, partition: int) -> list[Pause]:
+        """Return what a task holds back."""
+        return [await decoded(self._log, Pause, record) for record in self.of(service, partition, PAUSE)]
 
     def effects(self, service: Service, partition: int) -> tuple[list[Record], list[Record]]:
         """Return the requests of a task's effects: those that are pending, and those that are parked."""

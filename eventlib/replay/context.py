@@ -1,8 +1,8 @@
 """What all tasks of a replay share, and how states follow from what was emitted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
@@ -15,6 +15,24 @@ from eventlib.replay.report import Kind, Tally
 from eventlib.replay.scanner import LogScanner
 from eventlib.replay.spilling_cache import SpillingCache
 from eventlib.values import from_ms
+
+
+class Taken(NamedTuple):
+    """One decision as it was made: in which state, on what, and what was emitted; `event` is None for a deadline."""
+
+    source: str
+    decider: Decider[Any]
+    key: str
+    saga: str
+    at_ms: int
+    state: Any
+    event: Event | None
+    deadline: str
+    meta: Meta
+    emitted: Sequence[Item]
+
+
+Tap = Callable[[Taken], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +48,8 @@ class ReplayContext:
     code_version: str
     doubtful: set[tuple[str, str]] = field(default_factory=set)
     """Deciders (`service/decider`) and keys with a damaged input: their later decisions are not compared."""
+    tap: Tap | None = None
+    """Called with each decision that can be read and is asked for."""
 
     def judge(self, decision: Decision, failure: Exception | None) -> None:
         """Count a decision; record a difference if the current code decides something else, or fails."""

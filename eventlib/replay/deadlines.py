@@ -8,10 +8,10 @@ from eventlib.model.event import Event
 from eventlib.model.identity import deadline_id
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Decision
-from eventlib.replay.context import ReplayContext, after
+from eventlib.replay.context import ReplayContext, Taken, after
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Input, Kind
-from eventlib.runtime.emit import cause_of_deadline, entry_after, meta_of_deadline
+from eventlib.runtime.emit import Cause, cause_of_deadline, entry_after, meta_of_deadline
 from eventlib.runtime.keyed_state import KeyedState, due_times
 from eventlib.values import from_ms
 
@@ -61,6 +61,7 @@ class Deadlines:
         except Exception as error:  # noqa: BLE001  whatever the current code raises is a difference
             state, failure = entry.state, error.with_traceback(None)
         if judges and self._context.asked.about(cause.correlation_id):
+            self._tell(decider, deadline, entry, cause, then)
             if due_ms == deadline.due_ms:
                 now, failed = self._emit(decider, deadline, entry)
                 self._context.judge(self._decision(deadline, then, now), failed or failure)
@@ -103,6 +104,15 @@ class Deadlines:
             return decider.answer_deadline(deadline.name, entry.state, meta), None
         except Exception as error:  # noqa: BLE001  as above
             return (), error.with_traceback(None)
+
+    def _tell(
+        self, decider: Decider[Any], deadline: PassedDeadline, entry: KeyedState, cause: Cause, then: Sequence[Item]
+    ) -> None:
+        if self._context.tap is not None:
+            source, at_ms = f"{self._service}/{decider.name}", deadline.at_ms
+            meta = meta_of_deadline(cause, at_ms, source, deadline.key)
+            name, saga = deadline.name, cause.correlation_id
+            self._context.tap(Taken(source, decider, deadline.key, saga, at_ms, entry.state, None, name, meta, then))
 
     def _differs(self, deadline: PassedDeadline, then: Sequence[Item], *, kind: Kind, why: str) -> None:
         self._context.judge(self._decision(deadline, then, (), kind=kind, why=why), None)

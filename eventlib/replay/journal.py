@@ -13,6 +13,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
+from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
 from eventlib.replay.journal_steps import (
     NONE_REFUSED,
@@ -24,6 +25,7 @@ from eventlib.replay.journal_steps import (
     Done,
     EffectDiscarded,
     EffectReleased,
+    Held,
     Input,
     Moved,
     Other,
@@ -35,12 +37,13 @@ from eventlib.replay.journal_steps import (
 )
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.inputs import as_written
-from eventlib.runtime.parking.control import edit_at
+from eventlib.runtime.parking.control import PauseRequested, ResumeRequested, edit_at, hold_in, request_in
 from eventlib.runtime.parking.parked import original_of
 from eventlib.runtime.records import JournalEntry, Step
 from eventlib.runtime.transaction import Discard
 
 _CHUNK = 2_000
+_PAUSES = {wire_name_of(PauseRequested), wire_name_of(ResumeRequested)}
 _ALL_KEYS = {"begin", "reset", "switch"}
 
 
@@ -56,11 +59,14 @@ class TaskJournal:
 
     Guarantee: acts come in the task's order; inputs of a topic in offset order, each once. With `only`, transactions,
     acts and inputs of other keys are omitted; of an external topic, whose records may have another key than their events,
-    all inputs are kept.
+    all inputs are kept. With `holds`, acts include what operators paused and resumed.
     Raises: ContractError when retention has dropped the beginning of the journal or of an input.
     """
 
-    def __init__(self, log: EventLog, service: Service, partition: int, only: Only | None = None) -> None:
+    def __init__(
+        self, log: EventLog, service: Service, partition: int, only: Only | None = None, *, holds: bool = False
+    ) -> None:
+        self._holds = holds
         self._log = log
         self._service = service
         self._partition = partition
@@ -124,7 +130,7 @@ class TaskJournal:
 
     async def acts(self, entry: JournalEntry) -> list[Act]:
         """Return an entry's acts. Entries must be passed in order, each once."""
-        found = list[Act]()
+        found: list[Act] = [] if not self._holds else [*await self._held(entry)]
         for step, refused in with_refusals(entry.steps):
             if step.kind == "run":
                 await self._add_run(step, refused, found)
@@ -148,6 +154,17 @@ class TaskJournal:
             if only is None or key_text(record) == only:
                 refusals = refused if record.offset == run.last else NONE_REFUSED
                 found.append(Input(record, refusals, journalled=record.offset >= run.first))
+
+    async def _held(self, entry: JournalEntry) -> list[Held]:
+        """Return the pauses that begin or end in a transaction; a request, refused or not, has it to itself."""
+        runs = [step for step in entry.steps if step.topic == self._control]
+        if not runs or any(step.kind != "run" for step in runs):
+            return []
+        first, last = runs[0].first, runs[-1].last
+        records = await self._log.port.read(self._control, self._partition, first, last - first + 1)
+        found = [each for each in records if each.offset <= last and each.type in _PAUSES]
+        requests = [await request_in(each, self._log.codec) for each in found]
+        return [Held(hold_in(each)) for each in requests if isinstance(each, PauseRequested | ResumeRequested)]
 
     async def _act(self, step: Step, refused: Refusal | None) -> Act:  # noqa: PLR0911  one return for each kind
         match step:

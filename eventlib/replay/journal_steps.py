@@ -7,7 +7,7 @@ from eventlib.log.record import Record
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.parking.releasing import edited
 from eventlib.runtime.records import Step
-from eventlib.runtime.transaction import Discard, Edit
+from eventlib.runtime.transaction import Discard, Edit, Hold
 
 
 class Refusal(NamedTuple):
@@ -125,6 +125,12 @@ class Moved(NamedTuple):
     why: str
 
 
+class Held(NamedTuple):
+    """An operator paused something, or let it go on; only where they are asked for."""
+
+    hold: Hold
+
+
 class TookOver(NamedTuple):
     """The task replaced all its states by those of a rerun of its service; `why` names who did it, and why.
 
@@ -148,6 +154,7 @@ Act = (
     | DeadlinePassed
     | Answered
     | Stalled
+    | Held
     | EffectReleased
     | EffectDiscarded
     | Begun

@@ -14,7 +14,7 @@ from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Decision, Describer, OutputQuery, input_of
-from eventlib.replay.context import ReplayContext
+from eventlib.replay.context import ReplayContext, Tap
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.partition_buffer import WHOLE, Item, Shard
 from eventlib.replay.report import Difference, Input, Report, Tally
@@ -41,7 +41,13 @@ class Replay:
     """One run of the current code over a shard of a recorded log."""
 
     def __init__(
-        self, log: EventLog, services: Sequence[Service], query: OutputQuery, part: Shard, tally: Tally
+        self,
+        log: EventLog,
+        services: Sequence[Service],
+        query: OutputQuery,
+        part: Shard,
+        tally: Tally,
+        tap: Tap | None = None,
     ) -> None:
         self._full_log = log
         self._reader = SkippingReader(log.port)
@@ -55,7 +61,7 @@ class Replay:
         entries = spilling_caches(self._deciders, self._spill)
         version = code_version(log.choreography)
         describer = Describer(log.choreography)
-        self._context = ReplayContext(log, self._scanner, entries, self._tally, query, describer, version)
+        self._context = ReplayContext(log, self._scanner, entries, self._tally, query, describer, version, tap=tap)
         self._tasks: dict[tuple[str, int], TaskReplayer] = {}
         self._unknown: dict[str, Record] = {}
 
@@ -240,12 +246,13 @@ async def replay(  # noqa: PLR0913  named, all but one
     limit: int = FIRST,
     part: Shard = WHOLE,
     told: Callable[[Difference], None] | None = None,
+    tap: Tap | None = None,
 ) -> Report:
     """Run the current code over the recorded inputs in the recorded order, and compare its outputs with the recorded ones.
 
     `services` names those to replay (default: all). Only decisions `since` a time (UTC) are compared, and only those of
     `sagas` (correlation ids) if given; all others only build the states. Of `limit` sagas the first difference is kept in
-    full; `told` is called with every one. `part` replays one shard of the tasks. No effect runs: the answers are the
+    full; `told` is called with every one, `tap` with every decision. `part` replays one shard of the tasks. No effect runs: the answers are the
     recorded ones.
     Guarantee: read-only, and services may run meanwhile; memory is bounded, however long the log is; the code that wrote
     the log has no differences.
@@ -253,4 +260,4 @@ async def replay(  # noqa: PLR0913  named, all but one
     """
     chosen = log.choreography.services if services is None else tuple(map(log.choreography.service, services))
     query = OutputQuery(0 if since is None else to_ms(since), None if sagas is None else frozenset(sagas))
-    return await Replay(log, chosen, query, part, Tally(limit, told)).run()
+    return await Replay(log, chosen, query, part, Tally(limit, told), tap).run()

@@ -15,7 +15,7 @@ from eventlib.model.identity import derived_id
 from eventlib.model.service import Service
 from eventlib.replay.amendments import rerun_changelog
 from eventlib.replay.comparison import Decision, input_of, same
-from eventlib.replay.context import ReplayContext, after
+from eventlib.replay.context import ReplayContext, Taken, after
 from eventlib.replay.deadlines import Deadlines, PassedDeadline
 from eventlib.replay.fast_path import FastPathComparer
 from eventlib.replay.journal import parked_input, with_refusals
@@ -73,6 +73,7 @@ class TaskReplayer:
         self._judges = False
         self._sagas = context.asked.sagas
         self._doubtful = context.doubtful
+        self._tap = context.tap
 
     def _plan(self, decider: Decider[Any], event_type: type[Event]) -> Plan:
         source, contract = f"{self.service.emits_as}/{decider.name}", contract_of(event_type)
@@ -186,7 +187,7 @@ class TaskReplayer:
                     self._decide(plan, record, event)
         else:  # the same, inlined for the common case
             plans, emitted, decisions = self._plans, self._outputs, self._decisions
-            all_compared = self._judges and self._sagas is None and not self._doubtful
+            all_compared = self._judges and self._sagas is None and not self._doubtful and self._tap is None
             for record, event in items:
                 for plan in plans.get(record.type, _NO_PLANS):
                     fast = None if plan.has_deadlines and self._code_differs else plan.fast_path
@@ -257,6 +258,7 @@ class TaskReplayer:
                 failure = error.with_traceback(None)
         if judged:
             self._decisions[plan.handler] += 1
+            self._tell(plan, saga, entry.state, (record, event), then)
             if failure is not None or ((now or then) and not same(now, then)):
                 decision = Decision(plan.handler, key, self._at_ms, input_of(record, event), then, now)
                 self._context.differs(decision, failure)
@@ -268,6 +270,12 @@ class TaskReplayer:
                 changed_by, saga = last.id, last.correlation_id or saga
             memory = _ANSWERED if plan.is_request and entry.memory is NO_MEMORY else entry.memory
             plan.entries.put(key, KeyedState(state, 0, changed_by, saga, None, memory))
+
+    def _tell(self, plan: Plan, saga: str, state: Any, given: Item, then: Sequence[Item]) -> None:
+        record, event = given
+        if self._tap is not None and isinstance(event, Event):
+            name = plan.source, plan.decider, key_text(record), saga
+            self._tap(Taken(*name, self._at_ms, state, event, "", record.meta(), then))
 
     def _claim(self, by: EmissionKey, cause_id: str, decider: str) -> Sequence[Item]:
         """Remove and return a cause's outputs."""

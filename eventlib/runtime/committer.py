@@ -4,27 +4,22 @@ The loop around it waits, tells the time and runs effects; the simulator does al
 transaction is made of, when a deadline may pass and what follows from a commit is decided here, for both.
 """
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from eventlib.codec.base import UnknownSchema
-from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError, UndecodableRecord
+from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, Reader, TopicPartition
 from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.runtime.bootstrap import beginnings
-from eventlib.runtime.inputs import repaired_among
 from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.local_chain import LocalChain
-from eventlib.runtime.parking.control import amendment_in, edit_at, request_in
-from eventlib.runtime.parking.releasing import WaitingInputs
-from eventlib.runtime.records import EFFECT, ParkedKey
+from eventlib.runtime.parking.requests import OperatorRequests
+from eventlib.runtime.pending import PendingEffects
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Answer, Edit, Inputs, Passed, Release, Transaction
-
-_log = logging.getLogger(__name__)
+from eventlib.runtime.transaction import Answer, Inputs, Passed, Transaction
 
 StartEffect = Callable[[Record, Event | None], None]
 
@@ -65,31 +60,64 @@ class TaskCommitter:
         self._start_effect = start_effect
         self._most_skipped = skipped_inputs
         self._skipped = 0
-        self._waiting = WaitingInputs(log.port, (task.service.parked.name, task.partition))
+        self._requests = OperatorRequests(task, log)
         self._control = task.service.control.name
         self.inputs: list[TopicPartition] = [(topic.name, task.partition) for topic in task.service.inputs]
-        """The partitions that it reads, without its control topic."""
+        """The partitions that it reads while nothing is paused, without its control topic."""
+        self._reads = self.inputs
+        self._pauses = task.processor.pauses
+        self._held: frozenset[str] = frozenset()
+        self._seen_pauses = self._pauses.all
+        self.pending = PendingEffects(task.state, start_effect, self.holds_effect)
         self._reader: Reader | None = None
         self._barrier: tuple[int, Mapping[TopicPartition, int]] | None = None
 
     async def begin(self, now_ms: int) -> bool:
-        """Commit the starts of topics that the task has not read before; False when there are none."""
+        """Commit the starts of topics that the task has not read before; False when there are none.
+
+        Requests of operators that wait by then are put into the inbox, so that a pause holds from the first input on.
+        """
         found = await beginnings(self._log.port, self.task.service, self.task.partition, self.task.positions)
         if found:
             await self._commit(Inputs(now_ms, beginnings=found))
+        else:
+            await self.look_for_requests()
         return bool(found)
 
+    async def look_for_requests(self) -> None:
+        """Put requests of operators that wait into the inbox, which is empty, and let nothing else be read before them."""
+        self.inbox = await self._requests.waiting()
+        if self.inbox and self._reader is not None:
+            self._reader.seek((self._control, self.task.partition), self.inbox[-1].offset + 1)
+
     def open(self) -> Reader:
-        """Return the reader that fills the inbox; it starts where the last transaction ended."""
-        read = [*self.inputs, (self._control, self.task.partition)]
-        self._reader = self._log.port.reader({each: self.task.positions.next[each[0]] for each in read})
+        """Return the reader that fills the inbox; it starts where the last transaction ended.
+
+        What is paused is not read. When that changes, the reader is to be replaced: see `reopens`.
+        """
+        self._seen_pauses, self._held = self._pauses.all, self._pauses.topics
+        self._reads = [each for each in self.inputs if each[0] not in self._held]
+        self.inbox = [record for record in self.inbox if record.topic == self._control]
+        self.damaged = self._barrier = None
+        positions = {each: self.task.positions.next[each[0]] for each in self._reads}
+        control = self._control, self.task.partition
+        positions[control] = self.inbox[-1].offset + 1 if self.inbox else self.task.positions.next[self._control]
+        self._reader = self._log.port.reader(positions)
         return self._reader
 
-    def start_pending(self) -> None:
-        """Start the pending effects that are not parked."""
-        for request in self.task.state.committed(EFFECT):
-            if not request.headers:
-                self._start_effect(request, None)
+    @property
+    def reopens(self) -> bool:
+        """Whether what is paused has changed since `open`: it has to be called again, and then `pending.start`."""
+        return self._pauses.all is not self._seen_pauses
+
+    @property
+    def unread(self) -> list[TopicPartition]:
+        """The inputs that are not read, since they are paused."""
+        return [each for each in self.inputs if each[0] in self._held]
+
+    def holds_effect(self, request: Record) -> bool:
+        """Tell whether an effect is paused."""
+        return self._pauses.any and self._pauses.holds_effect(request)
 
     async def turn(self, now_ms: int) -> None:
         """Commit one transaction of what is ready: the inbox, answers, and deadlines that are due.
@@ -104,9 +132,9 @@ class TaskCommitter:
             await self._commit(Inputs(now_ms, damaged=self.damaged))
             return
         if self.inbox and self.inbox[0].topic == self._control:
-            await self._commit(Inputs(now_ms, release=await self._release(self.inbox[0])))
+            await self._commit(Inputs(now_ms, release=await self._requests.release(self.inbox[0])))
             return
-        self._waiting.forget()
+        self._requests.forget()
         records = self._before_control()
         due_ms = await self._due(now_ms, len(records) == len(self.inbox))
         if records or self.answers or due_ms is not None:
@@ -202,11 +230,13 @@ class TaskCommitter:
         return (
             {}
             if reader is None
-            else {topic_partition[0]: reader.position(topic_partition) for topic_partition in self.inputs}
+            else {topic_partition[0]: reader.position(topic_partition) for topic_partition in self._reads}
         )
 
     def take(self, record: Record, event: Event | None) -> bool:
         """Process one more input in the open transaction, if it is the next of its partition."""
+        if self._held and record.topic in self._held:
+            return False
         return self.task.take(record, event, self._read_to.get(record.topic, 0))
 
     def worth_appending(self) -> bool:
@@ -222,7 +252,8 @@ class TaskCommitter:
         self._appends_alone = False
         self._advance(transaction.passed, due)
         for request, event in transaction.requested:
-            self._start_effect(request, event)
+            if not self.holds_effect(request):
+                self._start_effect(request, event)
         if self.observer is not None:
             self.observer.committed(self.task.service, self.task.partition, transaction, self._append_began_ns)
             self._append_began_ns = 0
@@ -247,29 +278,11 @@ class TaskCommitter:
         if passed.more and self._reader is not None:
             for topic, offset in self.task.positions.next.items():
                 topic_partition = topic, self.task.partition
+                if topic in self._held:
+                    continue
                 if self._reader.position(topic_partition) < offset:
                     self._reader.seek(topic_partition, offset)
             due = self.task.state.due_bound
             waits_less = due is not None and (due_before is None or due < due_before)
             if waits_less or self.task.state.wants_flush:
                 self._reader.wake()  # a task that waits there has something to do
-
-    async def _release(self, control: Record) -> Release:
-        """Collect what a command is about: parked inputs, or a parked effect."""
-        try:
-            request = await request_in(control, self._log.codec)
-        except UndecodableRecord as error:
-            _log.warning("%s: nothing is done about it", error)
-            return Release(control)
-        amendment = amendment_in(request, control.offset)
-        parked = self.task.processor.parked.get(request.decider, request.key)
-        if parked is None:
-            return Release(control, effect_id=request.key, amendment=amendment)
-        waiting = await self._waiting.behind(parked)
-        amendment = amendment or await self._edited_before(parked)
-        return Release(control, waiting, amendment=amendment, repaired=await repaired_among(waiting, self._log.port))
-
-    async def _edited_before(self, parked: ParkedKey) -> Edit | None:
-        """Return the edit with which a key's first input was tried before."""
-        topic_partition = self._control, self.task.partition
-        return None if parked.edited < 0 else await edit_at(self._log, topic_partition, parked.edited)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from eventlib.errors import ContractError, TerminalError
 from eventlib.eventlog import CALLER, SAGA
@@ -94,7 +94,8 @@ class EffectRunner:
 
     Guarantee: each request runs at least once, under its id as idempotency key, until it is answered or parked;
     `answered` is called once for each while this runner lives. Cancelling forgets nothing: the request stays pending
-    on the changelog. While a port's circuit is open its requests wait, and that is not an attempt.
+    on the changelog. While a port's circuit is open its requests wait, and that is not an attempt. What `holds` by then
+    is paused: it has no further attempt, and is started again when it goes on.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class EffectRunner:
         self._observer = context.observer
         self._slots = slots
         self._answered = answered
+        self.holds: Callable[[Record], bool] = lambda _request: False
         self._running: dict[str, asyncio.Task[None]] = {}
         self._out = set[str]()
 
@@ -129,7 +131,11 @@ class EffectRunner:
         if request.event_id not in self._running:
             running = asyncio.get_running_loop().create_task(self._run(request, event))
             self._running[request.event_id] = running
-            running.add_done_callback(lambda _: self._running.pop(request.event_id, None))
+            running.add_done_callback(lambda done: self._forget(request.event_id, done))
+
+    def _forget(self, request_id: str, done: "asyncio.Task[None]") -> None:
+        if self._running.get(request_id) is done:
+            del self._running[request_id]
 
     async def stop(self, grace_s: float) -> None:
         """Let attempts that are out come back for `grace_s` seconds, then cancel what is left."""
@@ -152,14 +158,19 @@ class EffectRunner:
         except Exception as error:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason
             answer = Answer(request.event_id, None, f"{type(error).__name__}: {error}")
         else:
-            answer = await self._answer(attempts, request)
+            found = await self._answer(attempts, request)
+            if found is None:
+                del self._running[request.event_id]  # at once: it may be started again now
+                return
+            answer = found
         if answer.event is None:
             _log.warning("effect for %s %s is parked: %s", request.type, request.event_id, answer.reason)
         if self._observer is not None:
             self._observer.answered(self._service, request, began_ns, answer)
         self._answered(answer)
 
-    async def _answer(self, attempts: EffectAttempts, request: Record) -> Answer:
+    async def _answer(self, attempts: EffectAttempts, request: Record) -> Answer | None:
+        """Return what comes of an effect; None when it is paused."""
         while True:
             try:
                 answer = await self._attempt(attempts, request)
@@ -170,12 +181,14 @@ class EffectRunner:
                 _log.debug("%s %s failed: %s", request.type, request.event_id, attempts.text_of(error))
                 await asyncio.sleep(_drawn(follows))
             else:
-                return attempts.answered(answer)
+                return None if answer is _PAUSED else attempts.answered(answer)
 
     async def _attempt(self, attempts: EffectAttempts, request: Record) -> object:
         breaker = self._breakers[attempts.asking.port]
         while True:
             async with self._slots:
+                if self.holds(request):
+                    return _PAUSED
                 turn = breaker.begin()
                 if turn is not None:
                     self._out.add(request.event_id)
@@ -187,6 +200,9 @@ class EffectRunner:
                     finally:
                         self._out.discard(request.event_id)
             await breaker.wait()
+
+
+_PAUSED: Final = object()
 
 
 async def _call(attempts: EffectAttempts, arguments: list[Any], breaker: Breaker, turn: int) -> object:

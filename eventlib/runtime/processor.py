@@ -26,7 +26,16 @@ from eventlib.runtime.emit import (
 )
 from eventlib.runtime.inputs import InputReader, damaged_input
 from eventlib.runtime.keyed_state import KeyedState
-from eventlib.runtime.parking.parked import WAITS_BEHIND, Failure, ParkedKeys, SkippedInputs, deadline_copy, parked_copy
+from eventlib.runtime.parking.parked import (
+    PAUSED,
+    WAITS_BEHIND,
+    Failure,
+    ParkedKeys,
+    SkippedInputs,
+    deadline_copy,
+    parked_copy,
+)
+from eventlib.runtime.parking.pauses import Pauses
 from eventlib.runtime.parking.releasing import released
 from eventlib.runtime.records import ParkedKey, Positions, Step, effect_key
 from eventlib.runtime.state import TaskState
@@ -52,6 +61,7 @@ class InputProcessor:
         self.parked_topic, self.control_topic = service.parked.name, service.control.name
         self.parked = ParkedKeys(state, log.codec)
         self.skips = SkippedInputs(state, log.codec)
+        self.pauses = Pauses(service, state, log.codec)
         self.inputs = InputReader(log, service)
         topics = {topic.name: service.output_topic(topic) for topic in log.choreography.topics}
         self.builders = {d.name: RecordBuilder(d, service.emits_as, topics, log.codec) for d in service.deciders}
@@ -82,10 +92,16 @@ class InputProcessor:
             return
         key = key_text(record)
         for decider in deciders:
-            if self.parked.any and self.parked.get(decider.name, key) is not None:
-                self.park(decider, record, Failure(WAITS_BEHIND))
-            elif failure := self.decide(decider, key, record, event):
+            waits = self._why_waits(decider.name, key) if self.parked.any or self.pauses.any else None
+            if failure := waits or self.decide(decider, key, record, event):
                 self.park(decider, record, failure)
+
+    def _why_waits(self, decider: str, key: str) -> Failure | None:
+        """Return why a key's next input is not to be handled now; None when it is."""
+        if self.parked.get(decider, key) is not None:
+            return Failure(WAITS_BEHIND)
+        pause = self.pauses.of_key(decider, key)
+        return None if pause is None else Failure(f"{PAUSED}{pause.why}")
 
     def take_damaged(self, damaged: DamagedRecord) -> None:
         """Park an input that is not what was written, or is gone, for each decider that reads its topic."""
@@ -167,12 +183,18 @@ class InputProcessor:
         self.draft.steps.act(_stall(pending, decider, reason))
 
     def pass_deadlines(self, due_ms: int) -> None:
-        """Let pass what is due, but for keys that are parked."""
-        for at, decider_name, name, key in self.state.due_by(due_ms, MAX_EMITTED):
+        """Let pass what is due, but for keys that are parked or paused."""
+        for at, decider_name, name, key in self.state.due_by(due_ms, MAX_EMITTED, self.waits):
             decider = self.builders[decider_name].decider
             entry = self.state.entry(decider, key)
-            if entry.due.get(name) == at and self.parked.get(decider_name, key) is None:
+            if entry.due.get(name) == at and not self.waits(decider_name, key):  # one before it may have parked the key
                 self._pass_deadline(decider, key, name, at, entry)
+
+    def waits(self, decider: str, key: str) -> bool:
+        """Tell whether a key's deadlines wait, since it is parked or paused."""
+        if self.parked.get(decider, key) is not None:
+            return True
+        return self.pauses.any and self.pauses.holds_deadline(decider, key)
 
     def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: KeyedState) -> None:
         builder = self.builders[decider.name]

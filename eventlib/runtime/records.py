@@ -19,6 +19,7 @@ EFFECT = "effect/"
 PARKED = "parked/"
 SKIP = "skip/"
 DUE = "due/"
+PAUSE = "pause/"
 
 
 @wire_name("Positions")
@@ -55,6 +56,30 @@ class ParkedKey:
     edited: int = -1
     code_version: str = ""
     traceback: str = ""
+
+
+@wire_name("Pause")
+@dataclass(frozen=True)
+class Pause:
+    """What a task holds back since a time (ms), who wants that, and why.
+
+    `kind` is `service`, `decider`, `effect` (the requests of a type, which `effect` names) or `key` (of a decider).
+    `parked_before` is, of a key that was parked when it was paused, the offset of its first input in the parked topic.
+    """
+
+    kind: str = ""
+    decider: str = ""
+    key: str = ""
+    effect: str = ""
+    by: str = ""
+    reason: str = ""
+    since_ms: int = 0
+    parked_before: int = -1
+
+    @property
+    def why(self) -> str:
+        """Who wants it, and the reason."""
+        return f"{self.by}: {self.reason}" if self.reason else self.by
 
 
 @wire_name("Step")
@@ -128,6 +153,12 @@ def skip_key(event_id: str) -> str:
 def parked_key(decider: str, key: str) -> str:
     """Return the changelog key of a parked key."""
     return f"{PARKED}{decider}/{key}"
+
+
+def pause_key(pause: Pause) -> str:
+    """Return the changelog key of what is paused."""
+    parts = {"decider": (pause.decider,), "effect": (pause.effect,), "key": (pause.decider, pause.key)}
+    return "/".join((f"{PAUSE}{pause.kind}", *parts.get(pause.kind, ())))
 
 
 def due_key(due_ms: int, decider: str, name: str, key: str) -> str:

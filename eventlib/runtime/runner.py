@@ -22,6 +22,8 @@ from eventlib.values import now_ms
 
 _log = logging.getLogger(__name__)
 
+_LOOK_S = 1.0
+
 
 class TaskRunner:
     """Runs one task of a service under a claim, until it is stopped or loses the claim.
@@ -75,12 +77,14 @@ class TaskRunner:
         if committer is None or reader is None:
             return {}
         ends, at = await reader.ends(), self.positions
+        unread = {place: await self._context.log.port.end(*place) for place in committer.unread}
         waiting = Counter(
             record.topic_partition for record in committer.inbox if record.offset >= at.get(record.topic_partition, 0)
         )
         # What a log has between records is nothing to handle: who has read to its end and waits is not behind.
         read = {place: max(reader.position(place), at.get(place, 0)) for place in ends}
-        return {place: max(0, end - read[place]) + waiting[place] for place, end in ends.items()}
+        lags = {place: max(0, end - read[place]) + waiting[place] for place, end in ends.items()}
+        return lags | {place: max(0, end - at.get(place, 0)) for place, end in unread.items()}
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
@@ -115,6 +119,7 @@ class TaskRunner:
         )
         committer.observer = self._context.observer
         committer.at_rest = self._is_at_rest
+        self._effects.holds = committer.holds_effect
         self._committer = committer
         try:
             if await self._begin(committer):
@@ -133,11 +138,15 @@ class TaskRunner:
         self._reader = committer.open()
         self._chain.join(committer)
         try:
-            committer.start_pending()
+            committer.pending.start(self._config.pending_effects)
             while not self._stopping:
+                if committer.pending:  # half of the room is for what new inputs request
+                    committer.pending.start_more(self._config.pending_effects // 2 - len(self._effects))
                 if committer.inbox or committer.damaged or await self._fill_inbox(committer, self._reader):
                     await self._with_retry(committer.turn(now_ms()))
                     self._flush_if_due(committer)
+                    if committer.reopens:
+                        await self._reopen(committer)
                     if committer.has_skipped and self._is_silent(committer):
                         await self._with_retry(committer.finish(now_ms()))  # so that it does not look behind
             await self._effects.stop(self._config.grace_s)
@@ -146,6 +155,13 @@ class TaskRunner:
             await self._chain.leave(committer)
             await self._effects.stop(0)
             await self._reader.close()
+
+    async def _reopen(self, committer: TaskCommitter) -> None:
+        """Read what goes on, and no more what is paused."""
+        before, self._reader = self._reader, committer.open()
+        committer.pending.start(self._config.pending_effects)
+        if before is not None:
+            await before.close()
 
     def _close(self, committer: TaskCommitter) -> None:
         try:
@@ -162,6 +178,8 @@ class TaskRunner:
             or committer.inbox
             or committer.answers
             or committer.damaged
+            or committer.pending
+            or committer.reopens
             or len(self._effects)
         ):
             return False
@@ -180,8 +198,9 @@ class TaskRunner:
         """Wait for work, and take it in; False when it has to stop."""
         timeout_s = self._poll_timeout_s(committer)
         if len(self._effects) >= self._config.pending_effects:
-            # Input waits until the outside world has answered: what is pending stays bounded.
-            await self._sleep_until_woken(committer, timeout_s)
+            # Input waits until the outside world has answered: what is pending stays bounded. An operator may pause it.
+            await self._sleep_until_woken(committer, _LOOK_S if timeout_s is None else min(timeout_s, _LOOK_S))
+            await self._with_retry(committer.look_for_requests())
         else:
             self._polls = True
             try:

@@ -19,7 +19,7 @@ from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.manager import TaskManager
 from eventlib.runtime.parking.control import REQUESTS
 from eventlib.runtime.parking.parked import SkippedInput
-from eventlib.runtime.records import JournalEntry, ParkedKey, Positions, code_version
+from eventlib.runtime.records import JournalEntry, ParkedKey, Pause, Positions, code_version
 from eventlib.runtime.runner import TaskRunner
 from eventlib.startup import Startup
 from eventlib.state.base import Stores
@@ -102,7 +102,7 @@ class Runtime:
     async def idle(self) -> None:
         """Wait until every service has handled all that is on the log, and no effect is open.
 
-        Parked inputs do not count, nor do tasks that damage has stopped: they wait for a person. Raises what `failed` raises.
+        What is parked or paused does not count, nor do tasks that damage has stopped: they wait for a person. Raises what `failed` raises.
         """
         while not await self._is_idle():
             if self._failure is not None and self._failure.done():
@@ -172,6 +172,6 @@ async def prepare_own(log: EventLog, services: Sequence[Service], *, states: boo
     found = list[tuple[str, type]]()
     for service in services:
         found += [(service.changelog.name, decider.state) for decider in service.deciders if states]
-        found += [(service.changelog.name, own) for own in (Positions, ParkedKey, SkippedInput)]
+        found += [(service.changelog.name, own) for own in (Positions, ParkedKey, SkippedInput, Pause)]
         found += [(service.journal.name, JournalEntry), *((service.control.name, each) for each in REQUESTS)]
     await log.codec.prepare(found)

@@ -174,6 +174,9 @@ class Task:
         self.state.commit(transaction.changes, last_change + 1)
         self.positions = transaction.positions
         self._passed = ()
+        if self.processor.pauses.is_changed:
+            self.processor.pauses.load()
+            self.state.look_at_deadlines()
 
     def skip(self) -> Passed:
         """Skip the inputs of the open transaction, which changes nothing, without appending it.
@@ -193,7 +196,7 @@ class Task:
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """Return a lower bound (ms) of the next due time, exact once it has passed; None without deadlines."""
-        return self.state.due_from(now_ms, lambda decider, key: self.processor.parked.get(decider, key) is not None)
+        return self.state.due_from(now_ms, self.processor.waits)
 
     def _take_records(self, records: Sequence[Record]) -> None:
         for record in records:

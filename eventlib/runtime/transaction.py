@@ -9,7 +9,7 @@ from eventlib.errors import DamagedRecord
 from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.runtime.bootstrap import InputStart
-from eventlib.runtime.records import Positions
+from eventlib.runtime.records import Pause, Positions, Step
 
 
 class SkipInput(NamedTuple):
@@ -75,12 +75,21 @@ class Discard(NamedTuple):
     why: str
 
 
+class Hold(NamedTuple):
+    """A pause that begins, or `ends`."""
+
+    pause: Pause
+    ends: bool
+
+
 class Release(NamedTuple):
     """A request to handle a parked key again, with the parked records that wait; or to run a parked effect again.
 
     `control` is the record that asks for it; None when it is done by who owns the task for a moment. With an edit or
     a discard it is about the one input that the rest waits behind: if that is another one by now, nothing is done.
     `repaired` has what was parked because it was damaged, and stands on the log as written again, by its parked offset.
+    A `hold` comes first: of a key that goes on, the parked records are those that waited for that. A request that is not
+    executed has its `refusal` alone.
     """
 
     control: Record | None
@@ -88,6 +97,8 @@ class Release(NamedTuple):
     effect_id: str = ""
     amendment: Edit | Discard | None = None
     repaired: Mapping[int, Record] = MappingProxyType({})
+    hold: Hold | None = None
+    refusal: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class Catalogue:
 
 
 STATUSES = ("open", "overdue", "ended")
-WAITS = ("effect", "deadline", "parked", "event")
+WAITS = ("effect", "deadline", "parked", "paused", "event")
 IS_OVERDUE = "(s.is_overdue OR coalesce(s.overdue_at <= :now, 0))"
 _STATUS = f"CASE WHEN NOT s.open THEN 'ended' WHEN {IS_OVERDUE} THEN 'overdue' ELSE 'open' END"
 
@@ -92,12 +92,12 @@ OF_SAGAS = (
         "m.name",
         "saga_waits",
     ),
-    Attribute("waiting_kind", Kind("text", WAITS[:3]), "whether that is an effect, a deadline, or parked", "m.kind", "saga_waits"),
+    Attribute("waiting_kind", Kind("text", WAITS[:4]), "whether that is an effect, a deadline, or parked or paused", "m.kind", "saga_waits"),
     Attribute("waiting_since", TIME, "since when", "m.since", "saga_waits"),
     Attribute("due_at", TIME, "when a deadline passes that it waits for", "m.due_at", "saga_waits"),
     Attribute("service", TEXT, "the service where it waits", "m.service", "saga_waits"),
     Attribute("decider", TEXT, "the decider where it waits", "m.decider", "saga_waits"),
-    Attribute("parked_reason", TEXT, "why something of it is parked", "m.reason", "saga_waits"),
+    Attribute("parked_reason", TEXT, "why something of it is parked, or paused", "m.reason", "saga_waits"),
 )  # fmt: skip
 """The attributes that every saga has."""
 

@@ -1,7 +1,7 @@
 """Compiles conditions to SQL with parameters: nothing of a query's text becomes SQL but names that a catalogue has."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -117,6 +117,15 @@ class _Compiler:
             return None
         return f"SELECT s.rowid FROM sagas AS s WHERE {self.condition(attribute, operator, values)} LIMIT :most"  # noqa: S608  names of a catalogue
 
+    def window(self, bounds: Sequence[Comparison]) -> str | None:
+        """Return the rowids between several bounds of one attribute, if an index has them: few may be where each bound has many."""
+        meanings = [self.meaning(each) for each in bounds]
+        attribute = meanings[0][0]
+        if attribute.of or not attribute.index:
+            return None
+        within = " AND ".join(self.condition(*each) for each in meanings)
+        return f"SELECT s.rowid FROM sagas AS s WHERE {within} LIMIT :most"  # noqa: S608  names of a catalogue
+
     def of_status(self, found: Comparison) -> str | None:
         if found.operator not in {"=", "in"} or any(each.value == "ended" for each in found.values):
             return None
@@ -132,8 +141,13 @@ def compiled(term: Term, catalogue: Catalogue, now_ms: int) -> Compiled:
     """Return a condition as SQL, typed against a catalogue. Raises: QueryError, with the place."""
     compiler = _Compiler(catalogue, now_ms, {"now": now_ms})
     sql = compiler.term(term)
-    drivers = [driver for each in _conjuncts(term) if (driver := compiler.driver(each)) is not None]
-    return Compiled(sql, compiler.values, tuple(drivers))
+    comparisons, bounds = [*_conjuncts(term)], dict[str, list[Comparison]]()
+    for each in comparisons:
+        if each.operator in _MIRRORED:
+            bounds.setdefault(each.name, []).append(each)
+    drivers = [compiler.window(each) for each in bounds.values() if len(each) > 1]
+    drivers += [compiler.driver(each) for each in comparisons]
+    return Compiled(sql, compiler.values, tuple(each for each in drivers if each is not None))
 
 
 def _conjuncts(term: Term) -> Iterator[Comparison]:

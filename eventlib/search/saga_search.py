@@ -28,7 +28,7 @@ _SHOWN = (
     "saga", "status", "state", "outcome", "reason", "started_at", "last_at", "ended_at", "overdue_at", "age", "duration", "steps",
     "failures", "compensations",
 )  # fmt: skip
-_RANK = {"parked": 0, "effect": 1, "deadline": 2}
+_RANK = {"parked": 0, "paused": 0, "effect": 1, "deadline": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,16 @@ class SagaSearch(Projection):
         place = {f"{topic}/{partition}": offset for (topic, partition), offset in sorted(self.positions.items())}
         return SagaPage(self._shown(rowids, now_ms()), further, place, int(age_s * 1000), len(self.damaged))
 
-    async def full_page(self, query: SagaQuery) -> SagaPage:
-        """Return as many sagas as are wanted, if there are so many, from as many pages as it takes. Raises: as `page`."""
-        found = list[dict[str, Any]]()
+    async def full_page(self, query: SagaQuery, within_s: float = float("inf")) -> SagaPage:
+        """Return as many sagas as are wanted, if there are so many, from as many pages as it takes, for about `within_s`.
+
+        Raises: as `page`.
+        """
+        found, until = list[dict[str, Any]](), perf_counter() + within_s
         while True:
             page = await self.page(replace(query, limit=query.limit - len(found)))
             found += page.sagas
-            if page.next is None or len(found) == query.limit:
+            if page.next is None or len(found) == query.limit or perf_counter() >= until:
                 return replace(page, sagas=found)
             query = replace(query, after=page.next)
 
@@ -150,7 +153,7 @@ class SagaSearch(Projection):
         return [{**shown[rowid], "waits": waits.get(shown[rowid]["saga"], [])} for rowid in rowids]
 
     def _waits(self, sagas: Sequence[object]) -> dict[object, list[dict[str, Any]]]:
-        """Return what some sagas wait for: of each what is parked first, then effects, then deadlines."""
+        """Return what some sagas wait for: of each what is parked or paused first, then effects, then deadlines."""
         question = (
             "SELECT saga, kind, name, service, decider, since, due_at, reason FROM saga_waits "
             "WHERE saga IN (SELECT value FROM json_each(?))"

@@ -16,7 +16,7 @@ from eventlib.search.waits import Waits
 from eventlib.state.projection_file import View
 from eventlib.values import snake_case
 
-VERSION = 3
+VERSION = 4
 _INDEXED = ("started_at", "last_at", "ended_at", "duration_ms", "state", "outcome", "reason")
 _TABLES = """
 CREATE TABLE sagas (

@@ -103,7 +103,7 @@ class SimulatedEffects:
         event = event or self._world.log.decode(request)
         assert event is not None  # noqa: S101  the service has said it
         silent = self._silence(request, effect.ask.retry.attempts)
-        owner.running_effects[request.event_id] = RunningEffect(EffectAttempts(effect, request, event), silent)
+        owner.running_effects[request.event_id] = RunningEffect(request, EffectAttempts(effect, request, event), silent)
         self._world.add(ScheduledMove("attempt", owner, request.event_id))
 
     def _silence(self, request: Record, attempts: int | None) -> int:
@@ -117,6 +117,9 @@ class SimulatedEffects:
         owner: Owner = move.whom
         running = owner.running_effects.get(move.what)
         if running is None:
+            return
+        if running.under_way is None and owner.worker.holds_effect(running.request):
+            del owner.running_effects[move.what]  # as the effect runner does: it is started again when it goes on
             return
         try:
             answer = self._answer(owner, move.what, running)

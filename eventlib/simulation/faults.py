@@ -3,6 +3,7 @@
 from functools import partial
 
 from eventlib.model.event import contract_of, key_of
+from eventlib.queries.pauses import PauseTarget
 from eventlib.simulation.disk_faults import DiskFaults
 from eventlib.simulation.log import Point, driven
 from eventlib.simulation.owner import Interruption, Owner
@@ -37,6 +38,7 @@ class Faults:
             Fault.CLOCK: self._set_clock,
             Fault.HALT: self._halt,
             Fault.BYTES: self._corrupt,
+            Fault.PAUSE: self._pause,
         }
         self._disks = DiskFaults(world, partial(self._tell, Fault.BYTES))
         world.doers |= {
@@ -44,6 +46,8 @@ class Faults:
             "log is back": self._bring_log_back,
             "days pass": self._pass_days,
             "go on": self._resume,
+            "a pause lasts": self._outlast,
+            "unpause": self._unpause,
         }
 
     def happen(self, departure: Departure) -> None:
@@ -214,6 +218,61 @@ class Faults:
     def _compact(self, _departure: Departure) -> None:
         self._tell(Fault.COMPACTION, "the log is compacted")
         driven(self._world.port.compact())
+
+    def _pause(self, departure: Departure) -> None:
+        """Pause a service, a decider, a kind of effect or a key, and resume it after a while."""
+        owner = self._owner(departure)
+        target = None if owner is None else self._target(owner, departure)
+        if owner is not None and target is not None and target not in self._world.pausing.targets:
+            self._tell(Fault.PAUSE, f"an operator pauses {target}")
+            self._world.toggle_pause(target)
+            if target.key is not None:  # before the input that it was chosen by, or hardly any would wait
+                partition = target.partitions(self._world.stage.played.service(target.service))[0]
+                reads = self._world.owners[target.service, partition]
+                self._world.do(ScheduledMove("read", reads, (reads.service.control.name, partition)))
+            lasts, ends = _DAYS_MS[departure.how % len(_DAYS_MS)], ScheduledMove("unpause", None, target)
+            if departure.long % 2:
+                self._world.add(ends, after=1 + departure.long)
+            else:
+                self._world.add(ScheduledMove("a pause lasts", target, lasts), after=_AT_REST)
+
+    def _target(self, owner: Owner, departure: Departure) -> PauseTarget | None:
+        service = owner.service
+        decider = service.deciders[departure.long % len(service.deciders)]
+        match departure.how:
+            case 0:
+                return PauseTarget(service.name)
+            case 1:
+                return PauseTarget(service.name, decider.name)
+            case 2:
+                kinds = sorted(name for each in service.deciders for name in (r.__name__ for r in each.effects))
+                return PauseTarget(service.name, effect=kinds[departure.long % len(kinds)]) if kinds else None
+            case _:
+                return self._key(owner, departure)
+
+    def _key(self, owner: Owner, departure: Departure) -> PauseTarget | None:
+        """Return the key of an input that is on its way."""
+        reads = self._world.agenda.waiting("read")
+        if not reads:
+            return None
+        owner, place = reads[departure.whom % len(reads)][1:]
+        if not owner.alive or not owner.reader.is_behind(place):
+            return None
+        record = owner.reader.next_of(place)
+        names = self._world.stage.handles.get((owner.service.name, record.type or ""), [])
+        if record.key is None or not names:
+            return None
+        return PauseTarget(owner.service.name, names[departure.long % len(names)], record.key.decode())
+
+    def _outlast(self, move: ScheduledMove) -> None:
+        """Let days pass while something is paused, when all else is at rest: deadlines fall due meanwhile."""
+        self._jump(move.what)
+        self._world.add(ScheduledMove("unpause", None, move.whom), after=_AT_REST)
+
+    def _unpause(self, move: ScheduledMove) -> None:
+        if move.what in self._world.pausing.targets:
+            self._world.story.note(f"an operator resumes {move.what}")
+            self._world.toggle_pause(move.what)
 
     def _corrupt(self, departure: Departure) -> None:
         owner = self._owner(departure)

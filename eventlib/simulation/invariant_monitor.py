@@ -13,6 +13,7 @@ from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
+from eventlib.model.event import contract_of
 from eventlib.runtime.records import POSITION_KEY, STATE, JournalEntry, Positions, state_name
 from eventlib.simulation.stage import Stage
 
@@ -40,7 +41,8 @@ NUMBERS = _invariant(
     "facts_are_numbered", "A decider numbers its events under a key: from 1, without gaps or duplicates."
 )
 BARRIER = _invariant(
-    "deadlines_wait", "A deadline passes only after all inputs that existed when it fell due were handled."
+    "deadlines_wait",
+    "A deadline passes only after all inputs of its decider that existed when it fell due were handled.",
 )
 REST = _invariant("all_comes_to_rest", "When faults stop, everything comes to rest: nothing runs endlessly.")
 PARKED = _invariant("nothing_stays_parked", "When faults stop, what was parked continues after a retry.")
@@ -63,7 +65,12 @@ class LogInvariants:
         self.given_up = set[str]()
         self._codec = codec
         self._clock = clock
-        self._inputs = {s.journal.name: [topic.name for topic in s.inputs] for s in choreography.services}
+        self._inputs = {
+            (service.journal.name, decider.name): {contract_of(event).topic.name for event in decider.handlers}
+            for service in choreography.services
+            for decider in service.deciders
+        }
+        self._journals = {name for name, _ in self._inputs}
         self._recorded: dict[str, int] = {}
         self._numbers = Counter[tuple[str, str]]()
         self._came: dict[TopicPartition, tuple[list[int], list[int]]] = {}
@@ -96,7 +103,7 @@ class LogInvariants:
         if b"discard" in (record.value or b""):
             steps = self._codec.decode(JournalEntry, record.value or b"").steps
             self.given_up |= {step.request for step in steps if step.kind == "discard"}
-        if not (self.clocks_are_right and record.topic in self._inputs and b"deadline" in (record.value or b"")):
+        if not (self.clocks_are_right and record.topic in self._journals and b"deadline" in (record.value or b"")):
             return
         entry = self._codec.decode(JournalEntry, record.value or b"")
         position = next((each.value for each in appended if each.key == _POSITION), None)
@@ -104,7 +111,7 @@ class LogInvariants:
             return
         reached = self._codec.decode(Positions, position).next
         for step in entry.steps:
-            for topic in self._inputs[record.topic] if step.kind == "deadline" else ():
+            for topic in self._inputs[record.topic, step.decider] if step.kind == "deadline" else ():
                 times, offsets = self._came.get((topic, record.partition), ([], []))
                 there = bisect_left(times, step.first)
                 if there and reached[topic] <= offsets[there - 1]:

@@ -141,8 +141,9 @@ class SimulatedReader(Reader):
         return self._log.written(topic_partition, self._positions[topic_partition], 1)[0]
 
     def is_behind(self, topic_partition: TopicPartition) -> bool:
-        """Return whether a partition has records left to read."""
-        return self._positions[topic_partition] < self._log.visible_end(topic_partition)
+        """Return whether a partition has records left to read; one that is not read has none."""
+        at = self._positions.get(topic_partition)
+        return at is not None and at < self._log.visible_end(topic_partition)
 
     async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
         """See `Reader.poll`: the schedule takes records, so this is not called."""

@@ -1,7 +1,7 @@
-"""The simulated operator: sees what is parked on the changelogs, and acts on it after a while.
+"""The simulated operator: sees what is parked on the changelogs, and acts on it after a while; pauses, and resumes.
 
-The first request is an edit that changes nothing. Then, inputs that a bug still breaks are discarded, and all else is
-retried.
+The first request about what is parked is an edit that changes nothing. Then, inputs that a bug still breaks are
+discarded, and all else is retried, once it is not paused.
 """
 
 from collections import Counter
@@ -9,9 +9,18 @@ from typing import NamedTuple
 
 from eventlib.codec.base import Codec
 from eventlib.log.record import Record
+from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
-from eventlib.runtime.parking.control import ParkedInputDiscarded, ParkedInputEdited, ParkedRetryRequested, Request
-from eventlib.runtime.records import EFFECT, PARKED, ParkedKey
+from eventlib.queries.pauses import PauseTarget
+from eventlib.runtime.parking.control import (
+    ParkedInputDiscarded,
+    ParkedInputEdited,
+    ParkedRetryRequested,
+    PauseRequested,
+    Request,
+    ResumeRequested,
+)
+from eventlib.runtime.records import EFFECT, PARKED, PAUSE, ParkedKey, Pause
 
 
 class Parked(NamedTuple):
@@ -90,3 +99,55 @@ class ParkingTracker:
 
 _WHO = "the simulator"
 _GIVES_UP_AFTER = 1
+
+
+class PauseTracker:
+    """Tracks what the operator has paused, and what tasks hold back by their changelogs."""
+
+    def __init__(self) -> None:
+        self.targets = dict[PauseTarget, None]()
+        self._held = dict[tuple[str, int, str], PauseTarget]()
+        self._asked = 0
+
+    def apply(self, service: str, record: Record, codec: Codec) -> None:
+        """Apply a changelog record."""
+        key = (record.key or b"").decode()
+        if not key.startswith(PAUSE):
+            return
+        if record.value is None:
+            self._held.pop((service, record.partition, key), None)
+        else:
+            pause = codec.decode(Pause, record.value)
+            self._held[service, record.partition, key] = PauseTarget.about(service, pause)
+
+    def holds(self, parked: Parked) -> bool:
+        """Tell whether what is parked may be paused: then it is not retried."""
+        return any(each.service == parked.service and each.effect == "" for each in self.targets)
+
+    @property
+    def held(self) -> list[PauseTarget]:
+        """What tasks hold back."""
+        return [*dict.fromkeys(self._held.values())]
+
+    @property
+    def stuck(self) -> list[PauseTarget]:
+        """What tasks hold back although the operator has resumed it: a key's service was paused then."""
+        return [each for each in self.held if each not in self.targets]
+
+    def requests(self, target: PauseTarget, service: Service, codec: Codec, at_ms: int) -> list[Record]:
+        """Return the operator's requests to pause, or to resume what is paused, one for each task."""
+        self._asked += 1
+        kind = ResumeRequested if target in self.targets else PauseRequested
+        self.targets.pop(target) if target in self.targets else self.targets.setdefault(target)
+        event_id = f"request {self._asked} about pauses"
+        value, key = codec.encode(kind(*target.fields, _WHO, "a test")), target.key or ""
+        return [
+            Record(
+                *(service.control.name, partition, -1, at_ms, key.encode(), value, f"{event_id} {partition}"),
+                wire_name_of(kind),
+                "outside",
+                key,
+                correlation_id=event_id,
+            )
+            for partition in target.partitions(service)
+        ]

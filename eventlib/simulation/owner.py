@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any, NamedTuple
 
 from eventlib.log.base import Claim
+from eventlib.log.record import Record
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event
 from eventlib.model.service import Service
@@ -27,12 +28,13 @@ class Reply(NamedTuple):
 
 
 class RunningEffect:
-    """An effect that an owner runs: its retries, and the current attempt.
+    """An effect that an owner runs: its request, its retries, and the current attempt.
 
     `silent` is how many of its calls get no answer, `reply` the result of a slow call.
     """
 
-    def __init__(self, course: EffectAttempts, silent: int) -> None:
+    def __init__(self, request: Record, course: EffectAttempts, silent: int) -> None:
+        self.request = request
         self.course = course
         self.silent = silent
         self.under_way: Generator[Any, Any, Event] | None = None

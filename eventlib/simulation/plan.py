@@ -26,10 +26,15 @@ class Fault(Enum):
     CLOCK = "a clock is wrong"
     HALT = "a service stands still for days"
     BYTES = "a disk lies"
+    PAUSE = "an operator pauses, and resumes"
 
 
 # What is drawn twice as often keeps its position, so that older choices still mean the same.
-FAULTS = (*(fault for fault in Fault if fault is not Fault.BYTES), Fault.BUG, Fault.CRASH, Fault.BYTES, Fault.BYTES)
+_LATER = {Fault.BYTES, Fault.PAUSE}
+FAULTS = (
+    *(fault for fault in Fault if fault not in _LATER),
+    *(Fault.BUG, Fault.CRASH, Fault.BYTES, Fault.PAUSE),
+)
 
 
 class Departure(NamedTuple):

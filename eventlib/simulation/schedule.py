@@ -60,7 +60,7 @@ class Schedule:
         self._errands.faults = False
         for _ in range(_ROUNDS):
             self._do_moves()
-            if not (self._retry_parked() or self._let_time_pass()):
+            if not (self._resume_paused() or self._retry_parked() or self._let_time_pass()):
                 break
         self._check_rest()
 
@@ -82,6 +82,8 @@ class Schedule:
 
     def _retry(self, move: ScheduledMove) -> None:
         world = self.world
+        if world.pausing.holds(move.what):
+            return  # it is looked at again when all is at rest
         if move.what in world.parking.parked and world.parking.asked[move.what] < _RETRIES:
             service, codec = world.stage.played.service(move.what.service), world.log.codec
             first, is_broken = self._first(move.what, service) if move.what.decider else (None, False)
@@ -100,6 +102,15 @@ class Schedule:
         if DAMAGE in facts:
             return None, False  # what stands there is not what was written, and says nothing
         return record if record.topic else None, note.reason.startswith(BrokenHandler.__name__)
+
+    def _resume_paused(self) -> bool:
+        """Resume what is still paused, or was refused to go on before its service did."""
+        world, pausing = self.world, self.world.pausing
+        left = [*pausing.targets, *pausing.stuck]
+        for target in sorted(left, key=lambda each: each.key is not None):
+            pausing.targets.setdefault(target)
+            world.toggle_pause(target)
+        return bool(left)
 
     def _retry_parked(self) -> bool:
         """Retry what is still parked, a limited number of times."""
@@ -120,6 +131,8 @@ class Schedule:
 
     def _check_rest(self) -> None:
         world = self.world
+        for held in world.pausing.held:
+            world.monitor.violations.append(broken(PARKED, str(held), f"{held} is still paused"))
         for parked in world.parking.parked:
             world.monitor.violations.append(broken(PARKED, parked.key, str(parked)))
         world.monitor.rest(world.scenario.facts(world.outside))

@@ -16,13 +16,14 @@ from eventlib.log.base import Claim, TopicPartition
 from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.service import Service
+from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.restore import restored
 from eventlib.runtime.task import Task
 from eventlib.simulation.fake_stores import NOTHING, FakeStores, Snapshot
 from eventlib.simulation.invariant_monitor import FAILURES, InvariantMonitor, broken
 from eventlib.simulation.log import Point, SimulatedLog, SimulatedReader, driven
-from eventlib.simulation.operator import ParkingTracker
+from eventlib.simulation.operator import ParkingTracker, PauseTracker
 from eventlib.simulation.owner import Owner
 from eventlib.simulation.plan import Plan
 from eventlib.simulation.scenario import Choices, Scenario
@@ -52,6 +53,7 @@ class World:
         self.agenda = Scheduler()
         self.monitor = InvariantMonitor(stage, self.log, lambda: self.now_ms)
         self.parking = ParkingTracker()
+        self.pausing = PauseTracker()
         self.disks = FakeStores()
         self.scenario = scenario
         self.outside = dict(scenario.ports(choose))
@@ -100,6 +102,11 @@ class World:
         """Publish an operator's request to a service's control topic."""
         driven(self.port.append([request]))
 
+    def toggle_pause(self, target: PauseTarget) -> None:
+        """Publish an operator's requests to pause something, or to resume it."""
+        service = self.stage.played.service(target.service)
+        driven(self.port.append(self.pausing.requests(target, service, self.log.codec, self.now_ms)))
+
     # --- owners
 
     def start(self, service: Service, partition: int, finds: Snapshot = NOTHING, claim: Claim | None = None) -> Owner:
@@ -118,7 +125,7 @@ class World:
         self.owners[owner.task] = owner
         for place in owner.places:
             self._listening.setdefault(place, []).append(owner)
-        owner.worker.start_pending()
+        owner.worker.pending.start(_ALL)
         self.add_moves(owner)
         return owner
 
@@ -209,6 +216,8 @@ class World:
                     return
         except StopIteration:
             owner.turn = None
+            if owner.worker.reopens:
+                self._reopen(owner)
         except OwnershipLost:
             self.story.note("learns that it is no longer the owner", str(owner))
             owner.turn = None
@@ -223,6 +232,12 @@ class World:
             self.monitor.violations.append(broken(FAILURES, str(owner), f"{type(error).__name__}: {error}"))
             self.end(owner)
         self.add_moves(owner)
+
+    def _reopen(self, owner: Owner) -> None:
+        reader = owner.worker.open()
+        assert isinstance(reader, SimulatedReader)  # noqa: S101  the log is
+        owner.reader = reader
+        owner.worker.pending.start(_ALL)
 
     def _is_interrupted(self, owner: Owner, at: Point | None) -> bool:
         if at is None or owner.interrupted is None or owner.interrupted.at is not at:
@@ -247,11 +262,13 @@ class World:
         for record in records:
             service_name = changelogs.get(record.topic)
             if service_name is not None:
+                self.pausing.apply(service_name, record, self.log.codec)
                 parked = self.parking.apply(service_name, record)
                 if parked is not None:
                     self.add(ScheduledMove("retry", None, parked), after=_RETRIED_AFTER)
 
 
+_ALL = 1_000_000
 _BATCHES = (1, 2, 5, 100)
 _RETRIED_AFTER = 30
 _TRIES_AGAIN_AFTER = 3

@@ -4,8 +4,8 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,12 +16,16 @@ from eventlib.arguments import A_LOG, check
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.eventlog import EventLog
 from eventlib.sql.live_view import LiveView
+from eventlib.sql.needed import topics_of
 from eventlib.sql.tables import ONLY_REBUILT, Declared, LiveTable, event_fields, live_tables, state_fields
+from eventlib.sql.views import schema
 from eventlib.state.projection import Projection
 
 MOST_ROWS = 100_000
 MOST_S = 600.0
 _GRACE_S = 1.0
+_MOST_LINE = 1 << 30
+"""Bytes of an answer, which its process bounds to fewer."""
 _WORKER = str(Path(__file__).with_name("worker.py"))
 _REBUILT = "`python -m analytics rebuild` makes it"
 
@@ -59,11 +63,11 @@ class Answer:
 
 
 class LiveTables(Projection):
-    """The tables of a log, in a file beside it that each question first brings up to date."""
+    """The tables of a log, in a file beside it that each question first brings up to date, as far as it needs these topics."""
 
-    def __init__(self, log: EventLog, *, path: Path | str | None = None) -> None:
+    def __init__(self, log: EventLog, *, path: Path | str | None = None, topics: Collection[str] | None = None) -> None:
         check(log, EventLog, "log", A_LOG)
-        super().__init__(log, LiveView(log).view(), path)
+        super().__init__(log, LiveView(log).view(), path, topics=topics)
 
 
 Wait = Callable[[Projection], Awaitable[None]]
@@ -81,27 +85,33 @@ async def ask(log: EventLog, query: SqlQuery, *, up_to_now: Wait = _caught_up) -
     Personal fields are masked, whatever rights the log was opened with. Raises: ContractError for a question that cannot
     be answered, with the remedy; WiringError for events whose tables would have one name; LogUnavailable.
     """
+    check(log, EventLog, "log", A_LOG)
     with TemporaryDirectory() as scratch:
         in_memory = log.port.url.startswith("memory:")
-        async with LiveTables(log, path=Path(scratch) / "sql.db" if in_memory else None) as tables:
-            await up_to_now(tables)
-            file, made_by = tables.file, [log.port.log_id, tables.view.fingerprint]
-        asked = _asked(log, query, file, made_by)
-        found = await _answered(asked, query.within_s + _GRACE_S)
+        async with _worker() as worker:
+            named = await worker.told(_asked(log, query), query.within_s + _GRACE_S)
+            topics = set() if isinstance(named, dict) else topics_of(log.choreography, map(tuple, named))
+            async with LiveTables(log, path=Path(scratch) / "sql.db" if in_memory else None, topics=topics) as tables:
+                await up_to_now(tables)
+                where = {
+                    "file": f"{tables.file.absolute().as_uri()}?mode=ro",
+                    "made_by": [log.port.log_id, tables.view.fingerprint],
+                    "topics": sorted(topics),
+                }
+            found = named if isinstance(named, dict) else await worker.told(where, query.within_s + _GRACE_S)
     if "refused" in found:
         raise _explained(found, query, live_tables(log.choreography))
-    position = {f"{topic}/{partition}": offset for topic, partition, offset in found["positions"]}
+    position = {f"{topic}/{partition}": offset for topic, partition, offset in found["positions"] if topic in topics}
     return Answer(found["columns"], found["rows"], found["is_cut"], position, found["damaged"])
 
 
-def _asked(log: EventLog, query: SqlQuery, file: Path, made_by: list[str]) -> dict[str, Any]:
+def _asked(log: EventLog, query: SqlQuery) -> dict[str, Any]:
     declared = Declared(log.choreography)
     fields = [each for event in declared.events.values() for each in event_fields(event)]
     fields += [each for decider in declared.deciders.values() for each in state_fields(decider)]
     decimals = {each.type.declared for each in fields if each.type.declared.startswith("DECIMAL_")}
     return {
-        "file": f"{file.absolute().as_uri()}?mode=ro",
-        "made_by": made_by,
+        "schema": schema(declared),
         "question": query.question,
         "limit": query.limit,
         "within_s": query.within_s,
@@ -109,25 +119,44 @@ def _asked(log: EventLog, query: SqlQuery, file: Path, made_by: list[str]) -> di
     }
 
 
-async def _answered(asked: dict[str, Any], within_s: float) -> dict[str, Any]:
-    """Have a question answered by a process of its own, which is killed when it does not end in time."""
-    pipe = asyncio.subprocess.PIPE
-    worker = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", _WORKER), stdin=pipe, stdout=pipe, stderr=pipe
+class _Worker:
+    """A process that answers one question; it is told line by line, and killed when it does not answer in time."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def told(self, line: dict[str, Any], within_s: float) -> Any:
+        """Return what the process says to a line of JSON; why there is no answer, when it says nothing."""
+        assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101, PT018  they are pipes
+        with suppress(ConnectionError):
+            self._process.stdin.write(json.dumps(line).encode() + b"\n")
+            await self._process.stdin.drain()
+        try:
+            async with asyncio.timeout(within_s):
+                said = await self._process.stdout.readline()
+        except TimeoutError:
+            return {"refused": "too long"}
+        return json.loads(said) if said else {"refused": "too large"}  # ended by one of its limits
+
+
+@asynccontextmanager
+async def _worker() -> AsyncIterator[_Worker]:
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", _WORKER), stdin=pipe, stdout=pipe, stderr=nothing, limit=_MOST_LINE
     )
     try:
-        async with asyncio.timeout(within_s):
-            out, _ = await worker.communicate(json.dumps(asked).encode())
-    except TimeoutError:
-        return {"refused": "too long"}
+        yield _Worker(process)
     finally:
-        with suppress(ProcessLookupError):
-            worker.kill()
-        await worker.wait()
-    if not out:  # ended by one of its limits
-        return {"refused": "too large"}
-    found: dict[str, Any] = json.loads(out)
-    return found
+        assert process.stdin is not None  # noqa: S101  it is a pipe
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(_GRACE_S / 2):
+                await process.wait()
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
 
 
 _REFUSALS = {

@@ -44,21 +44,22 @@ class _Asked:
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
         self._asked = asked
-        self._until = monotonic() + asked["within_s"]
+        self._until = float("inf")
         self._denied: tuple[str, str] | None = None
+        self._named = set[tuple[str, str, str]]()
 
     def answer(self) -> dict[str, Any]:
+        self._until = monotonic() + self._asked["within_s"]
         db = self._opened()
         db.execute("BEGIN")  # the rows and the positions are those of one moment
         found = db.execute("SELECT log_id, fingerprint FROM eventlib_projection").fetchone()
         if [*found] != self._asked["made_by"]:
             raise _Refused("made anew")
         positions = db.execute("SELECT topic, partition, next FROM eventlib_positions ORDER BY 1, 2").fetchall()
-        unread = "SELECT (SELECT count(*) FROM eventlib_damaged) + (SELECT count(*) FROM _unread)"
-        (damaged,) = db.execute(unread).fetchone()
-        for limit, most in _LIMITS.items():
-            db.setlimit(limit, most)
-        db.set_authorizer(self._authorize)
+        of_topics = "(SELECT count(*) FROM {} WHERE topic IN (SELECT value FROM json_each(?1)))"
+        unread = f"SELECT {of_topics.format('eventlib_damaged')} + {of_topics.format('_unread')}"
+        (damaged,) = db.execute(unread, (json.dumps(self._asked["topics"]),)).fetchone()
+        self._restrict(db)
         db.set_progress_handler(lambda: monotonic() > self._until, _OPERATIONS)
         try:
             cursor = db.execute(self._asked["question"])
@@ -69,6 +70,24 @@ class _Asked:
             raise _Refused("statement")
         columns = [name for name, *_ in cursor.description]
         return {"columns": columns, "rows": rows, "is_cut": is_cut, "positions": positions, "damaged": damaged}
+
+    def named(self) -> list[tuple[str, str]]:
+        """Return the tables that the question reads, each with the innermost view that it is read by; none for a wrong question."""
+        db = sqlite3.connect(":memory:", isolation_level=None)
+        db.executescript(self._asked["schema"])
+        _add_functions(db)
+        self._restrict(db)
+        with suppress(sqlite3.Error, sqlite3.Warning):
+            db.execute(f"EXPLAIN {self._asked['question']}")  # which is not carried out
+        self._denied = None
+        by_column = {(view, table) for view, table, column in self._named if column}
+        known = {table for _, table in by_column}  # a table of which no column is needed comes without its view
+        return sorted(by_column | {("", table) for _, table, _ in self._named if table not in known})
+
+    def _restrict(self, db: sqlite3.Connection) -> None:
+        for limit, most in _LIMITS.items():
+            db.setlimit(limit, most)
+        db.set_authorizer(self._authorize)
 
     def _opened(self) -> sqlite3.Connection:
         until = monotonic() + _BUSY_S
@@ -87,8 +106,7 @@ class _Asked:
             else:
                 break
         db.text_factory = lambda text: text.decode("utf-8", "replace")
-        for name, function, arguments in _FUNCTIONS:
-            db.create_function(name, arguments, function, deterministic=True)
+        _add_functions(db)
         return db
 
     def _rows(self, cursor: sqlite3.Cursor) -> tuple[list[list[Any]], bool]:
@@ -103,8 +121,12 @@ class _Asked:
             rows.append(values)
         return rows, False
 
-    def _authorize(self, action: int, _first: str | None, second: str | None, *_: str | None) -> int:
+    def _authorize(
+        self, action: int, first: str | None, second: str | None, _database: str | None, view: str | None
+    ) -> int:
         """Allow what reads: all in this file may be read."""
+        if action == sqlite3.SQLITE_READ:
+            self._named.add((view or "", first or "", second or ""))
         if action in _ALLOWED:
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_FUNCTION:
@@ -174,6 +196,11 @@ _FUNCTIONS: list[tuple[str, Any, int]] = [
 ]
 
 
+def _add_functions(db: sqlite3.Connection) -> None:
+    for name, function, arguments in _FUNCTIONS:
+        db.create_function(name, arguments, function, deterministic=True)
+
+
 # --- types that SQLite does not have
 
 
@@ -191,13 +218,16 @@ def _decimal(text: str, scale: int) -> str:
 
 
 def main() -> None:
-    """Read a question as JSON from stdin, and print its answer, or why there is none."""
-    asked = json.load(sys.stdin)
+    """Read a question as JSON from stdin, print the tables that it reads, read where they are, and print its answer, or why there is none."""
+    asked = json.loads(sys.stdin.readline())
     for name, convert in _converters(asked["decimals"]):
         sqlite3.register_converter(name, convert)
     _limit(asked["within_s"])
+    question = _Asked(asked)
+    print(json.dumps(question.named()), flush=True)
+    asked |= json.loads(sys.stdin.readline())
     try:
-        found = _Asked(asked).answer()
+        found = question.answer()
     except _Refused as error:
         found = {"refused": error.kind, "text": str(error)}
     except MemoryError:

@@ -4,32 +4,25 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
 from eventlib.arguments import A_LOG, check
-from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, RetryableError, WiringError
+from eventlib.errors import ContractError, LogUnavailable, RetryableError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import TOMBSTONES_KEPT, Reader, TopicPartition
+from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record
-from eventlib.log.rules import witnessed_loss
 from eventlib.log.sqlite.errors import explained
-from eventlib.log.url import log_file
-from eventlib.queries.decoding import RecordReader
-from eventlib.queries.sagas import in_order
+from eventlib.state.freshness import Freshness
 from eventlib.state.projection_file import WHAT, View, ViewFile
+from eventlib.state.projection_reader import ViewReader
 from eventlib.state.waiters import Waiters
-from eventlib.values import now_ms
 
 _log = logging.getLogger(__name__)
 _RETRY_S = 0.2
 _CHANGED = "changed"
-_ASK_S = 0.5
-# Four fifths, so that a slow start does not bring it near the moment when tombstones go.
-_LONGEST_ABSENCE_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
 
 
 class ProjectionBehind(LogUnavailable):
@@ -41,7 +34,8 @@ class Projection:
 
     `async with Projection(log, view) as points: points.db.execute("SELECT …")`. The file lies beside an SQLite log's
     own, each process with one of its own (`path` names another); for a log in memory it is in memory. It is a cache:
-    deleting it, or `rebuild`, has it made again from the log.
+    deleting it, or `rebuild`, has it made again from the log. With `topics` it reads those of the view's only: what follows
+    from others stays as it was, and is right as soon as they are read, too, if `apply` does not depend on their order.
     Guarantee: each record counts once, whatever interrupts it, also `kill -9`: tables and positions are one
     transaction. A partition's records come in order; within a batch, all of them by time. A record that is damaged on the
     log is gone past and stays named in `damaged`; once it has been repaired, the next start reads everything again.
@@ -53,7 +47,9 @@ class Projection:
     waits_for_topics = False
     """Whether it waits until services have made the topics that the log lacks, and does not end."""
 
-    def __init__(self, log: EventLog, view: View, path: Path | str | None = None) -> None:
+    def __init__(
+        self, log: EventLog, view: View, path: Path | str | None = None, *, topics: Collection[str] | None = None
+    ) -> None:
         check(log, EventLog, "log", A_LOG)
         check(
             view,
@@ -64,26 +60,19 @@ class Projection:
         self.log = log
         self.view = view
         self._path = None if path is None else Path(path)
-        self._reads = RecordReader(log)
+        self._topics = frozenset(view.inputs if topics is None else topics)
+        self._reader = ViewReader(log, view, [each for each in view.inputs if each in self._topics])
         self._waiters = Waiters()
+        self._freshness = Freshness(self._has_reached)
         self._file: ViewFile | None = None
-        self._reader: Reader | None = None
         self._following: asyncio.Task[None] | None = None
         self._anew = False
         self._fits = False
-        self._current_at = 0.0
-        self._mark: tuple[float, Mapping[TopicPartition, int]] | None = None
-        self._asks = False
         self._error: Exception | None = None
 
     async def __aenter__(self) -> Self:
         """Open the file, and begin to follow the log. Raises: LogUnavailable when another process has the file."""
-        if self._path is None:
-            default = _beside(self.log.port.url, self.view.name)
-            opened = None if default is None else ViewFile.open_free(self.view, default, self.log.port.log_id)
-        else:
-            opened = ViewFile(self.view, self._path, self.log.port.log_id)
-        self._file = opened or ViewFile(self.view, None, self.log.port.log_id)
+        self._file = ViewFile.opened(self.view, self._path, self.log.port, self._topics)
         self._following = asyncio.create_task(self._follow(), name=f"projection {self.view.name}")
         return self
 
@@ -135,7 +124,7 @@ class Projection:
         Raises: ContractError for a topic that it does not read; what has ended it for good.
         """
         self._refuse_ended()
-        if topic not in self.view.inputs:
+        if topic not in self._topics:
             raise ContractError(f"projection {self.view.name} does not read topic {topic!r}")
         topic_partition = topic, partition
         return await self._waiters.until(
@@ -156,7 +145,7 @@ class Projection:
         asked_at, ends = monotonic(), await self.ends()
         if not await self.has_read(ends, timeout_s):
             return False
-        self._current_at = max(self._current_at, asked_at)
+        self._freshness.was_current(asked_at)
         return True
 
     async def has_read(self, ends: Mapping[TopicPartition, int], timeout_s: float) -> bool:
@@ -193,12 +182,9 @@ class Projection:
 
     async def is_younger(self, age_s: float, timeout_s: float) -> bool:
         """Tell whether it is at most so old (see `age_s`); what is on the log and not in it yet has so long to come."""
-
-        def is_younger() -> bool:
-            self._look_at_mark()
-            return monotonic() - self._current_at <= age_s
-
-        return await self.age_s() <= age_s or await self._waiters.until(None, is_younger, timeout_s)
+        if await self.age_s() <= age_s:
+            return True
+        return await self._waiters.until(None, lambda: self._freshness.age_s <= age_s, timeout_s)
 
     async def age_s(self, fresh_s: float = 0.25) -> float:
         """Return how old it is at most (s): all that was on the log so long ago has been applied.
@@ -206,39 +192,20 @@ class Projection:
         It asks the log where it ends, when it has not done so for `fresh_s`, and then one of many callers waits for
         that; while the log does not answer, the age grows.
         """
-        self._look_at_mark()
-        if self._mark is None and not self._asks and monotonic() - self._current_at > fresh_s:
-            self._asks = True
-            try:
-                await self._set_mark()
-            finally:
-                self._asks = False
-        return monotonic() - self._current_at
+        return await self._freshness.asked(self._reader.known_ends, fresh_s)
 
     async def ends(self) -> dict[TopicPartition, int]:
         """Return where the partitions that it reads end now.
 
         Raises: WiringError when the log lacks a topic; LogUnavailable if it `waits_for_topics`.
         """
-        topics = await self.log.port.topics()
-        lacking = next((name for name in self.view.inputs if name not in topics), None)
-        if lacking is not None:
-            lack = LogUnavailable if self.waits_for_topics else WiringError
-            raise lack(
-                f"the log has no topic {lacking!r}: it is another application's than {self.log.choreography.name}, or not "
-                "all services of that have run on it yet (`eventlib run`)"
-            )
-        topic_partitions = [
-            (name, partition) for name in self.view.inputs for partition in range(topics[name].partitions)
-        ]
-        return {topic_partition: await self.log.port.end(*topic_partition) for topic_partition in topic_partitions}
+        return await self._reader.ends(waits_for_topics=self.waits_for_topics)
 
     async def rebuild(self) -> None:
         """Forget everything, and read the log from its beginning; `caught_up` waits for the end of that."""
         self._opened.begin_anew()
         self._anew = True
-        if self._reader is not None:
-            self._reader.wake()
+        self._reader.wake()
 
     async def failed(self) -> None:
         """Wait until something ends it for good, and raise that."""
@@ -255,19 +222,6 @@ class Projection:
     def _refuse_ended(self) -> None:
         if self._error is not None:
             raise self._error
-
-    async def _set_mark(self) -> None:
-        if self._reader is None:
-            return
-        asked_at = monotonic()
-        with suppress(RetryableError, TimeoutError):
-            async with asyncio.timeout(_ASK_S):
-                self._mark = asked_at, await self._reader.ends()
-        self._look_at_mark()
-
-    def _look_at_mark(self) -> None:
-        if self._mark is not None and self._has_reached(self._mark[1]):
-            self._current_at, self._mark = max(self._current_at, self._mark[0]), None
 
     def _has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         positions = self.positions
@@ -288,81 +242,18 @@ class Projection:
 
     async def _read_on(self) -> None:
         self._anew = False
-        reader = self._reader = self.log.port.reader(await self._starts())
+        await self._reader.begin(self._opened, await self.ends())
         self._fits = True  # until here the file may have been one that is begun again
         self._waiters.wake([None, *self.positions])
-        compacted = await self._compacted()
         try:
             while True:
-                records, damaged = await self._polled(reader)
-                changes = await self._decoded(in_order(_newest(records, compacted)))
+                batch = await self._reader.next(self.positions, self.batch)
                 if self._anew:
                     return
-                positions = {each: reader.position(each) for each in self.positions}
-                if changes or positions != self.positions:
-                    self._apply(changes, positions, damaged)
+                if batch.changes or batch.positions != self.positions:
+                    self._apply(*batch)
         finally:
-            self._reader = None
-            await reader.close()
-
-    async def _polled(self, reader: Reader) -> tuple[list[Record], list[tuple[str, int, int]]]:
-        """Return what comes next; or, with the reader behind it, the place of a record that cannot be read."""
-        try:
-            return await reader.poll(self.batch), []
-        except DamagedRecord as error:
-            _log.error("projection %s goes on without a record: %s", self.view.name, error)
-            reader.seek((error.topic, error.partition), error.resume_at)
-            return [], [(error.topic, error.partition, error.offset)]
-
-    async def _starts(self) -> dict[TopicPartition, int]:
-        """Return where to go on; begin again when the file may have missed a deletion, or lacks what can be read by now.
-
-        Raises: TailLost when the file knows of more than the log has.
-        """
-        opened, ends = self._opened, await self.ends()
-        for topic_partition, offset in opened.positions.items():
-            if offset > ends.get(topic_partition, offset):
-                raise witnessed_loss(
-                    self.log.port, topic_partition, ends[topic_partition], f"the projection {opened.path}", offset
-                )
-        if now_ms() - opened.written_at > _LONGEST_ABSENCE_MS and await self._compacted():
-            opened.begin_anew()
-        if opened.damaged and await self._is_any_mended(opened.damaged):
-            opened.begin_anew()
-        for topic_partition in ends:
-            if topic_partition not in opened.positions:
-                opened.positions[topic_partition] = await self.log.port.start(*topic_partition)
-        return dict(opened.positions)
-
-    async def _is_any_mended(self, damaged: Collection[tuple[str, int, int]]) -> bool:
-        for topic, partition, offset in damaged:
-            try:
-                await self.log.port.read(topic, partition, offset, 1)
-            except DamagedRecord as error:
-                if error.offset == offset:
-                    continue
-            return True
-        return False
-
-    async def _compacted(self) -> set[str]:
-        topics = await self.log.port.topics()
-        return {name for name in self.view.inputs if topics[name].compacted}
-
-    async def _decoded(self, records: Sequence[Record]) -> list[tuple[Record, Any]]:
-        decoded = set(self.view.topics)
-        found = list[tuple[Record, Any]]()
-        for record in records:
-            if record.topic not in decoded:
-                found.append((record, None))
-                continue
-            event: Any = self.log.recent_event(record)
-            if event is None:
-                (reading,) = await self._reads.read([record])
-                event = reading.value
-                if reading.error is not None:
-                    _log.warning("projection %s cannot read %s: %s", self.view.name, record.location, reading.error)
-            found.append((record, event))
-        return found
+            await self._reader.close()
 
     def _apply(
         self,
@@ -389,25 +280,3 @@ class Projection:
                 ),
             ]
         )
-
-
-def _newest(records: list[Record], compacted: set[str]) -> list[Record]:
-    """Leave out what a record of the same batch replaces, as compaction may have done at any time before."""
-    keyed = (record for record in records if record.topic in compacted and record.key is not None)
-    newest = {(*record.topic_partition, record.key): record.offset for record in keyed}
-    return [
-        record
-        for record in records
-        if newest.get((*record.topic_partition, record.key), record.offset) == record.offset
-    ]
-
-
-def _beside(log_url: str, name: str) -> Path | None:
-    """Return where a log's projections lie: beside an SQLite log's file, in `var` for a log elsewhere."""
-    file = log_file(log_url)
-    if file is not None:
-        return file.with_name(f"{file.name}.{name}.db")
-    if log_url.startswith("memory:"):
-        return None
-    safe = "".join(letter if letter.isalnum() else "-" for letter in log_url.partition("://")[2])
-    return Path("var") / f"{safe}.{name}.db"

@@ -7,10 +7,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json, to_json
+
 from eventlib.errors import LogUnavailable
-from eventlib.log.base import TopicPartition
+from eventlib.log.base import Log, TopicPartition
 from eventlib.log.record import Record
 from eventlib.log.sqlite.errors import Transaction, explained, is_busy, is_damaged, unavailable
+from eventlib.log.url import log_file
 from eventlib.private_files import create_private, make_private_directory
 from eventlib.values import now_ms
 
@@ -81,7 +84,8 @@ CREATE TABLE eventlib_positions (
 CREATE TABLE eventlib_damaged (
     topic TEXT, partition INTEGER, offset INTEGER, PRIMARY KEY (topic, partition, offset)
 ) WITHOUT ROWID;
-CREATE TABLE eventlib_projection (log_id TEXT NOT NULL, fingerprint TEXT NOT NULL, written_at INTEGER NOT NULL);
+CREATE TABLE eventlib_projection (log_id TEXT NOT NULL, fingerprint TEXT NOT NULL);
+CREATE TABLE eventlib_read (topics TEXT PRIMARY KEY, read_at INTEGER NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -93,22 +97,30 @@ class ViewFile:
     Raises: LogUnavailable when another process has the file, LogFull, LogReadOnly.
     """
 
-    def __init__(self, view: View, path: Path | None, log_id: str) -> None:
+    def __init__(self, view: View, path: Path | None, log_id: str, topics: Collection[str]) -> None:
         self.path = path or Path(":memory:")
         self._view = view
         self._log_id = log_id
-        self.written_at = 0  # ms
+        self._topics = to_json(sorted(topics)).decode()
         self.db = self._opened()
         self.positions = self._positions()
         self.damaged = {(*row,) for row in self.db.execute("SELECT topic, partition, offset FROM eventlib_damaged")}
 
     @classmethod
-    def open_free(cls, view: View, path: Path, log_id: str) -> "ViewFile":
+    def opened(cls, view: View, path: Path | None, log: Log, topics: Collection[str]) -> "ViewFile":
+        """Open the file at a path; without one, the first that is free beside a log, or in memory for a log in memory."""
+        beside = _beside(log.url, view.name) if path is None else None
+        return (
+            cls(view, path, log.log_id, topics) if beside is None else cls._open_free(view, beside, log.log_id, topics)
+        )
+
+    @classmethod
+    def _open_free(cls, view: View, path: Path, log_id: str, topics: Collection[str]) -> "ViewFile":
         """Open the file at a path, or, while another process has it, one beside it: each instance has its own."""
         for number in range(1, _MOST_INSTANCES + 1):
             own = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
             try:
-                return cls(view, own, log_id)
+                return cls(view, own, log_id, topics)
             except InUse:
                 continue
         raise unavailable(path, f"{_MOST_INSTANCES} instances are open already", WHAT)
@@ -126,9 +138,7 @@ class ViewFile:
         drops = [f'DROP {kinds[kind]} IF EXISTS "{name}";' for kind, name in there if kind in kinds]
         try:
             self.db.executescript(f"BEGIN IMMEDIATE; {''.join(drops)} {_OWN_TABLES} {self._view.tables};")
-            self.written_at = now_ms()
-            about = self._log_id, self._view.fingerprint, self.written_at
-            self.db.execute("INSERT INTO eventlib_projection VALUES (?, ?, ?)", about)
+            self.db.execute("INSERT INTO eventlib_projection VALUES (?, ?)", (self._log_id, self._view.fingerprint))
             self.db.execute("COMMIT")
         finally:
             if self.db.in_transaction:
@@ -145,20 +155,26 @@ class ViewFile:
 
         Raises: what `act` raises; what `explained` says.
         """
-        written_at = now_ms()
         moved = [(*place, offset) for place, offset in positions.items() if self.positions.get(place) != offset]
         try:
             with Transaction(self.db):
                 act(self.db)
                 self.db.executemany("INSERT OR REPLACE INTO eventlib_positions VALUES (?, ?, ?)", moved)
                 self.db.executemany("INSERT OR IGNORE INTO eventlib_damaged VALUES (?, ?, ?)", damaged)
-                self.db.execute("UPDATE eventlib_projection SET written_at = ?", (written_at,))
+                self.db.execute("INSERT OR REPLACE INTO eventlib_read VALUES (?, ?)", (self._topics, now_ms()))
         except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
             raise  # what `act` did wrong
         except sqlite3.DatabaseError as error:
             raise explained(error, self.path, WHAT) from error
-        self.positions, self.written_at = dict(positions), written_at
+        self.positions = dict(positions)
         self.damaged |= {*damaged}
+
+    def read_at(self, topics: Collection[str]) -> int:
+        """Return when the one of these topics was read last that was not read for longest (ms); now if none ever was."""
+        newest: dict[str, int] = {}
+        for of_read, at in self.db.execute("SELECT topics, read_at FROM eventlib_read"):
+            newest |= {topic: max(at, newest.get(topic, 0)) for topic in {*from_json(of_read)}.intersection(topics)}
+        return min(newest.values(), default=now_ms())
 
     def close(self) -> None:
         """Close the file, so that another process may have it."""
@@ -201,11 +217,13 @@ class ViewFile:
 
     def _is_ours(self) -> bool:
         try:
-            *row, self.written_at = self.db.execute("SELECT * FROM eventlib_projection").fetchone() or (None, None, 0)
-            self.db.execute("SELECT 1 FROM eventlib_damaged LIMIT 1")  # files of older releases lack it
+            row = self.db.execute("SELECT log_id, fingerprint FROM eventlib_projection").fetchone()
+            self.db.execute(
+                "SELECT 1 FROM eventlib_damaged, eventlib_read LIMIT 1"
+            )  # files of older releases lack them
         except sqlite3.OperationalError:
             return False  # a new file, or another's tables
-        return row == [self._log_id, self._view.fingerprint]
+        return bool(row == (self._log_id, self._view.fingerprint))
 
     def _positions(self) -> dict[TopicPartition, int]:
         rows = self.db.execute("SELECT topic, partition, next FROM eventlib_positions")
@@ -214,3 +232,14 @@ class ViewFile:
 
 class InUse(LogUnavailable):
     """Another process has the file."""
+
+
+def _beside(log_url: str, name: str) -> Path | None:
+    """Return where a log's projections lie: beside an SQLite log's file, in `var` for a log elsewhere."""
+    file = log_file(log_url)
+    if file is not None:
+        return file.with_name(f"{file.name}.{name}.db")
+    if log_url.startswith("memory:"):
+        return None
+    safe = "".join(letter if letter.isalnum() else "-" for letter in log_url.partition("://")[2])
+    return Path("var") / f"{safe}.{name}.db"

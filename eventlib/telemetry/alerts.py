@@ -126,6 +126,14 @@ _COMMON = (
         "`eventlib parked list` says why; deploy a fix, then `eventlib parked retry`.",
     ),
     Alert(
+        "EventlibPaused",
+        f"{total('eventlib.paused', ['service', 'kind'])} > 0",
+        "1440m",
+        "ticket",
+        "A {{ $labels.kind }} of {{ $labels.service }} is paused since yesterday.",
+        "`eventlib status` says by whom and why; `eventlib resume` lets it go on.",
+    ),
+    Alert(
         "EventlibInputsFail",
         f"{increase('eventlib.inputs.failed', ['service', 'decider'], '5m')} > 10",
         "0m",

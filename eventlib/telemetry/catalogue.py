@@ -132,6 +132,13 @@ METRICS: dict[str, Metric] = {
         ),
         Metric("eventlib.keys.parked", "gauge", "{key}", "Keys that wait for a person.", _SERVICE),
         Metric(
+            "eventlib.paused",
+            "gauge",
+            "{pause}",
+            "What operators have paused, for each task here that holds it back.",
+            ("service", "kind"),
+        ),
+        Metric(
             "eventlib.restore.remaining",
             "gauge",
             "{record}",

@@ -14,6 +14,8 @@ from eventlib.errors import RetryableError
 from eventlib.log.base import TopicPartition
 from eventlib.model.decider import FORGET
 from eventlib.runtime.breaker import BreakerState
+from eventlib.runtime.parking.parked import PAUSED
+from eventlib.runtime.parking.pauses import KINDS
 from eventlib.runtime.runner import TaskRunner
 from eventlib.runtime.runtime import Runtime
 from eventlib.telemetry.catalogue import METRICS, Meter, Metric
@@ -112,7 +114,11 @@ async def _look_at(seen: Snapshot, runtime: Runtime) -> None:
             seen.add("eventlib.lag", (name, place[0], str(place[1])), lag)
         if each.task is not None:
             parked = each.task.processor.parked
-            seen.add("eventlib.keys.parked", (name,), len(parked.all()) if parked.any else 0)
+            failed = [key for key in parked.all() if not key.reason.startswith(PAUSED)] if parked.any else ()
+            seen.add("eventlib.keys.parked", (name,), len(failed))
+            for kind in KINDS:
+                paused = sum(pause.kind == kind for pause in each.task.processor.pauses.all.values())
+                seen.add("eventlib.paused", (name, kind), paused)
             for labels, count in _in_flight(each).items():
                 seen.add("eventlib.sagas.in_flight", (name, *labels), count)
 

@@ -78,9 +78,14 @@ async def test_an_auditor_finds_no_way_to_write(browser: Browser, tmp_path: Path
                     answer = await client.post(path, data={**fields, "step": step})
                     assert answer.status_code == 403, path
                     tried += 1
-            for path in ("/send/RateAsked", "/reruns/new?service=rates", "/reset?service=rates"):
+            for path in (
+                "/send/RateAsked",
+                "/reruns/new?service=rates",
+                "/reset?service=rates",
+                "/pause?service=rates",
+            ):
                 assert (await client.get(path)).status_code == 403
-        assert tried == 22
+        assert tried == 24
         assert await acts(log) == []
 
 

@@ -9,10 +9,14 @@ from typing import Any
 import httpx
 import pytest
 
-from eventlib import open_log
+from eventlib import Publication, open_log
 from eventlib.admin_api import create_admin
 from eventlib.cli import run
+from eventlib.eventlog import Signature
 from eventlib.identity import Identity, IdentityOptions, Role, add_token
+from eventlib.operations.act_index import ActIndex, ActPage, acts_view
+from eventlib.operations.acts import acts as acts_on
+from eventlib.state.projection import Projection
 from tests.integration import parked_app
 
 KEY = "ab" * 16
@@ -116,3 +120,28 @@ async def test_the_admin_api_takes_the_name_from_the_token(
 def test_nothing_was_done(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["acts", *APP, "--log", url]) == 0
     assert "Nothing was done by hand." in capsys.readouterr().out
+
+
+async def test_an_index_has_the_acts_that_are_read_from_the_log(url: str, tmp_path: Path) -> None:
+    """Also those that are on several tasks, or were sent twice; and what a time, a name or a kind leaves out."""
+    event, signature = parked_app.ExternalStates(name="c", number=2), Signature("os:ada", "by phone")
+    sent = Publication(event, "once", signature=signature)
+    async with (
+        open_log(url, parked_app.app) as log,
+        Projection(log, acts_view(log), tmp_path / "acts.db") as projection,
+    ):
+        await asyncio.to_thread(retry, url)
+        told = [each for p in range(4) for each in await log.port.read("told", p, 0, 1)]
+        skip = ["reset", "ears", "--skip", told[0].event_id, *APP, "--log", url, "--yes", "--reason", "a test"]
+        assert await asyncio.to_thread(run, skip) == 0
+        await log.publish_many([sent])
+        await log.publish_many([sent])
+        assert await projection.caught_up(30)
+        index, every = ActIndex(log, projection), await acts_on(log)
+        found = await index.page(0, "", "", 100)
+        assert [each.what for each in every] == ["retry", "skip", "send"]
+        assert (found.acts, found.count, found.kinds) == (every[::-1], 3, ["retry", "send", "skip"])
+        assert await index.page(0, "ada", "", 1) == ActPage(every[2:], 1, found.kinds)
+        assert await index.page(0, "", "retry", 100) == ActPage(every[:1], 1, found.kinds)
+        assert (await index.page(0, "", "", 1)).acts == every[2:]
+        assert await index.page(every[2].at_ms + 1, "", "", 100) == ActPage([], 0, [])

@@ -73,6 +73,9 @@ ADMIN = table(
     POST /services/{service}/reruns/{name}/drop    401 403 403 403 422 403 403 422
     POST /services/{service}/reruns/{name}/switch  401 403 403 403 422 403 403 422
     POST /services/{service}/reset                 401 403 403 403 422 403 403 422
+    GET  /pauses                                401 403 403 403 200 200 403 200
+    POST /services/{service}/pause                 401 403 403 403 422 403 403 422
+    POST /services/{service}/resume                401 403 403 403 422 403 403 422
     """
 )
 # Those that may are refused for what the body lacks (422): that is behind the gate.

@@ -13,6 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from eventlib import Choreography, EventLog, OutcomeUnknown, Publication, Runtime, RuntimeConfig, open_log
 from eventlib.http.serving import Listening
+from eventlib.operations.pausing import pause, settled
+from eventlib.queries.pauses import PauseTarget
 from eventlib.queries.sagas import find_saga
 from eventlib.telemetry.catalogue import METRICS
 from eventlib.telemetry.options import TelemetryOptions
@@ -158,6 +160,11 @@ async def test_a_parked_key_is_told(tmp_path: Path) -> None:
         record = shop_seen.log.records_of(order(7), 1)[0]
         await shop_seen.log.port.append([record.replace(value=b"\x00\x00\x00\x00\x01broken")])
         await shop_seen.runtime.idle()
+        await pause(shop_seen.log, PauseTarget("payment"), "os:ada", "a test")
+        await settled(shop_seen.log, PauseTarget("payment"), 60)
         seen = await shop_seen.samples()
+    tasks = shop_seen.log.choreography.service("payment").partitions
+    assert value(seen, "eventlib.paused", service="payment", kind="service") == tasks
+    assert value(seen, "eventlib.paused", service="order", kind="service") == 0
     assert value(seen, "eventlib.keys.parked", service="order") == 1
     assert value(seen, "eventlib.keys.parked", service="stock") == 0

@@ -202,11 +202,33 @@ async def test_after_a_long_absence_deletions_may_be_missed_so_compacted_topics_
     async with Projection(log, view, path) as projection:
         assert await projection.caught_up(10)
     absent = sqlite3.connect(path)
-    absent.executescript("UPDATE eventlib_projection SET written_at = 0; INSERT INTO totals VALUES ('gone', 1, 1)")
+    absent.executescript("UPDATE eventlib_read SET read_at = 0; INSERT INTO totals VALUES ('gone', 1, 1)")
     absent.close()
     async with Projection(log, view, path) as projection:
         assert await projection.caught_up(10)
         assert len(rows(projection)) == rows_left
+
+
+async def test_topics_are_read_apart_and_each_has_an_absence_of_its_own(log: EventLog, tmp_path: Path) -> None:
+    path, view = tmp_path / "own.db", replace(TOTALS, undecoded=("bank.changelog",))
+    await pay(log, 10)
+    async with Runtime(log) as runtime:
+        await runtime.idle()
+
+    async def left_by(*topics: str) -> tuple[int, set[str]]:
+        async with Projection(log, view, path, topics=topics) as projection:
+            assert await projection.caught_up(10)
+            return len(rows(projection)), {topic for topic, _ in projection.positions}
+
+    assert await left_by("bank.changelog") == (0, {"bank.changelog"})
+    assert await left_by("payments") == (7, {"bank.changelog", "payments"})
+    with closing(sqlite3.connect(path)) as absent:
+        absent.executescript(
+            "UPDATE eventlib_read SET read_at = 0 WHERE topics LIKE '%changelog%'; INSERT INTO totals VALUES ('gone', 1, 1)"
+        )
+    assert (await left_by("payments"))[0] == 8, "nothing was deleted there"
+    assert await left_by("bank.changelog") == (0, {"bank.changelog"})
+    assert (await left_by("bank.changelog", "payments"))[0] == 7
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 1_000, b""])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from eventlib import EventLog, open_log
 from eventlib.queries.parked import ParkedQuery, parkings
-from eventlib.search import QueryError, SagaQuery, SagaSearch
+from eventlib.search import QueryError, SagaQuery, SagaSearch, scan
+from eventlib.search.compiling import compiled
+from eventlib.search.language import parse_where
 from eventlib.search.parked import parked_where
 from tests.integration.parcels_app import APP, ParcelSubmitted
 from tests.integration.parcels_log import send
@@ -106,6 +109,30 @@ async def test_what_a_saga_waits_for_is_found(search: SagaSearch, sent: tuple[st
     assert one["waits"][0] | {"since": None} == {
         "kind": "effect", "name": "carrier", "service": "depot", "decider": "parcel", "since": None, "due_at": None, "reason": None,
     }  # fmt: skip
+
+
+async def test_between_two_bounds_an_index_leaves_few(search: SagaSearch) -> None:
+    condition = compiled(parse_where("fee between 3 and 4"), search.catalogue, 0)
+    few, *each = [
+        search.db.execute(driver, {**condition.values, "most": 100}).fetchall() for driver in condition.drivers
+    ]
+    assert len(few) == len(await keys(search, "fee between 3 and 4")) < min(map(len, each))
+
+
+async def test_a_page_that_looked_long_enough_says_where_to_go_on(
+    search: SagaSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "ENOUGH_S", 0.0)
+    monkeypatch.setattr(scan, "_LOOKS", 1)
+    query, names = SagaQuery("failures = 0"), list[str]()
+    while True:
+        page = await search.full_page(query, 0.0)
+        assert len(page.sagas) <= 1
+        names += [saga["saga"] for saga in page.sagas]
+        if page.next is None:
+            break
+        query = replace(query, after=page.next)
+    assert names == [saga["saga"] for saga in (await search.full_page(SagaQuery("failures = 0", limit=100))).sagas]
 
 
 @pytest.mark.parametrize("name", SORTABLE)

@@ -11,13 +11,16 @@ from eventlib.errors import DamagedRecord
 from eventlib.log.base import Claim, Log, TopicPartition
 from eventlib.log.memory_owners import MemoryOwners
 from eventlib.log.record import Record, key_text
+from eventlib.model.decider import Decider
 from eventlib.replay import rebuilding
 from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.emit import Emission, RecordBuilder
 from eventlib.runtime.keyed_state import KeyMetadata
-from eventlib.runtime.parking.parked import ParkedKeys
+from eventlib.runtime.parking.parked import PAUSED, Failure, ParkedKeys
+from eventlib.runtime.parking.pauses import Pauses
 from eventlib.runtime.parking.releasing import WaitingInputs
+from eventlib.runtime.pending import PendingEffects
 from eventlib.runtime.processor import InputProcessor
 from eventlib.runtime.records import EFFECT, POSITION_KEY, ParkedKey
 from eventlib.runtime.state import TaskState
@@ -123,7 +126,32 @@ def a_store_claims_more_than_it_holds(patch: pytest.MonkeyPatch) -> None:
 
 
 def pending_effects_are_not_started_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TaskCommitter, "start_pending", lambda _worker: None)
+    patch.setattr(PendingEffects, "start", lambda _pending, _most: None)
+
+
+def paused_effects_are_not_started_again(patch: pytest.MonkeyPatch) -> None:
+    right, begun = PendingEffects.start, set[PendingEffects]()
+
+    def start(pending: PendingEffects, most: int) -> None:
+        if pending not in begun:
+            begun.add(pending)
+            right(pending, most)
+
+    patch.setattr(PendingEffects, "start", start)
+
+
+def inputs_of_a_paused_key_are_passed_over(patch: pytest.MonkeyPatch) -> None:
+    right = InputProcessor.park
+
+    def park(processor: InputProcessor, decider: Decider[Any], record: Record, failure: Failure) -> None:
+        if not failure.reason.startswith(PAUSED):
+            right(processor, decider, record, failure)
+
+    patch.setattr(InputProcessor, "park", park)
+
+
+def deadlines_of_what_is_paused_pass(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Pauses, "holds_deadline", lambda _pauses, _decider, _key: False)
 
 
 def parked_keys_are_overtaken(patch: pytest.MonkeyPatch) -> None:
@@ -214,13 +242,13 @@ def damaged_states_go_by_the_key_that_stands_there(patch: pytest.MonkeyPatch) ->
 
 RUNTIME: dict[str, Mutant] = {
     "a damaged state is taken for nothing": Mutant(
-        damaged_states_are_taken_for_nothing, "orders_come_to_an_end", seed=48
+        damaged_states_are_taken_for_nothing, "shelves_hold_what_the_log_says", seed=102
     ),
     "a damaged state goes by the key that stands there": Mutant(
         damaged_states_go_by_the_key_that_stands_there, "shelves_hold_what_the_log_says", seed=865
     ),
-    "a damaged input is passed over": Mutant(damaged_inputs_are_passed_over, "orders_come_to_an_end", seed=4),
-    "what a disk says is believed": Mutant(damaged_inputs_are_believed, "orders_come_to_an_end", seed=4),
+    "a damaged input is passed over": Mutant(damaged_inputs_are_passed_over, "orders_come_to_an_end", seed=57),
+    "what a disk says is believed": Mutant(damaged_inputs_are_believed, "orders_come_to_an_end", seed=57),
     "requests are not remembered": Mutant(requests_are_not_remembered, "ids_are_unique", seed=153),
     "deadlines do not wait for what is there": Mutant(deadlines_do_not_wait, "deadlines_wait", seed=17),
     "a zombie is not fenced": Mutant(zombies_write, "ids_are_unique", seed=7),
@@ -233,6 +261,13 @@ RUNTIME: dict[str, Mutant] = {
     "a store claims more than it holds": Mutant(a_store_claims_more_than_it_holds, "ids_are_unique", seed=30),
     "pending effects are not started again": Mutant(
         pending_effects_are_not_started_again, "orders_come_to_an_end", seed=142
+    ),
+    "an input of a paused key is passed over": Mutant(
+        inputs_of_a_paused_key_are_passed_over, "orders_come_to_an_end", seed=7
+    ),
+    "deadlines of what is paused pass": Mutant(deadlines_of_what_is_paused_pass, "deadlines_wait", seed=298),
+    "paused effects are not started again": Mutant(
+        paused_effects_are_not_started_again, "orders_come_to_an_end", seed=433
     ),
     "a parked key is overtaken": Mutant(parked_keys_are_overtaken, "orders_come_to_an_end", seed=1663),
     "parked inputs come back in another order": Mutant(

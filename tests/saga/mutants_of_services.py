@@ -200,7 +200,7 @@ SERVICES: dict[str, Mutant] = {
     ),
     "a release twice": Mutant(handles(reservations, DispatchCancelled, release_twice), "steps_happen_once", seed=2),
     "rejected before all lines are back": Mutant(
-        handles(reservations, LineRefused, reject_at_once), "cancelled_orders_leave_nothing", seed=48
+        handles(reservations, LineRefused, reject_at_once), "cancelled_orders_leave_nothing", seed=74
     ),
     "cancelled while the carrier is asked": Mutant(
         handles(shipments, OrderCancelRequested, grant_while_the_carrier_is_asked), "cancelled_parcels_stay", seed=15
@@ -219,7 +219,7 @@ SERVICES: dict[str, Mutant] = {
         handles(orders, OrderSubmitted, forget_an_early_wish), "wishes_are_answered", seed=2
     ),
     "a late wish is not answered": Mutant(
-        handles(orders, CancelSubmitted, answer_only_while_open), "wishes_are_answered", seed=1
+        handles(orders, CancelSubmitted, answer_only_while_open), "wishes_are_answered", seed=5
     ),
     "stock takes no notice of a cancellation": Mutant(
         takes_no_notice(reservations, DispatchCancelled), "nothing_stays_parked", seed=2

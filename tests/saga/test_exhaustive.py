@@ -10,10 +10,11 @@ import pytest
 from eventlib.errors import WiringError
 from eventlib.model.decider import Handler
 from eventlib.model.event import Event
-from eventlib.simulation.exhaustive.explore import explore
+from eventlib.simulation.exhaustive import Bounds, explore
 from eventlib.simulation.scenario import SmallCase
 from eventlib.simulation.stage import Stage
 from services import shop
+from services.order.decider import orders
 from services.payment.decider import payments
 from services.payment.events import ChargeUncertain
 from services.simulation.scenario import ShopScenario
@@ -32,10 +33,52 @@ class NotCancelled(ShopScenario):
         return SmallCase(before, [order])
 
 
+class OverdueWithoutStock(OutOfStock):
+    """Nobody cancels it but its deadline."""
+
+    def small_case(self) -> SmallCase:
+        before, (order, _) = super().small_case()
+        return SmallCase(before, [order])
+
+
+WITHOUT_DEADLINES = Bounds(deadlines=False)
+
+
 def test_an_order_that_is_cancelled_while_it_is_out_of_stock() -> None:
-    explored = explore(Stage(shop), OutOfStock())
+    explored = explore(Stage(shop), OutOfStock(), WITHOUT_DEADLINES)
     assert explored.violation is None
     assert (explored.moments, explored.steps, explored.ends) == (475, 1_204, 7)
+
+
+def test_an_order_that_is_overdue_at_every_moment() -> None:
+    explored = explore(Stage(shop), OverdueWithoutStock())
+    assert explored.violation is None
+    without = explore(Stage(shop), OverdueWithoutStock(), WITHOUT_DEADLINES)
+    assert explored.moments > 2 * without.moments
+    assert explored.ends > without.ends
+
+
+def test_a_deadline_that_breaks_an_invariant_is_found_with_the_fewest_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tells_nobody(*_: object) -> list[Event]:
+        raise KeyError("overdue")
+
+    deadline = orders.deadlines["overdue_at"]
+    assert deadline.handler is not None
+    monkeypatch.setattr(deadline, "handler", Handler(tells_nobody, deadline.handler.emits, wants_meta=True))
+    explored = explore(Stage(shop), OverdueWithoutStock())
+    assert explored.violation is not None
+    assert explored.violation.invariant.name == "no_task_fails"
+    *_, last = explored.story
+    assert last == "overdue_at of order O1 passes"
+    assert len(explored.story) <= 3
+    assert explore(Stage(shop), OverdueWithoutStock(), WITHOUT_DEADLINES).violation is None
+
+
+def test_an_exploration_that_is_cut_short_says_so() -> None:
+    cut = explore(Stage(shop), OutOfStock(), Bounds(moments=100))
+    assert not cut.complete
+    assert cut.violation is None
+    assert explore(Stage(shop), OutOfStock()).complete
 
 
 @pytest.mark.heavy
@@ -44,12 +87,12 @@ def test_the_seed_of_hashes_changes_nothing(seed: int) -> None:
     case = "from tests.saga.test_exhaustive import *; print(explore(Stage(shop), OutOfStock()).moments)"
     command = [sys.executable, "-c", case]
     environment = os.environ | {"PYTHONHASHSEED": str(seed)}
-    assert subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, check=True).stdout == b"475\n"
+    assert subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, check=True).stdout == b"1731\n"
 
 
 @pytest.mark.heavy
 def test_an_order_whose_charge_and_booking_go_every_way() -> None:
-    explored = explore(Stage(shop), NotCancelled())
+    explored = explore(Stage(shop), NotCancelled(), WITHOUT_DEADLINES)
     assert explored.violation is None
     assert explored.ends == 8
     assert explored.moments > 50_000
@@ -57,7 +100,7 @@ def test_an_order_whose_charge_and_booking_go_every_way() -> None:
 
 @pytest.mark.slow
 def test_an_order_that_is_cancelled_at_every_moment() -> None:
-    explored = explore(Stage(shop), ShopScenario())
+    explored = explore(Stage(shop), ShopScenario(), WITHOUT_DEADLINES)
     assert explored.violation is None
     assert explored.ends == 66
     assert explored.moments > 600_000
@@ -69,7 +112,7 @@ def test_a_forgotten_void_is_found_with_the_steps_that_lead_to_it(monkeypatch: p
     forgetful = Handler(lambda *_: [], handler.emits, handler.wants_meta)
     handlers: dict[type[Event], Handler] = {**payments.handlers, ChargeUncertain: forgetful}
     monkeypatch.setattr(payments, "handlers", handlers)
-    explored = explore(Stage(shop), NotCancelled())
+    explored = explore(Stage(shop), NotCancelled(), WITHOUT_DEADLINES)
     assert explored.violation is not None
     assert explored.violation.invariant.name in {"orders_come_to_an_end", "the_gateway_agrees"}
     assert "ChargeRequested is given up" in explored.story

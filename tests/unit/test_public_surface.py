@@ -19,6 +19,7 @@ PUBLIC = {
     "eventlib.invariants": 8,
     "eventlib.live": 11,
     "eventlib.operations": 4,
+    "eventlib.outbox": 4,
     "eventlib.personal": 6,
     "eventlib.queries": 13,
     "eventlib.simulation": 3,

@@ -25,7 +25,7 @@ from eventlib.runtime.keyed_state import KeyMetadata
 from eventlib.runtime.parking.control import REQUESTS
 from eventlib.runtime.parking.parked import SkippedInput
 from eventlib.runtime.processor import stalled
-from eventlib.runtime.records import JournalEntry, ParkedKey, Positions, Step
+from eventlib.runtime.records import JournalEntry, ParkedKey, Pause, Positions, Step
 from services import shop
 
 ROOT = Path(__file__).parents[2]
@@ -35,11 +35,18 @@ SCHEMAS: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
 for _name, _fields in {"ParkedRetryRequested": ["reason"]}.items():  # added since, with defaults
     SCHEMAS[_name]["fields"] += [{"name": each, "type": "string", "default": ""} for each in _fields]
 
+_STRING = {"type": "string", "default": ""}
+_NAMES = [{"name": each, **_STRING} for each in ("kind", "decider", "key", "effect", "by", "reason")]
+_SINCE = [{"name": "since_ms", "type": "long", "default": 0}, {"name": "parked_before", "type": "long", "default": -1}]
+for _name, _fields_since in {"PauseRequested": [], "ResumeRequested": [], "Pause": _SINCE}.items():
+    SCHEMAS[_name] = {"type": "record", "name": _name, "fields": [*_NAMES, *_fields_since]}
+
 INTERNAL: tuple[type[Any], ...] = (
     Positions,
     ParkedKey,
     JournalEntry,
     SkippedInput,
+    Pause,
     *REQUESTS,
     RerunMetadata,
     CutoverMetadata,

@@ -24,6 +24,7 @@ _EXTRAS = {
     "pandas": "analytics",
     "prometheus_client": "telemetry",
     "prompt_toolkit": "analytics",
+    "psycopg": "postgres",
     "py4j": "analytics",
     "pyarrow": "archive",
     "pyspark": "analytics",

@@ -18,17 +18,20 @@ from eventlib.personal.opening import personal_options
 from eventlib.telemetry.logs import tell
 
 
-def serve_on_log(
+def serve_on_log(  # noqa: PLR0913  one argument for each thing that it brings together
     what: str,
     choreography: Choreography,
     url: str,
     http: str,
     identity: Identity | None,
     app: Callable[[EventLog, str], Any],
+    *,
+    personal: bool = True,
 ) -> None:
     """Serve `what`, the app that `app` makes of the open log and the state directory, until SIGINT or SIGTERM.
 
     It listens first, and answers 503 until the log is open. `identity` guards the address (None: the app has its own).
+    Personal fields are read where this process has the keys, unless `personal` says that they never are.
     """
 
     async def serve() -> None:
@@ -39,7 +42,7 @@ def serve_on_log(
                 late = LateApp(lambda: startup.lacks)
                 server = await stack.enter_async_context(listening.serve(late))
                 async with unless_stopped(stop):
-                    rights = personal_options().personal_master is not None
+                    rights = personal and personal_options().personal_master is not None
                     opened = partial(open_log, url, choreography, read_only=True, personal=rights)
                     log = await startup.enter(stack, f"the log {url}", opened)
                 await stack.enter_async_context(late.opened(app(log, state_dir)))

@@ -10,10 +10,12 @@ from eventlib.log.open import open_port
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.topic import Topic
+from eventlib.opening import open_log
 from eventlib.operations.doctor.content import examine_keys, examine_times, examine_topics
 from eventlib.operations.doctor.disk import examine_stores
-from eventlib.operations.doctor.finding import Diagnosis, error
+from eventlib.operations.doctor.finding import Diagnosis, error, warning
 from eventlib.operations.doctor.sqlite import examine_file
+from eventlib.queries.pauses import pauses
 from eventlib.registry.records import SCHEMAS
 
 
@@ -51,6 +53,21 @@ def _keeps_from_reading(each: Diagnosis) -> bool:
     return each.verdict == "error" and each.check not in {"topics", "clock", "lock", "local stores"}
 
 
+async def examine_pauses(url: str, choreography: Choreography) -> list[Diagnosis]:
+    """Find what operators have paused, lest it is forgotten."""
+    async with open_log(url, choreography, read_only=True) as log:
+        found = await pauses(log)
+    return [
+        warning(
+            "pauses",
+            f"{each.target} is paused since {each.since:%Y-%m-%d %H:%M:%S} UTC, by {each.by}: {each.reason}",
+            f"`eventlib resume {each.target.service}` lets it go on, with the same names",
+        )
+        for each in found
+        if not each.is_ending
+    ]
+
+
 async def _examine_content(url: str, choreography: Choreography, topics: Sequence[Topic]) -> list[Diagnosis]:
     try:
         log = await open_port(url)
@@ -59,8 +76,9 @@ async def _examine_content(url: str, choreography: Choreography, topics: Sequenc
             emitted = {contract_of(event).topic.name for event in choreography.events} & there.keys()
             holding = [there[name] for name in sorted(emitted)]
             times, keys = await examine_times(log, holding), await examine_keys(log, holding)
-            return [*examine_topics(there, topics), times, *keys]
         finally:
             await log.close()
+        paused = await examine_pauses(url, choreography) if SCHEMAS.name in there else []
+        return [*examine_topics(there, topics), times, *keys, *paused]
     except EventlibError as trouble:
         return [error("log", str(trouble), "fix the errors above, and run this again")]

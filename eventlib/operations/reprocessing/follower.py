@@ -44,7 +44,7 @@ class Follower:
         self._rails = rails
         self.claim = claim
         self._outline = outline
-        self._journal = TaskJournal(rails.log, rails.service, task.partition)
+        self._journal = TaskJournal(rails.log, rails.service, task.partition, holds=True)
         self._journal_topic = rails.service.journal.name
         self._entries: AsyncIterator[tuple[Record, JournalEntry]] | None = None
         self._ahead = deque[Done]()

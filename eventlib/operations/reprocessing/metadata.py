@@ -118,13 +118,17 @@ async def metadata_of(log: EventLog, name: str) -> RerunMetadata | None:
     return None if record is None else await _decoded(log, record, RerunMetadata)
 
 
+class UnknownRerun(ContractError):
+    """A service has no rerun of a name."""
+
+
 async def existing_metadata(log: EventLog, service: Service, name: str) -> RerunMetadata:
-    """Return the metadata of a service's rerun. Raises: ContractError when it has none of that name."""
+    """Return the metadata of a service's rerun. Raises: UnknownRerun."""
     note = await metadata_of(log, name)
     if note is None or note.service != service.name:
         of_this = [each.name for each in await reruns(log, service)]
         there = f"it has {', '.join(of_this)}" if of_this else "it has none"
-        raise ContractError(f"{service.name} has no rerun {name!r} on this log ({there}): `eventlib rerun --list`")
+        raise UnknownRerun(f"{service.name} has no rerun {name!r} on this log ({there}): `eventlib rerun --list`")
     return note
 
 
@@ -222,7 +226,7 @@ async def _refuse_taken(log: EventLog, run: Service) -> None:
 async def _begun(log: EventLog, service: Service, run: Service, wanted: RerunSpec) -> RerunMetadata:
     await log.port.create_topics([run.control])
     await log.codec.prepare([(run.control.name, RerunMetadata)])
-    version, times = code_version(log.choreography), (now_ms(), wanted.since_ms, wanted.until_ms)
+    version, times = (code_version(log.choreography), (now_ms(), wanted.since_ms, wanted.until_ms))
     note = RerunMetadata(service.name, token_hex(8), version, *times, wanted.why)
     claim = await log.port.seize(run.name, 0)
     if (others := await metadata_of(log, run.name)) is not None:

@@ -19,6 +19,7 @@ from eventlib.replay.journal_steps import (
     Done,
     EffectDiscarded,
     EffectReleased,
+    Held,
     Input,
     Moved,
     Released,
@@ -28,9 +29,10 @@ from eventlib.replay.journal_steps import (
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.inputs import repaired_among
 from eventlib.runtime.parking.parked import waiting_behind
+from eventlib.runtime.parking.requests import OperatorRequests
 from eventlib.runtime.records import effect_key
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Answer, Discard, Inputs, Release, SeekOffset, SkipInput
+from eventlib.runtime.transaction import Answer, Discard, Hold, Inputs, Release, SeekOffset, SkipInput
 
 _NOT_SAID = "(not said)"
 Amended = Released | Discarded | EffectReleased | EffectDiscarded
@@ -61,6 +63,7 @@ class _Part:
     beginnings: list[InputStart] = field(default_factory=list)
     acts: list[SkipInput | SeekOffset] = field(default_factory=list)
     released: Amended | None = None
+    hold: Hold | None = None
     due_ms: int | None = None
 
 
@@ -92,6 +95,9 @@ class Planner:
         before = [Inputs(at_ms, part.records)] if part.records else []
         if part.beginnings:
             return [*before, Inputs(at_ms, beginnings=part.beginnings), Inputs(at_ms, [end])]
+        if part.hold is not None:
+            requests = OperatorRequests(self._task, self._rails.log)
+            return [*before, Inputs(at_ms, release=await requests.hold(end, part.hold))]
         if not (part.acts or part.released):
             return [Inputs(at_ms, [*part.records, end], part.answers, part.due_ms)]
         release = await self._release(part.released, end)
@@ -121,6 +127,8 @@ class Planner:
                 part.beginnings.append(beginning)
             case Skipped(event_id, why):
                 part.acts.append(SkipInput(event_id, why))
+            case Held(hold):
+                part.hold = hold
             case Moved(topic, _, to, why) if to > position.get(topic, to):
                 self._rails.pending.skip(topic, self._task.partition, to)
                 part.acts.append(SeekOffset(topic, to, why))

@@ -1,4 +1,4 @@
-"""What people tell a service's tasks on its control topic: to handle again what is parked, otherwise, or not at all."""
+"""What people tell a service's tasks on its control topic: what to do about what is parked, and what to pause."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,8 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition, undecodable
 from eventlib.log.record import Record
 from eventlib.model.evolution import wire_name, wire_name_of
-from eventlib.runtime.transaction import Discard, Edit
+from eventlib.runtime.records import Pause
+from eventlib.runtime.transaction import Discard, Edit, Hold
 
 
 @wire_name("ParkedRetryRequested")
@@ -55,8 +56,41 @@ class ParkedInputDiscarded:
     reason: str = ""
 
 
-Request = ParkedRetryRequested | ParkedInputEdited | ParkedInputDiscarded
-REQUESTS: tuple[type[Request], ...] = (ParkedRetryRequested, ParkedInputEdited, ParkedInputDiscarded)
+@wire_name("PauseRequested")
+@dataclass(frozen=True, slots=True)
+class PauseRequested:
+    """Somebody has a service, a decider, a kind of effect or a key wait; each task gets it. The fields are those of `Pause`."""
+
+    kind: str = ""
+    decider: str = ""
+    key: str = ""
+    effect: str = ""
+    by: str = ""
+    reason: str = ""
+
+
+@wire_name("ResumeRequested")
+@dataclass(frozen=True, slots=True)
+class ResumeRequested:
+    """Somebody has go on what was paused under these names."""
+
+    kind: str = ""
+    decider: str = ""
+    key: str = ""
+    effect: str = ""
+    by: str = ""
+    reason: str = ""
+
+
+PauseRequest = PauseRequested | ResumeRequested
+Request = ParkedRetryRequested | ParkedInputEdited | ParkedInputDiscarded | PauseRequest
+REQUESTS: tuple[type[Request], ...] = (
+    ParkedRetryRequested,
+    ParkedInputEdited,
+    ParkedInputDiscarded,
+    PauseRequested,
+    ResumeRequested,
+)
 """All that may stand on a control topic, but for what a rerun notes about itself."""
 _BY_TYPE = {wire_name_of(each): each for each in REQUESTS}
 
@@ -97,8 +131,14 @@ def amendment_in(request: Request, offset: int) -> Edit | Discard | None:
             return Edit(offset, request.event_id, request.type, request.data, _why(request.by, request.reason))
         case ParkedInputDiscarded():
             return Discard(offset, request.event_id, _why(request.by, request.reason))
-        case ParkedRetryRequested():
+        case _:
             return None
+
+
+def hold_in(request: PauseRequest) -> Hold:
+    """Return the pause that a request begins or ends."""
+    pause = Pause(request.kind, request.decider, request.key, request.effect, request.by, request.reason)
+    return Hold(pause, isinstance(request, ResumeRequested))
 
 
 def _why(by: str, reason: str) -> str:

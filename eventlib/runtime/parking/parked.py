@@ -17,6 +17,8 @@ from eventlib.runtime.transaction import SkipInput
 _PREFIX = "parked_"
 WAITS_BEHIND = "waits behind an earlier input of its key"
 """Why an input is parked that was not looked at."""
+PAUSED = "paused by "
+"""Why an input is parked whose key is paused, before who wants that and the reason."""
 _CHUNK = 1_000
 
 

@@ -19,6 +19,7 @@ from eventlib.runtime.parking.parked import (
     parked_facts,
     waiting_behind,
 )
+from eventlib.runtime.parking.pauses import Pauses
 from eventlib.runtime.records import ParkedKey, Step, effect_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Discard, Edit, Release
@@ -30,6 +31,7 @@ class Handler(Protocol):
 
     state: TaskState
     parked: ParkedKeys
+    pauses: Pauses
     parked_topic: str
     control_topic: str
     skips: SkippedInputs
@@ -56,6 +58,12 @@ def released(handler: Handler, release: Release) -> None:
     Guarantee: a key's inputs are handled in their order, each once; what is asked about an input that no longer stands
     first changes nothing.
     """
+    if release.refusal is not None:
+        handler.draft.steps.act(release.refusal)
+        return
+    if release.hold is not None:
+        about = release.hold.pause
+        handler.pauses.apply(release.hold, handler.parked.get(about.decider, about.key), handler.draft.at_ms)
     if release.waiting:
         _Released(handler, release).go_on()
     elif release.effect_id:

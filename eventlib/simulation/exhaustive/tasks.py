@@ -1,19 +1,23 @@
 """Steps of tasks in an exploration, with numbers for objects."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record
+from eventlib.model.decider import FORGET
 from eventlib.model.event import Event
 from eventlib.model.service import Service
-from eventlib.runtime.records import EFFECT, PARKED, STATE, Positions, state_name
+from eventlib.runtime.keyed_state import entry_of
+from eventlib.runtime.records import EFFECT, PARKED, STATE, ParkedKey, Positions, parked_key, state_name
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer, Inputs
+from eventlib.simulation.exhaustive.overlay import OverlaidStore
 from eventlib.simulation.scenario import Choices
-from eventlib.simulation.stage import BEGIN_MS, Stage
+from eventlib.simulation.stage import Stage
+from eventlib.state.base import Store
 from eventlib.state.memory import MemoryStores
 
 T = TypeVar("T")
@@ -60,6 +64,7 @@ def canonical(thing: object) -> Hashable:
 
 
 TaskName = tuple[str, int]
+Shared = Callable[[TaskName, str], Record | None]
 
 
 class State(NamedTuple):
@@ -71,55 +76,96 @@ class State(NamedTuple):
     same: Hashable
 
 
+class Due(NamedTuple):
+    """When a deadline of a decider's key falls due (ms)."""
+
+    at_ms: int
+    decider: str
+    key: str
+    name: str
+
+
 class Made(NamedTuple):
-    """The result of a step: the task's state, the emitted events, changed states, and the key that it parked."""
+    """The result of a step: the task's state, the emitted events, changed states, and what it parked, if anything."""
 
     knows: int
     emitted: tuple[int, ...]
     states: tuple[State, ...]
-    parked: str
+    parked: ParkedKey | None
 
 
 class Tasks:
     """Computes each step once: a task is deterministic, so equal state and input give an equal result.
 
-    Every step is made by a task that was just restored, as if its process had died before it.
+    Every step is made by a task that was just restored, as if its process had died before it. `shared` returns the state
+    of a key that was there before the exploration, as long as nothing in it has changed that state.
     """
 
     def __init__(self, stage: Stage, log: EventLog) -> None:
+        self.shared: Shared = _nothing
         self._stage = stage
         self._log = log
         self._records = Numbered[Record]()
         self._known = Numbered[Mapping[str, Record]]()
         self._known.number({}, ())
-        self._steps: dict[tuple[TaskName, int, Hashable], Made] = {}
+        self._steps: dict[tuple[TaskName, int, Hashable, int], Made] = {}
+        self._dues: dict[tuple[TaskName, int], Due | None] = {}
 
     def number(self, record: Record) -> int:
         """Return the number of a record on the log; records that differ only in ids and causes are equal."""
         # An external event has no sequence: its id, given by its publisher, distinguishes it.
         id_from_outside = record.id if record.sequence is None else None
-        same = (record.topic_partition, record.value, record.astuple()[7:11], id_from_outside)
+        same = (record.topic_partition, record.value, record.astuple()[7:11], id_from_outside, record.timestamp_ms)
         return self._records.number(record.placed(0), same)
 
     def record(self, number: int) -> Record:
         """Return the record on the log with a number."""
         return self._records[number]
 
-    def handle(self, task: TaskName, knows: int, number: int) -> Made:
-        """Let a task handle a record."""
-        found = self._steps.get((task, knows, number))
+    def handle(self, task: TaskName, knows: int, number: int, at_ms: int) -> Made:
+        """Let a task handle a record at a time."""
+        name = (task, knows, number, at_ms)
+        found = self._steps.get(name)
         if found is None:
-            inputs = Inputs(BEGIN_MS, [self._records[number]])
-            found = self._steps[task, knows, number] = self._make(task, knows, inputs)
+            found = self._steps[name] = self.make(task, knows, Inputs(at_ms, [self._records[number]]))
         return found
 
-    def handle_answer(self, task: TaskName, knows: int, answer: Answer) -> Made:
-        """Let a task handle an effect's answer."""
-        same = (answer.request_id, canonical(answer.event), answer.reason)
-        found = self._steps.get((task, knows, same))
+    def handle_answer(self, task: TaskName, knows: int, answer: Answer, at_ms: int) -> Made:
+        """Let a task handle an effect's answer at a time."""
+        name = (task, knows, (answer.request_id, canonical(answer.event), answer.reason), at_ms)
+        found = self._steps.get(name)
         if found is None:
-            found = self._steps[task, knows, same] = self._make(task, knows, Inputs(BEGIN_MS, answers=[answer]))
+            found = self._steps[name] = self.make(task, knows, Inputs(at_ms, answers=[answer]))
         return found
+
+    def pass_deadlines(self, task: TaskName, knows: int, at_ms: int) -> Made:
+        """Let a task pass the deadlines that are due at a time."""
+        name = (task, knows, None, at_ms)
+        found = self._steps.get(name)
+        if found is None:
+            found = self._steps[name] = self.make(task, knows, Inputs(at_ms, due_ms=at_ms))
+        return found
+
+    def next_due(self, task: TaskName, knows: int) -> Due | None:
+        """Return the next deadline of a task's keys; that a state is forgotten is none."""
+        if (task, knows) not in self._dues:
+            self._dues[task, knows] = min(self._due(self._stage.played.service(task[0]), knows), default=None)
+        return self._dues[task, knows]
+
+    def _due(self, service: Service, knows: int) -> Iterator[Due]:
+        deciders = {decider.name: decider for decider in service.deciders if decider.deadlines}
+        known = self._known[knows]
+        for key, record in known.items():
+            name, of = state_name(key) if key.startswith(STATE) else ("", "")
+            if name not in deciders or parked_key(name, of) in known:
+                continue
+            entry = entry_of(record, deciders[name], self._log.codec)
+            yield from (Due(at, name, of, each) for each, at in entry.due.items() if each != FORGET)
+
+    def know(self, known: Mapping[str, Record]) -> int:
+        """Return the number of what a task knows: its changelog records by their keys."""
+        same = tuple(sorted((key, r.id or "", r.value or b"", r.sequence or 0, r.headers) for key, r in known.items()))
+        return self._known.number(known, same)
 
     def pending(self, knows: int) -> Iterator[Record]:
         """Yield the requests of a task's pending effects."""
@@ -137,18 +183,19 @@ class Tasks:
         """Return how many steps were computed."""
         return len(self._steps)
 
-    def _make(self, name: TaskName, knows: int, inputs: Inputs) -> Made:
+    def make(self, name: TaskName, knows: int, inputs: Inputs) -> Made:
+        """Let a task handle inputs."""
         known = self._known[knows]
         service = self._stage.played.service(name[0])
         made = self._restored(service, name[1], known).handle(inputs)
         events = [record for record in made.events if self._stage.topic_roles.get(record.topic) == "event"]
         emitted, renamed = self._canonical_ids(events)
         changed = {(r.key or b"").decode(): r for r in (_renamed(record, renamed) for record in made.changes[:-1])}
-        after = {key: record for key, record in {**known, **changed}.items() if record.value is not None}
-        same = tuple(sorted((key, r.id or "", r.value or b"", r.sequence or 0, r.headers) for key, r in after.items()))
+        after = {key: r for key, r in {**known, **changed}.items() if r.value is not None or self.shared(name, key)}
         states = [self._state(service, key, r) for key, r in changed.items() if key.startswith(STATE)]
-        parked = next((key for key in after if key.startswith(PARKED)), "")
-        return Made(self._known.number(after, same), tuple(emitted), tuple(states), parked)
+        parked = next((r.value for key, r in after.items() if key.startswith(PARKED)), None)
+        note = None if parked is None else self._log.codec.decode(ParkedKey, parked)
+        return Made(self.know(after), tuple(emitted), tuple(states), note)
 
     def _canonical_ids(self, events: list[Record]) -> tuple[list[int], dict[bytes, bytes]]:
         """Return the numbers of emitted events, and the replacements of their ids.
@@ -165,12 +212,17 @@ class Tasks:
         return emitted, renamed
 
     def _restored(self, service: Service, partition: int, known: Mapping[str, Record]) -> Task:
-        store = MemoryStores().open(service.name, partition, 1, "explored")
+        store: Store = MemoryStores().open(service.name, partition, 1, "explored")
+        if self.shared is not _nothing:
+            gone = {key for key, record in known.items() if record.value is None}
+            store = OverlaidStore(
+                store, lambda key: None if key in gone else self.shared((service.name, partition), key)
+            )
         deciders = {decider.name: decider for decider in service.deciders}
         state = TaskState(store, self._log.codec, deciders, len(known) + 1)
         state.restore([*known.values()], 1)
         topics = [topic.name for topic in (*service.inputs, service.control)]
-        positions = Positions(dict.fromkeys(topics, 0), BEGIN_MS, BEGIN_MS)
+        positions = Positions(dict.fromkeys(topics, 0))
         return Task(service, partition, self._log, state, positions=positions, code_version=self._stage.code_version)
 
     def _state(self, service: Service, key: str, record: Record) -> State:
@@ -178,6 +230,10 @@ class Tasks:
         decider: Any = next(each for each in service.deciders if each.name == name)
         state = self._log.codec.decode(decider.state, record.value) if record.value else None
         return State(name, of, state, canonical((name, of, state)))
+
+
+def _nothing(_task: TaskName, _key: str) -> Record | None:
+    return None
 
 
 def _renamed(record: Record, names: Mapping[bytes, bytes]) -> Record:

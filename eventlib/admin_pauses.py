@@ -1,0 +1,79 @@
+"""The admin API's pauses: what is paused; a service, a decider, a kind of effect or a key is paused, and goes on."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import FastAPI
+from pydantic import BaseModel, ConfigDict, Field
+
+from eventlib.cli.pause import paused_json
+from eventlib.eventlog import EventLog
+from eventlib.identity.gate import Caller
+from eventlib.identity.principal import Role, allow
+from eventlib.operations.pausing import pause, resume, what_waits
+from eventlib.queries.pauses import PauseTarget, pauses
+
+_LOOK = (Role.OPERATOR, Role.AUDITOR)
+Name = Annotated[str | None, Field(max_length=1_000)]
+
+
+class Resume(BaseModel):
+    """What of a service goes on, under the names with which it was paused, and why. A dry run only counts what waits."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    decider: Name = None
+    key: Name = None
+    effect: Name = None
+    reason: Annotated[str, Field(max_length=2_000)] = ""
+    dry_run: bool = False
+
+    def target(self, log: EventLog, service: str) -> PauseTarget:
+        """Return what is meant. Raises: WiringError, ContractError."""
+        return PauseTarget.of(log, service, decider=self.decider, key=self.key, effect=self.effect)
+
+
+class Pause(Resume):
+    """What of a service is paused, and why: all of it, unless a decider, a key or an effect is named."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=2_000, pattern=r"\S")]
+
+
+class PauseHandlers:
+    """The request handlers of pauses."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+
+    @allow(*_LOOK)
+    async def list_all(self) -> dict[str, object]:
+        """List what is paused, the oldest first."""
+        return {"paused": [paused_json(each) for each in await pauses(self._log)]}
+
+    @allow(Role.OPERATOR)
+    async def pause(self, service: str, request: Pause, caller: Caller) -> dict[str, object]:
+        """Request that the tasks of a service hold something back until it is resumed."""
+        target = request.target(self._log, service)
+        if not request.dry_run:
+            await pause(self._log, target, caller.by, request.reason)
+        return await self._told(target, request)
+
+    @allow(Role.OPERATOR)
+    async def resume(self, service: str, request: Resume, caller: Caller) -> dict[str, object]:
+        """Request that the tasks of a service go on with what was paused."""
+        target = request.target(self._log, service)
+        if not request.dry_run:
+            await resume(self._log, target, caller.by, request.reason)
+        return await self._told(target, request)
+
+    async def _told(self, target: PauseTarget, request: Resume) -> dict[str, object]:
+        waits = asdict(await what_waits(self._log, target))
+        return {**target._asdict(), "kind": target.kind, "asked": not request.dry_run, "waits": waits}
+
+
+def add_pauses(app: FastAPI, log: EventLog) -> None:
+    """Add the routes of pauses."""
+    handlers = PauseHandlers(log)
+    app.get("/pauses")(handlers.list_all)
+    app.post("/services/{service}/pause", status_code=202)(handlers.pause)
+    app.post("/services/{service}/resume", status_code=202)(handlers.resume)

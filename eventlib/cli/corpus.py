@@ -1,0 +1,101 @@
+"""`eventlib corpus`: recorded decisions that cover the application's code, kept beside it for its tests."""
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, refuse_missing
+from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.opening import open_log
+from eventlib.project import load_choreography, nearest
+from eventlib.proof.corpus import Cut, CutOptions
+from eventlib.proof.corpus import cut as cut_from
+from eventlib.proof.corpus.cutting import KINDS
+
+corpus = typer.Typer(
+    add_completion=False,
+    cls=Group,
+    no_args_is_help=True,
+    help="Cut a corpus of recorded decisions that pytest decides again.",
+)
+
+
+@corpus.callback()
+def _group() -> None:
+    """Keep `cut` a name of its own: a group of one command would be that command."""
+
+
+@corpus.command(cls=Command)
+def cut(
+    context: typer.Context,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Where the corpus is written."),
+    ] = Path("tests/corpus"),
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="URL",
+            help="Which log, backup or archive. [dim]Default: $EVENTLIB_LOG[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    sagas: Annotated[int, typer.Option("--sagas", metavar="N", min=1, help="At most so many sagas.")] = 2_000,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Cut a corpus from a log: few sagas that cover what the log has.
+
+    Sagas are chosen, each time the one that adds most, until every handler with
+    each of its inputs, every line of the application that runs, every outcome,
+    and every order of two inputs of a key is covered. Their decisions are
+    written with the schemas of their values. Keys and personal texts become
+    pseudonyms of the same shape, the same ones everywhere; other fields stay as
+    they are, so mark what is personal. Decisions that today's code makes
+    otherwise are left out: accept or mend those first, with `eventlib diff`.
+
+    pytest decides the corpus again once pyproject.toml names it:
+    [tool.eventlib] corpus = "tests/corpus"
+
+    [dim]Examples:[/dim]
+      eventlib corpus cut --from archive:archive --sagas 2000
+      eventlib corpus cut --from sqlite:///backup.db --out tests/corpus
+    """
+    log_options = LogOptions.of(context, app, from_)
+    refuse_missing(log_options.url)
+    choreography = load_choreography(log_options.app)
+    options = CutOptions(sagas, nearest(Path.cwd())[0])
+
+    async def made() -> Cut:
+        async with open_log(log_options.url, choreography, read_only=True) as log:
+            return await cut_from(log, out, options)
+
+    found = asyncio.run(made())
+    if as_json:
+        output.print_json([{"directory": str(out), **asdict(found), "whole": found.is_whole}])
+    else:
+        _print(found, out)
+
+
+def _print(found: Cut, out: Path) -> None:
+    console = output.terminal()
+    console.print(
+        Text(
+            f"{output.counted(found.sagas, 'saga')} of {found.of:,}, {output.counted(found.decisions, 'decision')}, "
+            f"{found.size / 1000:,.0f} kB in {out}"
+        ),
+        soft_wrap=True,
+    )
+    for each in found.covered:
+        style = "" if each.there == each.covered else "yellow"
+        console.print(Text(f"{each.covered:>7,} of {each.there:,} {KINDS[each.kind]}", style=style))
+    for line in found.left_out:
+        console.print(Text(f"left out: {line}", style="yellow"), soft_wrap=True)
+    if not found.is_whole:
+        console.print("Allow more sagas with --sagas, and all of it is covered.")

@@ -1,0 +1,171 @@
+"""`eventlib outbox`: brings events that stand in the outbox of a database to the log."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Annotated, TypeVar
+
+import typer
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
+from eventlib.cli._common.output import counted
+from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
+from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.errors import WiringError
+from eventlib.opening import open_log
+from eventlib.outbox.database import OutboxTable
+from eventlib.outbox.relay import Relay
+from eventlib.outbox.rows import TABLE_SQL
+from eventlib.project import load_choreography
+from eventlib.telemetry.logs import set_up_logging, tell
+
+T = TypeVar("T")
+_HELD_SHOWN = 20
+
+outbox = typer.Typer(
+    add_completion=False,
+    cls=Group,
+    no_args_is_help=True,
+    help="Bring events that stand in a database's outbox to the log.",
+)
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help="postgresql://USER@HOST/DATABASE. [dim]Default: $EVENTLIB_OUTBOX_DATABASE[/dim]",
+        show_default=False,
+    ),
+]
+
+
+@outbox.command(cls=Command)
+def relay(
+    context: typer.Context,
+    database: DatabaseOption = None,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The outbox's name; each database has its own.")
+    ] = "outbox",
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Bring events to the log until stopped, each once, those of a key in their order.
+
+    Several processes may run with one name: one works, and another takes over
+    when it dies. A row that cannot be an event stays in the table with the
+    reason, and later ones of its key wait for it: `eventlib outbox status`.
+
+    [dim]Examples:[/dim]
+      eventlib outbox relay --database postgresql://shop@db/checkout
+    """
+    log_options, url = LogOptions.of(context, app, log), _database(database)
+    if not name or not name.replace("-", "").replace("_", "").isalnum():
+        raise WiringError(f"--name {name!r}: a name is made of letters, digits, '-' and '_'")
+    settings = eventlib_settings()
+    set_up_logging(settings.log_format, settings.log_level)
+    asyncio.run(_relay(log_options, url, name))
+
+
+async def _relay(log_options: LogOptions, url: str, name: str) -> None:
+    choreography = load_choreography(log_options.app)
+    table, stop = OutboxTable(url), stop_signal()
+    with starting_up(log_options.url, runtime_config().state_dir, f"outbox {name}") as startup:
+        try:
+            async with AsyncExitStack() as stack, unless_stopped(stop):
+                stack.push_async_callback(table.close)
+                log = await startup.enter(
+                    stack, "the log", lambda: open_log(log_options.url, choreography, services=[])
+                )
+                work = Relay(log, table, name)
+                tell(f"Relaying the outbox {name} of {table.name} to {log_options.url}.")
+                stack.callback(lambda: tell(f"Stopped; relayed {counted(work.relayed, 'event')}."))
+                await work.run(startup)
+        except Stopped:
+            return
+
+
+@outbox.command(cls=Command)
+def status(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+    """Show how much waits in an outbox, since when, and which rows are held and why.
+
+    [dim]Examples:[/dim]
+      eventlib outbox status --database postgresql://shop@db/checkout
+    """
+
+    async def looked(table: OutboxTable) -> None:
+        waiting, held = await table.waiting(), await table.held(_HELD_SHOWN)
+        if as_json:
+            output.print_json(
+                [
+                    {
+                        "rows": waiting.rows,
+                        "held": waiting.held,
+                        "oldest_s": round(waiting.oldest_s, 3),
+                        "first_held": [
+                            {"id": each.id, "type": each.type, "key": each.key, "error": each.error} for each in held
+                        ],
+                    }
+                ]
+            )
+            return
+        print(f"{counted(waiting.rows, 'row')} waiting, the oldest for {waiting.oldest_s:.1f} s; {waiting.held} held.")
+        if held:
+            shown = output.table("id", "type", "key", "why", right=["id"])
+            for each in held:
+                shown.add_row(str(each.id), each.type, each.key or "", each.error)
+            output.terminal().print(shown)
+
+    _on_table(database, looked)
+
+
+@outbox.command(cls=Command)
+def retry(
+    row: Annotated[
+        int | None, typer.Argument(metavar="[ID]", help="A held row; without one, all.", show_default=False)
+    ] = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Let held rows be tried again, when the relay's code or the row is mended.
+
+    [dim]Examples:[/dim]
+      eventlib outbox retry 4711 --database postgresql://shop@db/checkout
+    """
+
+    async def tried(table: OutboxTable) -> None:
+        rows = await table.retry(row)
+        if row is not None and not rows:
+            raise WiringError(f"row {row} is not held: `eventlib outbox status` lists those that are")
+        print(f"{counted(rows, 'row')} will be tried again.")
+
+    _on_table(database, tried)
+
+
+@outbox.command("table", cls=Command)
+def table_() -> None:
+    """Print the SQL that makes the table, for a migration.
+
+    [dim]Examples:[/dim]
+      eventlib outbox table | psql postgresql://shop@db/checkout
+    """
+    print(TABLE_SQL, end="")
+
+
+def _database(given: str | None) -> str:
+    url = eventlib_settings(outbox_database=given).outbox_database
+    if url is None:
+        raise WiringError("name the database: --database postgresql://USER@HOST/DATABASE, or EVENTLIB_OUTBOX_DATABASE")
+    return url
+
+
+def _on_table(database: str | None, work: Callable[[OutboxTable], Awaitable[T]]) -> T:
+    async def opened() -> T:
+        table = OutboxTable(_database(database))
+        try:
+            return await work(table)
+        finally:
+            await table.close()
+
+    return asyncio.run(opened())

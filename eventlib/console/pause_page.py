@@ -1,0 +1,77 @@
+"""The page that pauses a part of a service, and has it go on: what waits is counted before anything is done."""
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from eventlib.console.forms import OwnForm
+from eventlib.console.rendering import Pages
+from eventlib.errors import EventlibError
+from eventlib.eventlog import EventLog
+from eventlib.identity.gate import Caller
+from eventlib.identity.principal import Role, allow
+from eventlib.model.event import contract_of
+from eventlib.operations.pausing import pause, paused, resume, settled, what_waits
+from eventlib.queries.pauses import PauseTarget
+
+Name = Annotated[str, Query(max_length=1_000)]
+_PATIENCE_S = 2.0
+
+
+def pause_routes(pages: Pages, log: EventLog) -> APIRouter:
+    """Return the routes of pauses."""
+    routes = APIRouter()
+
+    @routes.get("/pause")
+    @allow(Role.OPERATOR)
+    async def preview(request: Request, service: Name, what: Name = "", key: Name = "") -> Response:
+        return await _page(request, pages, log, service, what, key)
+
+    @routes.post("/pause")
+    @allow(Role.OPERATOR)
+    async def act(request: Request, form: OwnForm, caller: Caller) -> Response:
+        service, what, key = form.get("service"), form.get("what"), form.get("key")
+        try:
+            target = _target(log, service, what, key)
+            do = resume if form.get("act") == "resume" else pause
+            await do(log, target, caller.by, form.reason())
+        except EventlibError as error:
+            return await _page(request, pages, log, service, what, key, str(error))
+        await settled(log, target, _PATIENCE_S)
+        return RedirectResponse(f"/pause?{query_of(target)}", 303)
+
+    return routes
+
+
+def query_of(target: PauseTarget) -> str:
+    """Return the query of the page about a part of a service."""
+    kind = "effect" if target.effect else "decider"
+    name = target.effect or target.decider
+    return urlencode({"service": target.service, "what": f"{kind}:{name}" if name else "", "key": target.key or ""})
+
+
+async def _page(  # noqa: PLR0913, PLR0917  what the form has, and how it went
+    request: Request, pages: Pages, log: EventLog, service: str, what: str, key: str, wrong: str = ""
+) -> Response:
+    of = log.choreography.service(service)
+    target, waits, known = PauseTarget(service), None, None
+    try:
+        target = _target(log, service, what, key)
+        waits, known = await what_waits(log, target), await paused(log, target)
+    except EventlibError as error:
+        wrong = wrong or str(error)
+    kinds = {contract_of(request).type for each in of.deciders for request in each.effects}
+    choices = [("", "all of it")]
+    choices += [(f"decider:{each.name}", f"decider {each.name}") for each in of.deciders]
+    choices += [(f"effect:{each}", f"effect {each}") for each in sorted(kinds)]
+    about = {"service": service, "what": what, "key": key, "choices": choices, "wrong": wrong}
+    shown = {"target": target, "waits": waits, "paused": known}
+    return pages.render(request, "pause.html", 422 if wrong else 200, **about, **shown)
+
+
+def _target(log: EventLog, service: str, what: str, key: str) -> PauseTarget:
+    kind, _, name = what.partition(":")
+    decider, effect = (name if kind == each else None for each in ("decider", "effect"))
+    return PauseTarget.of(log, service, decider=decider, effect=effect, key=key or None)

@@ -1,0 +1,232 @@
+"""The moment at which a saga that is under way stands, for the exhaustive search: brought from a log onto the stage."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+
+from eventlib.errors import ContractError, EventlibError
+from eventlib.eventlog import EventLog
+from eventlib.invariants import Violation
+from eventlib.log.record import Record
+from eventlib.model.decider import Decider
+from eventlib.model.event import contract_of
+from eventlib.proof.under_way import SagaUnderWay, TaskName, UnderWay
+from eventlib.replay.stuck_sagas import decode_now
+from eventlib.runtime.effects import EffectAttempts
+from eventlib.runtime.inputs import DAMAGE
+from eventlib.runtime.parking.parked import original_of, parked_facts
+from eventlib.runtime.records import EFFECT, STATE, ParkedKey, parked_key, state_name
+from eventlib.runtime.transaction import Inputs, Release
+from eventlib.simulation.exhaustive.moment import Moment, put
+from eventlib.simulation.exhaustive.steps import Steps
+from eventlib.simulation.exhaustive.tasks import State, canonical
+from eventlib.simulation.stage import Stage
+
+
+class NotExplorable(Exception):
+    """A saga whose moment cannot be set up, and why: nothing is proved about it."""
+
+
+class CannotGoOn(Exception):
+    """A saga that the current code cannot go on with, and why."""
+
+
+class Translated:
+    """Records of a log with their values written again as the stage's log has them: its schemas have other ids."""
+
+    def __init__(self, log: EventLog, stage_log: EventLog) -> None:
+        self._log = log
+        self._stage_log = stage_log
+
+    async def event(self, record: Record) -> Record:
+        """Return a record with an event. Raises: ContractError when the current code cannot read it."""
+        if record.topic in self._log.external.topics or record.value is None:
+            return record
+        event = await self._log.decode_now(record)
+        if event is None:
+            raise ContractError(f"the current code has no event {record.type}")
+        return record.replace(value=self._stage_log.codec.encode(event))
+
+    async def state(self, decider: Decider[object], record: Record) -> Record:
+        """Return a record with a state. Raises: ContractError when the current code cannot read it."""
+        if not record.value:
+            return record
+        value = record.value
+        state = await decode_now(self._log, lambda: self._log.codec.decode(decider.state, value))
+        return record.replace(value=self._stage_log.codec.encode(state))
+
+
+class Prepared:
+    """A saga's records, and the states that it shares, as the stage's log has them; what cannot be read is in `broken`."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.at_ms = 0
+        self.knows: dict[TaskName, dict[str, Record]] = {}
+        self.waiting: dict[tuple[str, int, str], list[Record]] = {}
+        self.parked: list[tuple[TaskName, ParkedKey, list[Record]]] = []
+        self.events: list[Record] = []
+        self.broken = ""
+        self.unknown = ""
+
+    @cached_property
+    def size(self) -> int:
+        """How large it is: of sagas that are alike, the smallest is explored."""
+        records = [*self.events, *(r for known in self.knows.values() for r in known.values())]
+        return sum(len(record.value or b"") + 1 for record in records)
+
+
+class Preparing:
+    """Prepares sagas of one log for one stage."""
+
+    def __init__(self, log: EventLog, stage: Stage, found: UnderWay) -> None:
+        self._stage_log = stage.set(lambda: 0)
+        self._translated = Translated(log, self._stage_log)
+        self._deciders = {
+            (service.name, decider.name): decider for service in stage.played.services for decider in service.deciders
+        }
+        self._found = found
+
+    async def all(self) -> list[Prepared]:
+        """Prepare every saga."""
+        return [await self._prepared(saga) for saga in self._found.sagas.values()]
+
+    async def shared(self) -> dict[TaskName, dict[str, Record | None]]:
+        """Return the shared states; None for one that the current code cannot read."""
+        found: dict[TaskName, dict[str, Record | None]] = {}
+        for task, records in self._found.shared.items():
+            for name, record in records.items():
+                try:
+                    found.setdefault(task, {})[name] = await self._record(task[0], name, record)
+                except EventlibError:
+                    found.setdefault(task, {})[name] = None
+        return found
+
+    async def _prepared(self, saga: SagaUnderWay) -> Prepared:
+        made = Prepared(saga.key)
+        made.at_ms = saga.at_ms
+        for record in saga.events:
+            try:
+                made.events.append(await self._translated.event(record))
+            except EventlibError as error:
+                made.unknown = f"an event of its past cannot be read: {error}"
+        try:
+            await self._fill(saga, made)
+        except EventlibError as error:
+            made.broken = str(error)
+        return made
+
+    async def _fill(self, saga: SagaUnderWay, made: Prepared) -> None:
+        for task, known in saga.knows.items():
+            made.knows[task] = {name: await self._record(task[0], name, record) for name, record in known.items()}
+        for place, records in saga.waiting.items():
+            made.waiting[place] = [await self._translated.event(record) for record in records]
+        for task, note, records in saga.parked:
+            for record in records:
+                if DAMAGE in parked_facts(record):
+                    made.unknown = f"what is parked for {note.decider} is damaged"
+            if note.edited >= 0:
+                made.unknown = f"what is parked for {note.decider} was edited"
+            name = parked_key(note.decider, note.key)
+            value = self._stage_log.codec.encode(note)
+            made.knows.setdefault(task, {})[name] = Record("", task[1], -1, 0, name.encode(), value, subject=note.key)
+            made.parked.append((task, note, [await self._parked(record) for record in records]))
+
+    async def _parked(self, record: Record) -> Record:
+        _, original = original_of(record)
+        if not original.topic:  # a deadline, which is no event
+            return record
+        return record.replace(value=(await self._translated.event(original)).value)
+
+    async def _record(self, service: str, name: str, record: Record) -> Record:
+        if name.startswith(EFFECT):
+            return (await self._translated.event(record)).replace(headers=())  # a parked one is tried again
+        decider = self._deciders.get((service, state_name(name)[0]))
+        return record if decider is None else await self._translated.state(decider, record)
+
+
+def begin(steps: Steps, saga: Prepared) -> tuple[Moment, list[str]]:
+    """Return the moment at which a saga stands, and what a person does first: what is parked is tried again.
+
+    Raises: NotExplorable; CannotGoOn when the code cannot.
+    """
+    if saga.unknown:
+        raise NotExplorable(saga.unknown)
+    if saga.broken:
+        raise CannotGoOn(saga.broken)
+    tasks = steps.tasks
+    moment = steps.first._replace(at_ms=saga.at_ms)
+    for task, known in saga.knows.items():
+        for name, record in known.items():
+            if name.startswith(EFFECT) and (task[0], record.type or "") not in steps.effects:
+                raise CannotGoOn(f"the effect for {record.type} is pending, and the current code has none")
+        moment = moment._replace(knows=put(moment.knows, task, tasks.know(known)))
+    for place, records in saga.waiting.items():
+        numbers = tuple(tasks.number(record) for record in records)
+        moment = moment._replace(waiting=put(moment.waiting, place, numbers))
+    events = [tasks.number(record) for record in saga.events]
+    seen, violations = steps.verdicts.after(moment.seen, events, [*_states(steps, saga)])
+    _refuse_broken(violations)
+    moment = _with_past_effects(steps, saga, moment._replace(seen=seen))
+    return _released(steps, saga, moment)
+
+
+def _refuse_broken(violations: Sequence[Violation]) -> None:
+    if violations:
+        raise CannotGoOn(f"its past has broken an invariant already: {violations[0]}")
+
+
+def _states(steps: Steps, saga: Prepared) -> Iterator[State]:
+    deciders = {decider.name: decider for service in steps.stage.played.services for decider in service.deciders}
+    for known in saga.knows.values():
+        for name, record in known.items():
+            if name.startswith(STATE) and record.value and (decider := deciders.get(state_name(name)[0])):
+                state = steps.log.codec.decode(decider.state, record.value)
+                yield State(decider.name, state_name(name)[1], state, canonical((name, state)))
+
+
+def _with_past_effects(steps: Steps, saga: Prepared, moment: Moment) -> Moment:
+    """Let the external systems do what they did, so that they stand as they do now.
+
+    A call that was given up may still arrive. Raises: NotExplorable when the scenario's ports never answer like that.
+    """
+    requests = {record.event_id: record for record in saga.events}
+    for answer in saga.events:
+        request = requests.get(answer.causation_id or "")
+        service = (answer.source or "").partition("/")[0]
+        effect = None if request is None else steps.effects.get((service, request.type or ""))
+        if request is None or effect is None or answer.type not in {contract_of(each).type for each in effect.emits}:
+            continue
+        number = steps.tasks.number(request)
+
+        course = partial(steps.course, request, effect)
+        if answer.type in {contract_of(each).type for each in effect.uncertain}:
+            call = steps.outside.call(moment.outside, number, course)
+            moment = moment._replace(flying=tuple(sorted({*moment.flying, call})))
+            continue
+        moment = moment._replace(outside=_world(steps, moment.outside, number, course, answer))
+    return moment
+
+
+def _world(steps: Steps, world: int, number: int, course: Callable[[], EffectAttempts], answer: Record) -> int:
+    recorded, alike = steps.tasks.event(answer), None
+    for after, given in steps.outside.attempts(world, number, course):
+        if given is not None and given.event == recorded:
+            return after
+        if given is not None and type(given.event) is type(recorded):
+            alike = after if alike is None else alike
+    if alike is None:
+        raise NotExplorable(f"the scenario's ports never answer {answer.type}, as was recorded")
+    return alike
+
+
+def _released(steps: Steps, saga: Prepared, moment: Moment) -> tuple[Moment, list[str]]:
+    """Try again what is parked. Raises: CannotGoOn when it stays so."""
+    story = list[str]()
+    for task, note, waiting in saga.parked:
+        story.append(f"a person retries {note.decider} {note.key}")
+        known = dict(moment.knows).get(task, 0)
+        made = steps.tasks.make(task, known, Inputs(moment.at_ms, release=Release(None, waiting)))
+        if made.parked is not None and (made.parked.decider, made.parked.key) == (note.decider, note.key):
+            raise CannotGoOn(f"{note.decider} {note.key} is parked, and a retry does not help: {made.parked.reason}")
+        moment = steps.made(story[-1], moment, task, made._replace(parked=None)).moment
+    return moment, story

@@ -1,0 +1,124 @@
+"""A decision of a corpus: in which state, on what, what was emitted; decided again by the current code."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import eventlib
+from eventlib.log.record import Record
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event, Meta, contract_of, key_of
+from eventlib.replay.comparison import Decision, Describer, input_of, same
+from eventlib.replay.context import Taken
+from eventlib.replay.partition_buffer import Item
+from eventlib.replay.report import Difference, Input, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusDecision:
+    """One decision: `state` is None for a key that was not known, `event` is None where the deadline `deadline` passed."""
+
+    saga: str
+    source: str
+    decider: Decider[Any]
+    key: str
+    at_ms: int
+    state: Any
+    event: Event | None
+    deadline: str
+    meta: Meta
+    emitted: tuple[Event, ...]
+
+    @classmethod
+    def of(cls, taken: Taken) -> "CorpusDecision | None":
+        """Return what was decided; None when the current code cannot read all that was emitted."""
+        emitted = tuple(event for _, event in taken.emitted if isinstance(event, Event))
+        if len(emitted) != len(taken.emitted):
+            return None
+        name = taken.saga, taken.source, taken.decider, taken.key, taken.at_ms
+        return cls(*name, taken.state, taken.event, taken.deadline, taken.meta, emitted)
+
+    @property
+    def input(self) -> str:
+        """The type of the event, or the name of the deadline."""
+        return self.deadline if self.event is None else contract_of(type(self.event)).type
+
+    @property
+    def handler(self) -> str:
+        """The handler under the current code, as `service/decider.handler`."""
+        if self.event is None:
+            declared = self.decider.deadlines.get(self.deadline)
+            name = self.deadline if declared is None or declared.handler is None else declared.handler.name
+        else:
+            handler = self.decider.handlers.get(type(self.event))
+            if handler is None:
+                return f"{self.source} on {self.input}"
+            name = handler.name
+        return f"{self.source}.{name}"
+
+    def decided(self) -> Sequence[Event]:
+        """Return what the current code emits. Raises: what it raises."""
+        state = self.decider.initial if self.state is None else self.state
+        if self.event is None:
+            return self.decider.answer_deadline(self.deadline, state, self.meta)
+        evolved = self.decider.evolved(state, self.event, self.meta)
+        return self.decider.answer(self.decider.initial if evolved is None else evolved, self.event, self.meta)
+
+    def difference(self, describer: Describer) -> Difference | None:
+        """Return how the current code decides otherwise; None when it does not."""
+        kind: Kind | None = None
+        now: Sequence[Event] = ()
+        why = ""
+        then = [_item(event) for event in self.emitted]
+        if self.event is not None and type(self.event) not in self.decider.handlers:
+            kind, why = "unhandled", "no decider handles this now"
+        elif self.event is None and self.deadline not in self.decider.deadlines:
+            kind, why = "no-deadline", "the current code has no such deadline"
+        else:
+            try:
+                now = self.decided()
+            except Exception as error:  # noqa: BLE001  whatever the current code raises is a difference
+                kind, why = "raises", f"{type(error).__name__}: {error}"
+        if kind is None and same(now, then):
+            return None
+        given = Input(self.deadline, self.meta.id) if self.event is None else input_of(*_item(self.event, self.meta.id))
+        return describer.difference(Decision(self.handler, self.key, self.at_ms, given, then, now, kind, why))
+
+    def lines(self, root: str) -> frozenset[tuple[str, int]]:
+        """Return the lines under a directory that run for it."""
+        with _traced(f"{root}/") as found, suppress(Exception):  # the lines up to there have run
+            self.decided()
+        return frozenset(found)
+
+
+def _item(event: Event, event_id: str = "") -> "Item":
+    contract, key = contract_of(type(event)), key_of(event)
+    value = None if key is None else key.encode()
+    return Record(contract.topic.name, 0, 0, 0, value, b"", event_id or None, contract.type), event
+
+
+_OWN = f"{Path(eventlib.__file__).parent}/"
+
+
+@contextmanager
+def _traced(root: str) -> Iterator[set[tuple[str, int]]]:
+    found = set[tuple[str, int]]()
+
+    def trace(frame: FrameType, what: str, _: Any) -> Any:
+        file = frame.f_code.co_filename
+        if not file.startswith(root) or file.startswith(_OWN) or "site-packages" in file:
+            return None
+        if what == "line":
+            found.add((file.removeprefix(root), frame.f_lineno))
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield found
+    finally:
+        sys.settrace(before)

@@ -1,0 +1,38 @@
+"""The pending effects of a task that are to be started: at its start, and when what was paused goes on."""
+
+from collections import deque
+from collections.abc import Callable
+
+from eventlib.log.record import Record
+from eventlib.model.event import Event
+from eventlib.runtime.records import EFFECT, effect_key
+from eventlib.runtime.state import TaskState
+
+
+class PendingEffects:
+    """Starts the effects that the changelog has as pending, neither parked nor held: many of them in several steps."""
+
+    def __init__(
+        self, state: TaskState, start: Callable[[Record, Event | None], None], holds: Callable[[Record], bool]
+    ) -> None:
+        self._state = state
+        self._start = start
+        self._holds = holds
+        self._left = deque[str]()
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def start(self, most: int) -> None:
+        """Start up to `most` of them now; `start_more` has the rest. One that runs already is left alone."""
+        pending = (each for each in self._state.committed(EFFECT) if not each.headers)
+        self._left = deque(each.event_id for each in pending if not self._holds(each))
+        self.start_more(most)
+
+    def start_more(self, most: int) -> None:
+        """Start up to `most` of those that are left."""
+        while self._left and most > 0:
+            request = self._state.get(effect_key(self._left.popleft()))
+            if request is not None and not request.headers and not self._holds(request):
+                self._start(request, None)
+                most -= 1

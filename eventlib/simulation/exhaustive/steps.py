@@ -1,0 +1,134 @@
+"""The steps that are possible at a moment of an exploration."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from eventlib.errors import OutcomeUnknown
+from eventlib.eventlog import EventLog
+from eventlib.invariants import Invariant, Violation
+from eventlib.log.record import Record
+from eventlib.model.effect import Effect
+from eventlib.runtime.effects import EffectAttempts
+from eventlib.runtime.transaction import Answer
+from eventlib.simulation.exhaustive.external import ExternalWorlds
+from eventlib.simulation.exhaustive.moment import Moment, Step, put
+from eventlib.simulation.exhaustive.tasks import Made, State, TaskName, Tasks
+from eventlib.simulation.exhaustive.verdicts import Verdicts
+from eventlib.simulation.invariant_monitor import FAILURES, broken
+from eventlib.simulation.scenario import Scenario
+from eventlib.simulation.stage import BEGIN_MS, Stage
+
+
+class Steps:
+    """What can happen next to an application and its external systems; `requests` may come at any moment."""
+
+    def __init__(self, stage: Stage, scenario: Scenario, invariants: Sequence[Invariant]) -> None:
+        self.stage = stage
+        self._scenario = scenario
+        self.log: EventLog = stage.set(lambda: BEGIN_MS)
+        self.tasks = Tasks(stage, self.log)
+        self.outside = ExternalWorlds(scenario.ports)
+        self.verdicts = Verdicts(invariants, self.tasks)
+        self.requests: Sequence[int] = ()
+        self.effects: dict[tuple[str, str], Effect] = {
+            (service.name, request.__name__): effect
+            for service in stage.played.services
+            for decider in service.deciders
+            for request, effect in decider.effects.items()
+        }
+
+    @property
+    def first(self) -> Moment:
+        """The moment before anything has happened."""
+        return Moment((), (), self.outside.first, self.verdicts.first, 0, (), BEGIN_MS)
+
+    def after(self, moment: Moment, *, deadlines: bool) -> Iterator[Step]:
+        """Yield every step that is possible."""
+        for number, request in enumerate(self.requests):
+            if not moment.asked >> number & 1:
+                asked = moment._replace(asked=moment.asked | 1 << number)
+                yield self.after_emitting(f"{self.tasks.record(request).type} is asked", asked, (request,), ())
+        knows = dict(moment.knows)
+        for (service, partition, topic), queue in moment.waiting:
+            task, record = (service, partition), self.tasks.record(queue[0])
+            taken = moment._replace(waiting=put(moment.waiting, (service, partition, topic), queue[1:]))
+            made = self.tasks.handle(task, knows.get(task, 0), queue[0], moment.at_ms)
+            yield self.made(f"{service}/{partition} takes {record.type} {record.subject}", taken, task, made)
+        for task, known in moment.knows:
+            for pending in self.tasks.pending(known):
+                yield from self._effect(moment, task, known, pending)
+        for call in moment.flying:
+            landed = moment._replace(flying=tuple(each for each in moment.flying if each != call))
+            for world in self.outside.land(moment.outside, call):
+                yield Step(f"{self.outside.described(call)} arrives late", landed._replace(outside=world))
+        if deadlines:
+            yield from self._deadlines(moment)
+
+    def at_rest(self, moment: Moment) -> Sequence[Violation]:
+        """Return the invariants that a moment breaks at which nothing can happen."""
+        return self.verdicts.rest(moment.seen, self._scenario.facts(self.outside[moment.outside]))
+
+    def course(self, request: Record, effect: Effect) -> EffectAttempts:
+        """Return the attempts of an effect that is pending."""
+        return EffectAttempts(effect, request, self.tasks.event(request))
+
+    def _effect(self, moment: Moment, task: TaskName, known: int, request: Record) -> Iterator[Step]:
+        effect = self.effects[task[0], request.type or ""]
+
+        def course() -> EffectAttempts:
+            return self.course(request, effect)
+
+        name = self.tasks.number(request)
+        for world, answer in self.outside.attempts(moment.outside, name, course):
+            acted = moment._replace(outside=world)
+            if answer is not None:
+                made = self.tasks.handle_answer(task, known, answer, moment.at_ms)
+                emitted = type(answer.event).__name__ if answer.event else answer.reason
+                yield self.made(f"{request.type} is answered: {emitted}", acted, task, made)
+            if world != moment.outside:
+                yield Step(f"{request.type} takes place, and its answer is lost", acted)
+        call = self.outside.call(moment.outside, name, course)
+        if call not in moment.flying:
+            on_its_way = moment._replace(flying=tuple(sorted((*moment.flying, call))))
+            yield Step(f"{self.outside.described(call)} is on its way", on_its_way)
+        if effect.ask.retry.attempts is not None:
+            made = self.tasks.handle_answer(task, known, _given_up(course()), moment.at_ms)
+            yield self.made(f"{request.type} is given up", moment, task, made)
+
+    def _deadlines(self, moment: Moment) -> Iterator[Step]:
+        """Yield the passing of each task's next deadline, once the task has read what was there before.
+
+        Others may stand still for as long as they like meanwhile, so no task waits for another one's deadline.
+        """
+        behind = {place[:2] for place, _ in moment.waiting}
+        for task, known in moment.knows:
+            due = None if task in behind else self.tasks.next_due(task, known)
+            if due is not None:
+                later = moment._replace(at_ms=max(moment.at_ms, due.at_ms))
+                made = self.tasks.pass_deadlines(task, known, later.at_ms)
+                yield self.made(f"{due.name} of {due.decider} {due.key} passes", later, task, made)
+
+    def made(self, what: str, moment: Moment, task: TaskName, made: Made) -> Step:
+        """Return the step that a task has made; one that parks a key breaks an invariant."""
+        if made.parked is not None:
+            why = f"{task[0]}/{task[1]} parks it: {made.parked.reason}"
+            return Step(what, moment, [broken(FAILURES, f"{made.parked.decider} {made.parked.key}", why)])
+        knowing = moment._replace(knows=put(moment.knows, task, made.knows))
+        return self.after_emitting(what, knowing, made.emitted, made.states)
+
+    def after_emitting(self, what: str, moment: Moment, emitted: Iterable[int], states: Iterable[State]) -> Step:
+        """Return the step that adds emitted events to the inputs of their deciders and to the invariants."""
+        waiting = moment.waiting
+        for number in emitted:
+            record = self.tasks.record(number)
+            for service in self.stage.readers.get(record.topic, ()):
+                if (service.name, record.type) in self.stage.handles:
+                    place = (service.name, record.partition, record.topic)
+                    waiting = put(waiting, place, (*dict(waiting).get(place, ()), number))
+        seen, violations = self.verdicts.after(moment.seen, emitted, states)
+        return Step(what, moment._replace(waiting=waiting, seen=seen), violations)
+
+
+def _given_up(course: EffectAttempts) -> Answer:
+    while not isinstance(follows := course.failed(OutcomeUnknown("explored: no answer")), Answer):
+        pass
+    return follows

@@ -1,0 +1,54 @@
+"""Pauses in a browser: what would wait is counted first, then paused and resumed, with who and why on the log."""
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser
+
+from eventlib.identity import Role
+from eventlib.operations.acts import acts
+from eventlib.queries.pauses import pauses
+from tests.console.parked_rates import logged_in, parked_log
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_service_is_paused_seen_on_the_overview_and_resumed(browser: Browser, tmp_path: Path) -> None:
+    async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
+        await visit.open("/overview")
+        await page.get_by_role("link", name="Pause rates").click()
+        assert await page.locator("h1").inner_text() == "service rates"
+        assert await visit.findings() == []
+        await page.get_by_label("Part").select_option("decider:quotes")
+        await page.get_by_label("Key of the decider").fill("MT")
+        await page.get_by_role("button", name="See what would wait").click()
+        assert await page.locator("h1").inner_text() == "key MT of quotes"
+        assert (await page.locator(".summary dd").all_inner_texts()) == ["2", "0"]
+        await page.fill("#pause-reason", "a <b>call</b>")
+        await page.get_by_role("button", name="Pause", exact=True).click()
+        await page.get_by_role("button", name="Resume").wait_for()
+        (found,) = await pauses(log)
+        assert (str(found.target), found.by, found.reason) == ("key MT of quotes", "token:ada", "a <b>call</b>")
+        assert await visit.findings() == []
+        await page.set_viewport_size({"width": 360, "height": 740})
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+        await page.set_viewport_size({"width": 1280, "height": 800})
+        await visit.open("/overview")
+        assert "key MT of quotes is paused" in await page.get_by_label("Paused").inner_text()
+        assert await visit.findings() == []
+        await page.get_by_label("Paused").get_by_role("link").click()
+        await page.fill("#pause-reason", "done")
+        await page.get_by_role("button", name="Resume").click()
+        await page.get_by_role("button", name="Pause", exact=True).wait_for()
+        assert await pauses(log) == []
+        assert {(each.what, each.about, each.reason) for each in await acts(log)} >= {
+            ("pause", "key MT of quotes", "a <b>call</b>"),
+            ("resume", "key MT of quotes", "done"),
+        }
+
+
+async def test_a_pause_that_cannot_be_says_why(browser: Browser, tmp_path: Path) -> None:
+    async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
+        await visit.open("/pause?service=rates&what=decider:nobody")
+        assert "rates has no decider 'nobody'" in await page.get_by_role("alert").inner_text()
+        assert await page.locator("main form[method=post]").count() == 0
