@@ -85,7 +85,7 @@ class ObjectVersion:
     def _is_overtaken(self) -> bool:
         try:
             return read_pointer(self.place)[1] != self._tag
-        except EventlibError:  # what ended the run is told
+        except EventlibError:  # the run's own error is the one to report
             return False
 
     def _overtaken(self) -> LogUnavailable:

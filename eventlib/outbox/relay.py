@@ -149,7 +149,7 @@ class Relay:
         return records
 
     async def _past(self) -> "_Past":
-        """Return what was relayed before, as of now: nobody appends with an older claim any more."""
+        """Return what was relayed before, as of now: no older claim can append any more."""
         port, place = self._log.port, (OUTBOXES.name, 0)
         await port.decided_end(*place)
         kept = dict[bytes, bytes]()

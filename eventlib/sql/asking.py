@@ -120,7 +120,7 @@ def _asked(log: EventLog, query: SqlQuery) -> dict[str, Any]:
 
 
 class _Worker:
-    """A process that answers one question; it is told line by line, and killed when it does not answer in time."""
+    """A process that answers one question; it reads the question line by line, and is killed when it does not answer in time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_a_saga_that_is_traced_leads_to_its_trace(tmp_path: Path) -> None:
     options = console_options(trace_url="https://traces.example/t?id={trace_id}&ui=1")
     async with open_log(f"sqlite:///{tmp_path}/log.db", app) as log:
-        for number in range(400):  # one in fifty is traced, by an id that nobody knows before
+        for number in range(400):  # one in fifty is traced, by an id that is not known before
             await log.publish(RateAsked(name=f"N{number}", number=number))
         await settled(log)
         asked = [each for p in range(4) for each in await log.port.read("asked", p, 0, 400)]

@@ -37,7 +37,7 @@ class ArchivedLog(SqliteLog):
 
     archive: ArchiveLog
     behind = False
-    followed: ClassVar = set[Place]()  # the archives that somebody reads while others append
+    followed: ClassVar = set[Place]()  # the archives that a reader follows while others append
 
     @classmethod
     async def beside(cls, place: Path) -> "ArchivedLog":

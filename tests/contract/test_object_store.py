@@ -1,4 +1,4 @@
-"""Objects in a bucket, against moto's server: conditional writes, lost answers, and what is said of what goes wrong."""
+"""Objects in a bucket, against moto's server: conditional writes, lost answers, and the errors of what goes wrong."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Operators pause and resume: by command, over HTTP, on Kafka; who and why is on the log, and whoever looks sees what is paused."""
+"""Operators pause and resume: by command, over HTTP, on Kafka; who and why is on the log, and every view shows what is paused."""
 
 import asyncio
 import json
