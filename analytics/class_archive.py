@@ -1,7 +1,7 @@
 """An archive of Spark's classes, which Java maps into memory instead of loading each from its jar: 4 s of CPU for each start.
 
-It is kept beside the connectors, by what Java and what jars it is of. The second session that finds none makes it, in a
-process of its own: a container that starts Spark once is not kept waiting.
+It is kept beside the connectors, by what Java and what jars it is of. Making it takes what ten starts save, so the twentieth
+session that finds none makes it, in a process of its own: who starts Spark a few times is not kept waiting.
 """
 
 import json
@@ -27,6 +27,9 @@ TAKES_S = 300
 _MAKES = "analytics.class_archive_making"
 _KEPT = 2  # at most: one takes 160 MB
 
+MADE_AT = 20
+"""The session that makes it."""
+
 
 def option_for(java: Java) -> str:
     """Return the JVM's option for the archive; nothing while there is none, which costs time at each start and nothing else."""
@@ -48,11 +51,12 @@ def _key(java: Java) -> str:
 
 
 def _prepare(archive: Path) -> None:
-    """Note that a session has started; make the archive if another one had."""
+    """Note that a session has started; make the archive if enough have."""
     with alone(archive.parent, "prepares Spark's classes in"):
         started = archive.with_suffix(".started")
-        if not started.exists():
-            started.touch()
+        with started.open("ab") as counted:  # a byte for each
+            counted.write(b".")
+        if started.stat().st_size < MADE_AT:
             return
         with TemporaryDirectory(dir=archive.parent) as scratch:
             made = Path(scratch) / archive.name
