@@ -58,6 +58,7 @@ def mirror(repository: Path, tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("nowhere")
 def test_without_a_network_a_query_gives_the_same_and_a_note(spark: SparkSession, shop_log: str, home: Path) -> None:
     command = [sys.executable, "-m", "analytics", "sql", QUERY, "--log", shop_log, "--json"]

@@ -64,6 +64,7 @@ def as_of(story: Story, ends: Mapping[TopicPartition, int]) -> Story:
     return [(record, event) for record, event in story if record.offset < ends.get((record.topic, record.partition), 0)]
 
 
+@pytest.mark.extended
 async def test_killed_while_it_rebuilds_it_has_whole_tables_and_goes_on_from_there(
     spark: SparkSession, shop_log: str, tmp_path: Path
 ) -> None:

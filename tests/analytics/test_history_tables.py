@@ -97,6 +97,7 @@ def test_states_are_those_that_the_services_have_written(folded: Folded) -> None
     assert folded.table("fold_errors") == []
 
 
+@pytest.mark.extended
 def test_a_service_that_was_added_later_has_its_tables_from_its_first_increment_on(loyal: Folded) -> None:
     written = loyal.on_log(written_states)
     assert states_in(loyal) == written

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOK = json.loads((ROOT / "docs/notebooks/what-sagas-wait-for.ipynb").read_text(encoding="utf-8"))
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("spark")
 def test_it_shows_what_open_sagas_wait_for(shop_log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "var").mkdir()

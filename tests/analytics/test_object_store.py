@@ -35,7 +35,8 @@ def expected(spark: SparkSession, repair_log: str, tmp_path_factory: pytest.Temp
     return rows_in(spark, place)
 
 
-@pytest.mark.parametrize("table_format", ["parquet", pytest.param("iceberg", marks=pytest.mark.extended)])
+@pytest.mark.extended
+@pytest.mark.parametrize("table_format", ["parquet", "iceberg"])
 def test_increments_on_a_store_have_the_rows_of_a_full_rebuild_in_a_directory(
     spark: SparkSession, repair_log: str, moto: str, bucket: ObjectStore, expected: Rows, table_format: TableFormat
 ) -> None:

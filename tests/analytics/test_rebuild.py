@@ -81,7 +81,7 @@ def thirds(url: str, n: int) -> dict[tuple[str, int], int]:
     return {p: span.stop * (n * 3 + sum(map(ord, p[0])) % 3) // 12 for p, span in ends.items()}
 
 
-@pytest.mark.parametrize("source", ["broker_log", "archive"])
+@pytest.mark.parametrize("source", [pytest.param("broker_log", marks=pytest.mark.extended), "archive"])
 async def test_from_every_source_they_are_what_the_raw_log_says(
     spark: SparkSession, source: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -120,6 +120,7 @@ def in_three_increments(spark: SparkSession, url: str, out: Path, tables: Tables
     assert_has(out, tables)
 
 
+@pytest.mark.extended
 async def test_an_archive_goes_on_where_its_log_stopped_and_another_log_does_not(
     spark: SparkSession, shop_log: str, archive: str, tmp_path: Path
 ) -> None:

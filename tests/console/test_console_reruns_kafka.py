@@ -31,6 +31,7 @@ async def shows(client: httpx.AsyncClient, text: str) -> None:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.extended
 async def test_a_rerun_is_begun_and_taken_over(
     broker: Cluster, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

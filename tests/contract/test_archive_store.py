@@ -52,6 +52,7 @@ async def opened(path: Path) -> SqliteLog:
     return log
 
 
+@pytest.mark.extended
 async def test_killed_before_any_write_to_the_store_each_record_is_there_once(
     tmp_path: Path, store: ObjectStore
 ) -> None:

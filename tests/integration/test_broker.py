@@ -41,6 +41,7 @@ async def test_a_paused_node_answers_nobody_until_it_goes_on(broker: Cluster) ->
     assert await everything(broker, "paused") == [b"patience"]
 
 
+@pytest.mark.extended
 async def test_of_three_nodes_any_may_die_the_leading_controller_too(three_brokers: Cluster) -> None:
     await create_topic(three_brokers, "copied", copies=3)
     leading = three_brokers.controller()

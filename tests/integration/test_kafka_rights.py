@@ -42,6 +42,7 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
+@pytest.mark.extended
 def test_an_import_with_the_least_rights(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     log = ShopLog(tmp_path, f"{cluster.url}/?prefix={OPTIONS.prefix}&application={OPTIONS.application}")
     file, ledger = order_file(tmp_path, ORDERS), tmp_path / "simulators.db"

@@ -98,5 +98,6 @@ def test_a_thousand_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     many(f"sqlite:///{tmp_path}/log.db", (1_000, 2), tmp_path / "state", monkeypatch)
 
 
+@pytest.mark.extended
 def test_some_keys_on_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broker: Cluster) -> None:
     many(f"{broker.url}/?prefix={token_hex(4)}.", (40, 1), tmp_path / "state", monkeypatch)
