@@ -1,4 +1,7 @@
-"""Given what happened, when this arrives, then this is emitted: a decider's test, without a log."""
+"""Given what happened, when this arrives, then this is emitted: a decider's test, without a log.
+
+PYTEST_DONT_REWRITE, since pytest rewrites the modules of a package that has a plugin: what differs is told here.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

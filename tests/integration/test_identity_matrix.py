@@ -68,9 +68,9 @@ ADMIN = table(
     POST /parked/{service}/{decider}/{key}/discard 401 403 403 403 202 403 403 202
     POST /events/{event_type}                   401 403 403 403 422 403 403 422
     GET  /reruns                                401 403 403 403 200 200 403 200
-    GET  /services/{service}/reruns/{name}         401 403 403 403 422 422 403 422
+    GET  /services/{service}/reruns/{name}         401 403 403 403 404 404 403 404
     POST /services/{service}/reruns/{name}         401 403 403 403 422 403 403 422
-    POST /services/{service}/reruns/{name}/drop    401 403 403 403 422 403 403 422
+    POST /services/{service}/reruns/{name}/drop    401 403 403 403 404 403 403 404
     POST /services/{service}/reruns/{name}/switch  401 403 403 403 422 403 403 422
     POST /services/{service}/reset                 401 403 403 403 422 403 403 422
     GET  /pauses                                401 403 403 403 200 200 403 200

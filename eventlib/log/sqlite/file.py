@@ -185,7 +185,7 @@ class LogFile:
             try:
                 self._reload()
             finally:
-                self.connection.execute("COMMIT")
+                _end_reading(self.connection)
 
     def _reload(self) -> None:
         if meta_value(self.connection, "log_id") != self.log_id:
@@ -301,3 +301,8 @@ async def _retry_while_busy(attempt: Callable[[], T], path: Path, busy_s: float)
         except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are not UTF-8
             raise damaged(path, str(error)) from error
         await asyncio.sleep(_RETRY_S)
+
+
+def _end_reading(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:  # some errors end it, and are the ones to report
+        connection.execute("COMMIT")

@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import lru_cache, partial
 from itertools import repeat
 
@@ -36,6 +36,19 @@ async def read_records(file: LogFile, topic: str, partition: int, offset: int, l
     A record that differs from its checksum by one bit is returned as it was written. Raises: DamagedRecord when the
     first one cannot be corrected; ContractError, LogCorrupt, LogUnavailable.
     """
+    found, is_cut_short = await _read_rows(file, (topic, partition), offset, limit)
+    while is_cut_short and len(found) < limit:
+        try:
+            more, is_cut_short = await _read_rows(file, (topic, partition), found[-1].offset + 1, limit - len(found))
+        except DamagedRecord:
+            break
+        found += more
+    return found if len(found) <= limit else found[:limit]
+
+
+async def _read_rows(file: LogFile, place: tuple[str, int], offset: int, limit: int) -> tuple[list[Record], bool]:
+    """Return the records of the next rows, and whether they are fewer than they seemed to be, and more follow."""
+    topic, partition = place
     state = await file.known_partition(topic, partition)
     end, values = state.end, {"topic": topic, "partition": partition, "offset": offset, **state.range}
     try:
@@ -53,10 +66,7 @@ async def read_records(file: LogFile, topic: str, partition: int, offset: int, l
         trouble = _unreadable(file.open_connection(), state, offset, broken)
     if not found and trouble is not None:
         raise trouble
-    if is_cut and trouble is None and 0 < len(found) < limit:  # a damaged number of records was corrected
-        with suppress(DamagedRecord):
-            found += await read_records(file, topic, partition, found[-1].offset + 1, limit - len(found))
-    return found if len(found) <= limit else found[:limit]
+    return found, is_cut and trouble is None and bool(found)  # a damaged number of records was corrected
 
 
 def _take(offset: int, limit: int, cursor: sqlite3.Cursor) -> list[Row]:
