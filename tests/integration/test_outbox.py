@@ -183,8 +183,9 @@ async def test_rows_that_are_there_again_are_not_brought_again(url: str, databas
         assert await log.port.end(OUTBOXES.name, 0) == 2
 
 
-def started(*arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen([sys.executable, "-m", *arguments], text=True, stderr=subprocess.DEVNULL)
+def started(diary: Path, *arguments: str) -> "subprocess.Popen[str]":
+    with diary.open("w") as stderr:
+        return subprocess.Popen([sys.executable, "-m", *arguments], text=True, stderr=stderr)
 
 
 @pytest.mark.heavy
@@ -201,7 +202,7 @@ async def test_whatever_dies_each_commit_is_on_the_log_once_and_in_its_keys_orde
     writer = ("tests.integration.outbox_app", url.replace("://shop@", f"://shop:{PASSWORD}@"))
     commands = {"relay": relay, "other relay": relay, "writer": (*writer, "1"), "other writer": (*writer, "2")}
     with ExitStack() as stack:
-        running = {name: stack.enter_context(started(*command)) for name, command in commands.items()}
+        running = {name: stack.enter_context(started(tmp_path / name, *command)) for name, command in commands.items()}
         stack.callback(kill, running)
         for death in range(10):
             before = total(database)
@@ -213,12 +214,13 @@ async def test_whatever_dies_each_commit_is_on_the_log_once_and_in_its_keys_orde
             name = chosen.choice([*commands])
             running[name].send_signal(signal.SIGKILL)
             running[name].wait()
-            running[name] = stack.enter_context(started(*commands[name]))
+            running[name] = stack.enter_context(started(tmp_path / name, *commands[name]))
         for name in ("writer", "other writer"):
             running[name].kill()
             running[name].wait()
         await until(lambda: is_empty(database))
-        for name in ("relay", "other relay"):
+        for name in ("relay", "other relay"):  # one that has only just begun to start ends by the signal itself
+            await until(lambda diary=tmp_path / name: "Relaying the outbox" in diary.read_text())  # type: ignore[misc]
             running[name].terminate()
             assert running[name].wait(LONGEST_S) == 0
     with database.connect() as connection:
