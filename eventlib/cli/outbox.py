@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from typing import Annotated, TypeVar
 
 import typer
@@ -104,9 +105,7 @@ def status(database: DatabaseOption = None, as_json: JsonOption = False) -> None
                         "rows": waiting.rows,
                         "held": waiting.held,
                         "oldest_s": round(waiting.oldest_s, 3),
-                        "first_held": [
-                            {"id": each.id, "type": each.type, "key": each.key, "error": each.error} for each in held
-                        ],
+                        "first_held": [asdict(each) for each in held],
                     }
                 ]
             )

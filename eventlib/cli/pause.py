@@ -86,7 +86,7 @@ def resume(  # noqa: PLR0913, PLR0917  one argument for each option
     """Let go on what was paused under the same names.
 
     What waited is handled in its order: inputs first, then the deadlines that
-    fell due meanwhile and still stand, and effects with the attempts they had.
+    fell due meanwhile and still stand, and effects, with all their attempts again.
 
     [dim]Examples:[/dim]
       eventlib resume payment

@@ -93,7 +93,7 @@ class Relay:
             began_ns = time_ns()
             entry = past.entry(self._name, [row for row, _ in new])
             offsets = await self._log.port.append([*chain.from_iterable(records for _, records in new), entry], claim)
-            past.add(entry)
+            past.add([row for row, _ in new])
             self.relayed += len(new)
             self._tell([records for _, records in new], offsets, began_ns)
         await self._table.settle([row.id for row in rows if past.has(row)])
@@ -179,9 +179,9 @@ class _Past:
         key = f"{name}/{number % _KEPT}".encode()
         return Record(OUTBOXES.name, 0, -1, now_ms(), key, json.dumps(value).encode())
 
-    def add(self, entry: Record) -> None:
-        found = json.loads(entry.value or b"")
-        self.remember(found["number"], found["rows"])
+    def add(self, rows: Sequence[OutboxRow]) -> None:
+        """Take note of a transaction that is on the log now."""
+        self.remember(self._number + 1, [(row.id, row.idempotency_key) for row in rows])
 
     def remember(self, number: int, rows: Iterable[Sequence[int | str]]) -> None:
         self._number = number
