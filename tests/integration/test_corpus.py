@@ -47,7 +47,9 @@ def tested(repository: Repository, corpus: Path) -> Pytest:
     settings.write_text(f'{settings.read_text()}corpus = "{corpus}"\n[tool.pytest.ini_options]\ntestpaths = ["."]\n')
 
     def run(*arguments: str) -> CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:cloudcoil", *arguments]
+        plugins = ("-p", "no:cacheprovider", "-p", "no:cloudcoil")
+        # pytest's own summary repeats whole messages where CI is set
+        command = [sys.executable, "-m", "pytest", "-q", "-r", "N", *plugins, *arguments]
         return subprocess.run(command, cwd=repository.directory, capture_output=True, text=True, check=False)
 
     return run
