@@ -1,7 +1,7 @@
 """`eventlib prove`: whether what is under way on a log ends lawfully under today's code, whatever order things come in."""
 
-import asyncio
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 from rich.text import Text
@@ -10,10 +10,14 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing
 from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.fork_pool import cores
-from eventlib.opening import open_log
-from eventlib.proof.proving import InFlight, InFlightProof, ProofBounds, Proved
+from eventlib.project import nearest
+from eventlib.proof.by_revision import prove_in_flight, prove_revision
+from eventlib.proof.decided import Code
+from eventlib.proof.in_flight_formats import as_json as json_of
+from eventlib.proof.in_flight_formats import as_junit, as_markdown, headline, keys_of
+from eventlib.proof.proving import InFlightProof, ProofBounds
 
-_NAMED = 5
+Form = Literal["text", "markdown", "json", "junit"]
 
 
 def prove(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -37,12 +41,22 @@ def prove(  # noqa: PLR0913, PLR0917  one argument for each option
             show_default=False,
         ),
     ] = None,
+    code: Annotated[
+        str | None,
+        typer.Option(
+            "--code",
+            metavar="REVISION",
+            help="Prove it under a revision of the repository. [dim]Default: the working tree[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    form: Annotated[Form, typer.Option("--format", metavar="FORM", help="text, markdown, json or junit.")] = "text",
     as_json: JsonOption = False,
     scenario: ScenarioOption = None,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Prove that what is in flight ends lawfully under today's code.
+    """Prove that what is in flight ends lawfully under today's code, or a revision's.
 
     Every saga that has unread inputs, unanswered effects, deadlines or parked
     keys, or has not ended, is taken from the log as it stands. Sagas that differ
@@ -57,6 +71,7 @@ def prove(  # noqa: PLR0913, PLR0917  one argument for each option
 
     [dim]Examples:[/dim]
       eventlib prove --in-flight
+      eventlib prove --in-flight --code v1.5 --format junit > proof.xml
       eventlib prove --in-flight --log sqlite:///backup.db --each 0
       eventlib prove --in-flight --json | jq '.unlawful[].keys'
     """
@@ -64,18 +79,26 @@ def prove(  # noqa: PLR0913, PLR0917  one argument for each option
         raise typer.BadParameter("say what is to be proved: --in-flight", param_hint="--in-flight")
     log_options = LogOptions.of(context, app, log)
     refuse_missing(log_options.url)
-    stage, case = staged(log_options.app, scenario)
-
-    async def read() -> InFlight:
-        async with open_log(log_options.url, stage.declared, read_only=True) as opened:
-            return await InFlight.read(opened, stage)
-
-    found = asyncio.run(read()).prove(case, ProofBounds(each or None, moments, workers or cores()))
-    if as_json:
-        output.print_json([_json(found)])
+    bounds = ProofBounds(each or None, moments, workers or cores())
+    if code is None:
+        found = prove_in_flight(log_options.url, *staged(log_options.app, scenario), bounds)
     else:
-        _print(found)
+        revision = Code(nearest(Path.cwd())[0], log_options.app, code)
+        found = prove_revision(log_options.url, revision, scenario, bounds)
+    _write(found, "json" if as_json else form)
     raise typer.Exit(0 if found.holds else 1)
+
+
+def _write(found: InFlightProof, form: Form) -> None:
+    match form:
+        case "text":
+            _print(found)
+        case "json":
+            output.print_json([json_of(found)])
+        case "markdown":
+            output.write_lines([as_markdown(found).encode()])
+        case "junit":
+            output.write_lines([as_junit(found)])
 
 
 def _print(found: InFlightProof) -> None:
@@ -84,65 +107,18 @@ def _print(found: InFlightProof) -> None:
     def told(text: str, style: str = "") -> None:
         console.print(Text(output.printable(text), style=style), soft_wrap=True)
 
-    told(_headline(found), "bold")
+    told(headline(found), "bold")
     for each in found.unlawful:
         console.print()
-        told(f"✗ {_keys(each)}: {each.why}", "red")
+        told(f"✗ {keys_of(each)}: {each.why}", "red")
         for number, step in enumerate(each.story, start=1):
             told(f"  {number:>3}  {step}")
     for each in found.open:
         console.print()
-        told(f"? {_keys(each)}: not explored to the end: {each.why}", "yellow")
+        told(f"? {keys_of(each)}: not explored to the end: {each.why}", "yellow")
     if found.in_flight:
         total = sum(each.moments for each in found.explored), sum(each.steps for each in found.explored)
         console.print()
         told(f"Explored: {total[0]:,} moments, {total[1]:,} steps between them. Not explored:")
         for line in found.left_out:
             told(f"- {line}")
-
-
-def _headline(found: InFlightProof) -> str:
-    if not found.in_flight:
-        return "Nothing is in flight."
-    sagas = f"{found.in_flight:,} in flight, {output.counted(found.shapes, 'shape')}"
-    if found.holds:
-        return f"{sagas}, all end lawfully within {output.counted(found.farthest, 'step')}."
-    parts = [
-        f"{sum(len(each.keys) for each in those):,} {what}"
-        for what, those in (("that do not end lawfully", found.unlawful), ("not explored to the end", found.open))
-        if those
-    ]
-    return f"{sagas}: {', '.join(parts)}."
-
-
-def _keys(each: Proved) -> str:
-    others = [key for key in each.keys if key != each.key]
-    if not others:
-        return each.key
-    named = ", ".join(others[:_NAMED]) + (", …" if len(others) > _NAMED else "")
-    return f"{each.key} (and {len(others):,} like it: {named})"
-
-
-def _json(found: InFlightProof) -> dict[str, object]:
-    return {
-        "holds": found.holds,
-        "in_flight": found.in_flight,
-        "shapes": found.shapes,
-        "farthest": found.farthest,
-        "moments": sum(each.moments for each in found.explored),
-        "steps": sum(each.steps for each in found.explored),
-        "unlawful": [_proved(each) for each in found.unlawful],
-        "unexplored": [_proved(each) for each in found.open],
-        "left_out": found.left_out,
-    }
-
-
-def _proved(each: Proved) -> dict[str, object]:
-    return {
-        "key": each.key,
-        "keys": each.keys,
-        "why": each.why,
-        "law": each.invariant or None,
-        "story": each.story,
-        "moments": each.moments,
-    }

@@ -56,9 +56,9 @@ def as_markdown(found: Diff, limit: int) -> str:
     verdict = (
         "No difference" if not found.groups else "Differences" if found.unexpected else "Only expected differences"
     )
-    lines = [f"## {verdict}: {_code(found.head)} against {_code(found.base)}", "", _plain(headline(found)), ""]
-    lines += [f"**Damage:** {_plain(each)}; what depends on it is not compared.\n" for each in found.damaged]
-    lines += [f"Note: {_plain(each)}.\n" for each in found.notes]
+    lines = [f"## {verdict}: {_code(found.head)} against {_code(found.base)}", "", plain(headline(found)), ""]
+    lines += [f"**Damage:** {plain(each)}; what depends on it is not compared.\n" for each in found.damaged]
+    lines += [f"Note: {plain(each)}.\n" for each in found.notes]
     if found.groups:
         lines += ["| what differs | decisions | sagas | changed lines that run | expected |", "|---|---:|---:|---|---|"]
         lines += [_row(group) for group in found.groups]
@@ -67,7 +67,7 @@ def as_markdown(found: Diff, limit: int) -> str:
         difference = group.example.difference
         told = difference_lines(group.example.before, group.example.after, difference.why)
         lines += [
-            f"<details><summary>{_plain(group_line(group))}: the smallest of {counts(group)}</summary>\n",
+            f"<details><summary>{plain(group_line(group))}: the smallest of {counts(group)}</summary>\n",
             "```diff",
             *(f"{sign} {escaped(text).replace('```', '` ` `')}" for sign, text in told),
             "```\n",
@@ -76,24 +76,24 @@ def as_markdown(found: Diff, limit: int) -> str:
         ]
     if len(found.groups) > limit:
         lines.append(f"… and {len(found.groups) - limit} groups more.")
-    lines += [f"Expected, and not there: {_plain(each)}\n" for each in found.stale]
+    lines += [f"Expected, and not there: {plain(each)}\n" for each in found.stale]
     return "\n".join(lines).rstrip()
 
 
 def _row(group: DifferenceGroup) -> str:
     run = "<br>".join(map(_code, group.lines[:5]))
-    what = _plain(group_line(group))
-    return f"| {what} | {group.decisions:,} | {len(group.sagas):,} | {run} | {_plain(group.reason)} |"
+    what = plain(group_line(group))
+    return f"| {what} | {group.decisions:,} | {len(group.sagas):,} | {run} | {plain(group.reason)} |"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return external text so that Markdown takes it as it is."""
     safe = escaped(text).replace("&", "&amp;").replace("<", "&lt;")
     return "".join(f"\\{each}" if each in "\\`*_[]|#@" else each for each in safe)
 
 
 def _code(text: str) -> str:
-    return f"<code>{_plain(text)}</code>"
+    return f"<code>{plain(text)}</code>"
 
 
 def as_junit(found: Diff) -> bytes:

@@ -26,7 +26,7 @@ def headline(found: Diff) -> str:
     parts = [_total(each) for each in found.totals]
     parts += [f"{found.parked:,} parked"] if found.parked else []
     told = f": {', '.join(parts)}" if parts else ""
-    return f"{_count(len(sagas), 'saga')} {'differs' if len(sagas) == 1 else 'differ'}, in {found.differences:,} of {scope}{told}."
+    return f"{count_of(len(sagas), 'saga')} {'differs' if len(sagas) == 1 else 'differ'}, in {found.differences:,} of {scope}{told}."
 
 
 def group_line(group: DifferenceGroup) -> str:
@@ -37,7 +37,7 @@ def group_line(group: DifferenceGroup) -> str:
 
 def counts(group: DifferenceGroup) -> str:
     """Return how many decisions, and in how many sagas."""
-    return f"{_count(group.decisions, 'decision')} in {_count(len(group.sagas), 'saga')}"
+    return f"{count_of(group.decisions, 'decision')} in {count_of(len(group.sagas), 'saga')}"
 
 
 def debugger_command(difference: Difference) -> str:
@@ -58,5 +58,6 @@ def _total(total: Total) -> str:
     return f"{more} ({amounts(total.measures)})" if total.measures else more
 
 
-def _count(count: int, what: str) -> str:
+def count_of(count: int, what: str) -> str:
+    """Return a number with its noun: `1 saga`, `2,500 sagas`."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

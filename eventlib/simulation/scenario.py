@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple, TypeVar
 
+from eventlib.errors import WiringError
 from eventlib.invariants import ExternalStates
 from eventlib.model.event import Event
 
@@ -119,3 +120,10 @@ class Scenario(ABC):
     def facts(self, ports: Mapping[str, object]) -> ExternalStates:  # noqa: ARG002  not every world can be asked
         """Return the external systems' data on each key, for the invariants that need it."""
         return {}
+
+
+def scenario_class(found: object) -> type[Scenario]:
+    """Return what was imported as a scenario. Raises: WiringError when it is none."""
+    if not (isinstance(found, type) and issubclass(found, Scenario)):
+        raise WiringError(f"{found!r} is not a scenario class: derive one from eventlib.simulation.scenario.Scenario")
+    return found

@@ -3,13 +3,21 @@
 import asyncio
 import json
 from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
 
 from eventlib import open_log
 from services import shop
 from services.order.events import CancelSubmitted
 from tests.commands import ended
 from tests.integration.shop_log import order, served, supplied
+from tests.integration.test_diff import Repository
 
+FAILS = (
+    "return [CancelRefused(order_id=wish.order_id, reason=order.status)]",
+    "raise KeyError(order.status)",
+)
 CHEAP = ("--in-flight", "--moments", "300", "--workers", "1")
 
 
@@ -34,25 +42,66 @@ def test_the_same_as_json(filled: str) -> None:
     assert any("units_are_conserved" in line for line in found["left_out"])
 
 
-def test_a_wish_to_cancel_that_comes_late_ends_lawfully(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'shop.db'}"
+@pytest.fixture
+def late(tmp_path: Path) -> str:
+    """Return the URL of a log on which a customer wants to cancel an order that has ended, which no service has read yet."""
+    url = f"sqlite:///{tmp_path / 'late.db'}"
 
-    async def fill(*, wishes: bool) -> None:
+    async def fill() -> None:
         async with open_log(url, shop) as log:
-            if wishes:
-                await log.publish(CancelSubmitted(order_id="large"))
-                return
             await supplied(log)
             await log.publish(order("large", 3).event)
             await served(log)
+        done = ended("prove", *CHEAP, "--log", url)
+        assert (done.returncode, done.stdout) == (0, "Nothing is in flight.\n")
+        async with open_log(url, shop) as log:
+            await log.publish(CancelSubmitted(order_id="large"))
 
-    asyncio.run(fill(wishes=False))
-    done = ended("prove", *CHEAP, "--log", url)
-    assert (done.returncode, done.stdout) == (0, "Nothing is in flight.\n")
-    asyncio.run(fill(wishes=True))
-    done = ended("prove", *CHEAP, "--log", url)
+    asyncio.run(fill())
+    return url
+
+
+def test_a_wish_to_cancel_that_comes_late_ends_lawfully(late: str) -> None:
+    done = ended("prove", *CHEAP, "--log", late)
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[0] == "1 in flight, 1 shape, all end lawfully within 2 steps."
+
+
+def test_it_is_proved_under_the_code_of_a_revision(late: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = Repository(tmp_path / "mine")
+    repository.change(FAILS, file="services/order/decider.py")
+    repository.commit("fails")
+    repository.git("checkout", "--quiet", "recorded")  # the working tree has nothing to do with it
+    monkeypatch.chdir(repository.directory)
+    asked = ("prove", *CHEAP, "--scenario", "services.simulation.scenario:ShopScenario", "--log", late, "--code")
+
+    lawful = ended(*asked, "recorded")
+    assert lawful.returncode == 0, lawful.stderr
+    assert lawful.stdout.splitlines()[0] == "1 in flight, 1 shape, all end lawfully within 2 steps."
+
+    wrong = ended(*asked, "fails", "--format", "junit")
+    assert wrong.returncode == 1, wrong.stderr
+    (suite,) = ET.fromstring(wrong.stdout)  # noqa: S314  our own
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert "KeyError" in failure.get("message", "")
+    assert failure.text is not None
+    assert failure.text.endswith("takes CancelSubmitted large")
+
+    none = ended(*asked, "nothing")
+    assert none.returncode == 1
+    assert "there is no revision 'nothing'" in none.stderr
+
+
+def test_what_is_not_explored_is_an_error_for_ci(filled: str) -> None:
+    junit = ended("prove", *CHEAP, "--log", filled, "--format", "junit")
+    (suite,) = ET.fromstring(junit.stdout)  # noqa: S314  our own
+    assert (junit.returncode, suite.get("failures"), suite.get("errors")) == (1, "0", "2")
+    markdown = ended("prove", *CHEAP, "--log", filled, "--format", "markdown")
+    assert markdown.returncode == 1
+    assert markdown.stdout.startswith("## In flight: Not proved\n\n2 in flight, 2 shapes: 2 not explored")
+    assert "\n- ? broken: not explored to the end: more than 300 moments" in markdown.stdout
 
 
 def test_what_is_to_be_proved_has_to_be_said(filled: str) -> None:
