@@ -69,8 +69,10 @@ def as_markdown(found: InFlightProof) -> str:
         lines += [f"- ✗ {plain(keys_of(each))}: {plain(each.why)}"]
         lines += [f"    {number}. {plain(step)}" for number, step in enumerate(each.story, start=1)]
     lines += [f"- ? {plain(keys_of(each))}: not explored to the end: {plain(each.why)}" for each in found.open]
+    if not found.holds:
+        lines.append("")
     if found.in_flight:
-        lines += ["", "<details><summary>Not explored</summary>", ""]
+        lines += ["<details><summary>Not explored</summary>", ""]
         lines += [*(f"- {plain(each)}" for each in found.left_out), "", "</details>"]
     return "\n".join(lines).rstrip()
 
