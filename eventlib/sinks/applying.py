@@ -1,5 +1,6 @@
 """Applies records to a sink's tables: each once, and those that cannot be applied are parked."""
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from eventlib.sinks.declaration import Handler
 from eventlib.sinks.tables import KEEP, LOCK_ALL, PARK, UNPARK
 
 _log = logging.getLogger(__name__)
+
+_FORGOTTEN_S = 0.1
+"""How long after an erasure a process may still have the key at most, and some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +105,13 @@ class Applier:
     async def _begin(
         self, session: AsyncSession, records: Sequence[Record], offsets: Mapping[TopicPartition, int]
     ) -> None:
-        """Take the positions before anything is decoded: what is decoded after an erasure is applied, is erased."""
+        """Take the positions before anything is decoded.
+
+        So an erasure waits for each transaction that may have decoded its subject, and those that wait for it decode after it.
+        """
         if any(_is_erasure(record) for record in records):
             await session.execute(LOCK_ALL, {"sink": self._sink.name})
+            await asyncio.sleep(_FORGOTTEN_S)
         await self._database.advance(session, offsets, self._fence)
 
     async def _singly(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
