@@ -250,13 +250,12 @@ def test_what_a_sink_declares_wrongly_is_a_sentence() -> None:
     ):
         with pytest.raises(WiringError, match=sentence):
             sink.on(handler)
-    for make, sentence in (
-        (lambda: SqlSink("Not-a-name", APP), "a name begins with a letter"),
-        (lambda: SqlSink("x", APP, version=2), "is for a sink with tables="),
-        (lambda: SqlSink("x", APP, tables=MetaData(), from_now=True), "leave from_now=True out"),
-    ):
-        with pytest.raises(WiringError, match=sentence):
-            make()
+    with pytest.raises(WiringError, match="a name begins with a letter"):
+        SqlSink("Not-a-name", APP)
+    with pytest.raises(WiringError, match="is for a sink with tables="):
+        SqlSink("x", APP, version=2)
+    with pytest.raises(WiringError, match="leave from_now=True out"):
+        SqlSink("x", APP, tables=MetaData(), from_now=True)
 
 
 def test_what_a_command_lacks_is_a_sentence(url: str, tmp_path: Path) -> None:
