@@ -16,6 +16,7 @@ from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
 from eventlib.opening import open_log
+from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import Relay
 from eventlib.outbox.rows import TABLE_SQL
@@ -50,6 +51,14 @@ def relay(
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="The outbox's name; each database has its own.")
     ] = "outbox",
+    replication: Annotated[
+        bool,
+        typer.Option(
+            "--replication",
+            metavar="",
+            help="Be told of commits by logical replication, instead of asking every 20 ms.",
+        ),
+    ] = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
@@ -67,10 +76,10 @@ def relay(
         raise WiringError(f"--name {name!r}: a name is made of letters, digits, '-' and '_'")
     settings = eventlib_settings()
     set_up_logging(settings.log_format, settings.log_level)
-    asyncio.run(_relay(log_options, url, name))
+    asyncio.run(_relay(log_options, url, name, Commits(url) if replication else None))
 
 
-async def _relay(log_options: LogOptions, url: str, name: str) -> None:
+async def _relay(log_options: LogOptions, url: str, name: str, commits: Commits | None) -> None:
     choreography = load_choreography(log_options.app)
     table, stop = OutboxTable(url), stop_signal()
     with starting_up(log_options.url, runtime_config().state_dir, f"outbox {name}") as startup:
@@ -80,7 +89,7 @@ async def _relay(log_options: LogOptions, url: str, name: str) -> None:
                 log = await startup.enter(
                     stack, "the log", lambda: open_log(log_options.url, choreography, services=[])
                 )
-                work = Relay(log, table, name)
+                work = Relay(log, table, name, commits=commits)
                 tell(f"Relaying the outbox {name} of {table.name} to {log_options.url}.")
                 stack.callback(lambda: tell(f"Stopped; relayed {counted(work.relayed, 'event')}."))
                 await work.run(startup)

@@ -92,7 +92,18 @@ async def test_a_replica_takes_over_and_nothing_is_lost_or_twice(
         writes = f"postgresql://shop:{PASSWORD}@/{DATABASE}?host={hosts}&target_session_attrs=read-write"
         prepare(primary)
         commands = {
-            "relay": ("eventlib", "outbox", "relay", "--database", url, "--log", log_url, "--app", APPLICATION),
+            "relay": (
+                "eventlib",
+                "outbox",
+                "relay",
+                "--replication",
+                "--database",
+                url,
+                "--log",
+                log_url,
+                "--app",
+                APPLICATION,
+            ),
             "sink": ("eventlib", "sink", "run", NAMED, "--database", url, "--log", log_url),
             "writer": ("tests.integration.outbox_app", writes, "1"),
         }
