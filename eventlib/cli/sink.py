@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import JsonOption, LogOption, LogOptions
+from eventlib.cli._common.metrics import look_at_sink, metrics_address, serve_metrics, unless_failed
+from eventlib.cli._common.options import JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import agree
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
@@ -48,7 +50,13 @@ DatabaseOption = Annotated[
 
 
 @sink.command(cls=Command)
-def run(context: typer.Context, named: SinkArgument, database: DatabaseOption = None, log: LogOption = None) -> None:
+def run(
+    context: typer.Context,
+    named: SinkArgument,
+    database: DatabaseOption = None,
+    metrics_port: MetricsOption = None,
+    log: LogOption = None,
+) -> None:
     """Write events into tables until stopped: each once, with its position.
 
     Several processes share the work, and take over from one that dies. An event
@@ -61,10 +69,10 @@ def run(context: typer.Context, named: SinkArgument, database: DatabaseOption = 
     options, found, url = LogOptions.of(context, None, log), _sink(named), _database(database)
     settings = eventlib_settings()
     set_up_logging(settings.log_format, settings.log_level)
-    asyncio.run(_run(options, found, url))
+    asyncio.run(_run(options, found, url, metrics_address(metrics_port)))
 
 
-async def _run(options: LogOptions, found: SqlSink, url: str) -> None:
+async def _run(options: LogOptions, found: SqlSink, url: str, metrics: str | None) -> None:
     target, stop = SinkDatabase(url, found), stop_signal()
     with starting_up(options.url, runtime_config().state_dir, f"sink {found.name}") as startup:
         try:
@@ -74,9 +82,16 @@ async def _run(options: LogOptions, found: SqlSink, url: str) -> None:
                     stack, "the log", lambda: open_log(options.url, found.choreography, services=[])
                 )
                 work = SinkRunner(log, target)
-                tell(f"Writing sink {found.name} from {options.url} to {target.name}.")
+                serving, shown = None, ""
+                if metrics is not None:
+                    see = partial(look_at_sink, work, log, target)
+                    seen, serving = await serve_metrics(
+                        stack, metrics, found.choreography, "sink", see, lambda: startup.lacks
+                    )
+                    shown = f" Metrics at {seen}/metrics."
+                tell(f"Writing sink {found.name} from {options.url} to {target.name}.{shown}")
                 stack.callback(lambda: tell(f"Stopped; applied {counted(work.applied, 'event')}."))
-                await work.run(startup)
+                await unless_failed(work.run(startup), serving)
         except Stopped:
             return
 

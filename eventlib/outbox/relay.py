@@ -51,7 +51,7 @@ class Relay:
     ) -> None:
         self._log = log
         self._table = table
-        self._name = name
+        self.name = name
         self._every_s = every_s
         self._commits = commits
         self._prepared = set[type[Event]]()
@@ -62,7 +62,7 @@ class Relay:
         """Work until cancelled; a database or log that does not answer is waited for. Raises: WiringError."""
         startup = startup or Startup()
         await startup.run("the log's topic of relays", lambda: self._log.port.create_topics([OUTBOXES]))
-        member = await startup.run("the right to relay", lambda: self._log.port.join(f"_outbox.{self._name}", 1))
+        member = await startup.run("the right to relay", lambda: self._log.port.join(f"_outbox.{self.name}", 1))
         try:
             held: dict[int, Claim] = {}
             while True:
@@ -112,7 +112,7 @@ class Relay:
         new = await self._records([row for row in rows if not past.has(row)])
         if new:
             began_ns = time_ns()
-            entry = past.entry(self._name, [row for row, _ in new])
+            entry = past.entry(self.name, [row for row, _ in new])
             offsets = await self._log.port.append([*chain.from_iterable(records for _, records in new), entry], claim)
             past.add([row for row, _ in new])
             self.relayed += len(new)
@@ -175,7 +175,7 @@ class Relay:
         await port.decided_end(*place)
         kept = dict[bytes, bytes]()
         await port.newest(place, await port.start(*place), kept, None)
-        begin = f"{self._name}/".encode()
+        begin = f"{self.name}/".encode()
         past = _Past()
         for each in sorted((json.loads(value) for key, value in kept.items() if key.startswith(begin)), key=_number):
             past.remember(each["number"], each["rows"])

@@ -4,17 +4,23 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
+import httpx
 import pytest
 from sqlalchemy import Engine, MetaData, create_engine, text
 from sqlalchemy.orm import Session
 
 from eventlib import ContractError, EventLog, Meta, Runtime, WiringError, open_log
+from eventlib.cli._common.metrics import look_at_relay, look_at_sink, serve_metrics
 from eventlib.errors import OwnershipLost, TerminalError
+from eventlib.model.event import contract_of
+from eventlib.outbox.database import OutboxTable
+from eventlib.outbox.relay import Relay
 from eventlib.sinks import SqlSink
 from eventlib.sinks.database import SinkDatabase
 from eventlib.sinks.rebuilding import rebuild
@@ -23,6 +29,7 @@ from tests.commands import ended, said
 from tests.integration import sink_app
 from tests.integration.outbox_app import APP, COUNTERS, Counted
 from tests.integration.sink_app import Base, echo, many, totals
+from tests.ports import free_port
 from tests.postgres import PASSWORD, Postgres
 
 NAMED = "tests.integration.sink_app:totals"
@@ -256,6 +263,42 @@ def test_what_a_sink_declares_wrongly_is_a_sentence() -> None:
         SqlSink("x", APP, version=2)
     with pytest.raises(WiringError, match="leave from_now=True out"):
         SqlSink("x", APP, tables=MetaData(), from_now=True)
+
+
+async def test_metrics_say_how_far_a_sink_is_behind_and_what_a_relay_has_to_do(url: str, database: Engine) -> None:
+    with database.begin() as connection:
+        sink_app.outbox.create(connection)
+        sink_app.outbox.put(connection, Counted(counter="a", number=1), Counted(counter="b", number=1))
+    async with AsyncExitStack() as stack:
+        log = await stack.enter_async_context(open_log("memory://", APP))
+        await publish(log, [1, -2, 3], "a")
+        async with sinking(log, url) as running:
+            await until(lambda: running.applied == 1)
+        await publish(log, [4], "b")
+        target, table = SinkDatabase(url, totals), OutboxTable(url)
+        stack.push_async_callback(target.close)
+        stack.push_async_callback(table.close)
+        for measured_by, see in (
+            ("sink", partial(look_at_sink, running.runner, log, target)),
+            ("outbox", partial(look_at_relay, Relay(log, table, "shop"), table)),
+        ):
+            address = f"127.0.0.1:{free_port()}"
+            seen, _ = await serve_metrics(stack, address, APP, measured_by, see, lambda: "")  # type: ignore[arg-type]
+            async with httpx.AsyncClient() as client:
+                told = (await client.get(f"{seen}/metrics")).text
+            partition = contract_of(Counted).topic.partition_of(b"b")
+            for line in EXPECTED[measured_by]:
+                assert line.format(partition=partition) in told
+
+
+EXPECTED = {
+    "sink": [
+        'eventlib_sink_applied_total{{sink="totals"}} 1.0',
+        'eventlib_sink_parked{{sink="totals"}} 2.0',
+        'eventlib_sink_lag{{partition="{partition}",sink="totals",topic="counts"}} 1.0',
+    ],
+    "outbox": ['eventlib_outbox_relayed_total{{outbox="shop"}} 0.0', 'eventlib_outbox_waiting{{outbox="shop"}} 2.0'],
+}
 
 
 def test_what_a_command_lacks_is_a_sentence(url: str, tmp_path: Path) -> None:
