@@ -16,12 +16,14 @@ from eventlib.cli._common.output import counted
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.config.variables import read_settings
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.log.kafka.options import KafkaOptions
 from eventlib.opening import open_log
 from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
-from eventlib.outbox.relay import Relay
+from eventlib.outbox.relay import OUTBOXES, Relay
 from eventlib.outbox.rows import TABLE_SQL
 from eventlib.project import load_choreography
 from eventlib.startup import Startup
@@ -47,14 +49,16 @@ DatabaseOption = Annotated[
     ),
 ]
 
+NameOption = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="The outbox's name; each database has its own.")
+]
+
 
 @outbox.command(cls=Command)
 def relay(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     database: DatabaseOption = None,
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="The outbox's name; each database has its own.")
-    ] = "outbox",
+    name: NameOption = "outbox",
     replication: Annotated[
         bool,
         typer.Option(
@@ -178,6 +182,22 @@ def table_() -> None:
       eventlib outbox table | psql postgresql://shop@db/checkout
     """
     print(TABLE_SQL, end="")
+
+
+@outbox.command(cls=Command)
+def rights(context: typer.Context, name: NameOption = "outbox", app: AppOption = None) -> None:
+    """Print a script that gives a relay's user its rights on a Kafka cluster.
+
+    [dim]Examples:[/dim]
+      eventlib outbox rights > rights.sh
+    """
+    from eventlib.cli._common.views import declared_views
+    from eventlib.manifests.databases import relay_user, script, topic_of
+
+    options = read_settings(KafkaOptions, {})
+    choreography = load_choreography(LogOptions.of(context, app, None).app)
+    user = relay_user(choreography, name, OUTBOXES, options, declared_views(choreography))
+    print(script(user, [topic_of(OUTBOXES, options)]))
 
 
 def _database(given: str | None) -> str:

@@ -18,7 +18,9 @@ from eventlib.cli._common.prompts import agree
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.config.variables import read_settings
 from eventlib.errors import WiringError
+from eventlib.log.kafka.options import KafkaOptions
 from eventlib.opening import open_log
 from eventlib.project import load_named
 from eventlib.sinks.database import SinkDatabase, behind
@@ -188,6 +190,19 @@ def rebuild(
             return await rebuilt(opened, found, url, tell, parked=parked)
 
     print(f"{found.name} is rebuilt from {counted(asyncio.run(done()), 'event')}.")
+
+
+@sink.command(cls=Command)
+def rights(named: SinkArgument) -> None:
+    """Print a script that gives a sink's user its rights on a Kafka cluster.
+
+    [dim]Examples:[/dim]
+      eventlib sink rights shop.reports:orders > rights.sh
+    """
+    from eventlib.manifests.databases import script, sink_user
+
+    found = _sink(named)
+    print(script(sink_user(found.name, found.topics, read_settings(KafkaOptions, {}))))
 
 
 def _sink(named: str) -> SqlSink:
