@@ -118,21 +118,21 @@ def status(
             places = topic_partitions(found, range(partitions_of(found)))
             there = await opened.port.topics()
             ends = [(each, await opened.port.end(*each)) for each in places if each[0] in there]
-        positions, parked = await target.positions(), await target.parked()
-        failed = [each for each in parked if each.error is not None]
+        positions, (parked, failed) = await target.positions(), await target.parked()
+        first = await target.failed(_PARKED_SHOWN)
         lag = behind(positions, ends)
         if as_json:
-            shown = [asdict(each) for each in failed[:_PARKED_SHOWN]]
+            shown = [asdict(each) for each in first]
             output.print_json(
-                [{"sink": found.name, "lag": lag, "parked": len(parked), "failed": len(failed), "first_failed": shown}]
+                [{"sink": found.name, "lag": lag, "parked": parked, "failed": failed, "first_failed": shown}]
             )
             return
         print(
-            f"{found.name} is {lag:,} offsets behind the log; {counted(len(parked), 'event')} parked, {len(failed)} with an error."
+            f"{found.name} is {lag:,} offsets behind the log; {counted(parked, 'event')} parked, {failed} with an error."
         )
         if failed:
             table = output.table("id", "type", "key", "at", "why", right=["id"])
-            for each in failed[:_PARKED_SHOWN]:
+            for each in first:
                 at = f"{each.topic}/{each.partition}/{each.offset}"
                 table.add_row(str(each.id), each.type or "", each.key or "", at, each.error)
             output.terminal().print(table)

@@ -81,18 +81,17 @@ class Applier:
         await self._singly(wanted, offsets)
 
     async def retry(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Apply parked events that are to be tried, in their order for each topic and key."""
-        parked, blocked = await self._database.parked(), set[tuple[str, str | None]]()
-        for each in parked:
-            place, topic_partition = (each.topic, each.key), (each.topic, each.partition)
-            if each.error is not None:
-                blocked.add(place)
-                continue
-            if topic_partition not in offsets or (each.key is not None and place in blocked):
-                continue
-            if not await self._again(each, {topic_partition: offsets[topic_partition]}):
-                blocked.add(place)
-        self.held = {(each.topic, each.key) for each in await self._database.parked() if each.key is not None}
+        """Apply parked events that nothing is in the way of, in their order for each topic and key."""
+        partitions = {partition for _, partition in offsets}
+        while waiting := await self._database.waiting(partitions):
+            blocked = set[tuple[str, str | None]]()
+            for each in waiting:
+                if each.key is not None and (each.topic, each.key) in blocked:
+                    continue
+                topic_partition = (each.topic, each.partition)
+                if not await self._again(each, {topic_partition: offsets[topic_partition]}):
+                    blocked.add((each.topic, each.key))
+        self.held = await self._database.held()
 
     def _is_wanted(self, record: Record) -> bool:
         return record.topic in self._log.external.topics or record.type in self._types or _is_erasure(record)

@@ -14,12 +14,10 @@ from eventlib.errors import LogUnavailable, OwnershipLost, WiringError
 from eventlib.log.base import TopicPartition
 from eventlib.postgres import connection_to
 from eventlib.sinks.declaration import SqlSink
-from eventlib.sinks.tables import ADVANCE, OWN, PARKED_ROWS, POSITIONS, RETRY, TAKE_OVER
+from eventlib.sinks.tables import ADVANCE, COUNTS, FAILED, HELD, OWN, POSITIONS, RETRY, TAKE_OVER, WAITING
 
 LONGEST_S = 60.0
 """How long a batch may take: a handler that hangs is given up, and its transaction undone."""
-
-_MOST_PARKED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +63,10 @@ class SinkDatabase:
         reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
         if isinstance(error, TimeoutError):
             reason = f"no answer within {LONGEST_S:.0f} s"
+        if _kind(error) == "UndefinedTable" and "eventlib_sink_" in reason:
+            raise WiringError(
+                f"sink {self.sink.name} has not written into {self.name} yet: `eventlib sink run` makes its tables"
+            ) from error
         if _kind(error) in {"InsufficientPrivilege", "UndefinedTable", "UndefinedColumn", "InvalidSchemaName"}:
             raise WiringError(
                 f"sink {self.sink.name}: {self.name} refuses: {reason}. Let its role, or a migration, make what is missing"
@@ -139,11 +141,28 @@ class SinkDatabase:
         async with self.transaction() as session:
             return {(row.topic, row.partition): row.next_offset for row in await session.execute(mine)}
 
-    async def parked(self, most: int = _MOST_PARKED) -> list[ParkedEvent]:
-        """Return the parked events, in the order in which they were parked."""
+    async def parked(self) -> tuple[int, int]:
+        """Return how many events are parked, and how many of them have an error."""
         async with self.transaction() as session:
-            rows = await session.execute(PARKED_ROWS, {"sink": self.sink.name, "most": most})
+            parked, failed = (await session.execute(COUNTS, {"sink": self.sink.name})).one()
+            return parked, failed
+
+    async def failed(self, most: int) -> list[ParkedEvent]:
+        """Return the first events that could not be handled."""
+        async with self.transaction() as session:
+            rows = await session.execute(FAILED, {"sink": self.sink.name, "most": most})
             return [ParkedEvent(*row) for row in rows]
+
+    async def waiting(self, partitions: Collection[int]) -> list[ParkedEvent]:
+        """Return the first parked events that may be tried, in their order."""
+        async with self.transaction() as session:
+            rows = await session.execute(WAITING, {"sink": self.sink.name, "partitions": [*partitions]})
+            return [ParkedEvent(*row) for row in rows]
+
+    async def held(self) -> set[tuple[str, str]]:
+        """Return the topic and key of each parked event."""
+        async with self.transaction() as session:
+            return {(row.topic, row.key) for row in await session.execute(HELD, {"sink": self.sink.name})}
 
     async def retry(self, event_id: int | None) -> int:
         """Let a parked event, or all, be tried again; return how many."""

@@ -55,9 +55,9 @@ async def rebuild(
             await session.execute(text(f"DROP SCHEMA IF EXISTS {sink.schema}_{_NEXT} CASCADE"))
         await work.begin(range(partitions_of(sink)))
         await _until_here(log, work, tell)
-        if (held := len(await beside.parked())) and not parked:
+        if (held := (await beside.parked())[0]) and not parked:
             raise ContractError(
-                f"sink {sink.name}: {held} events cannot be handled: mend the handlers, or give --parked to switch all the same; "
+                f"sink {sink.name}: events are parked ({held:,} so far): mend the handlers, or give --parked to switch all the same; "
                 f"{beside.schema}.eventlib_sink_parked has them, with their errors"
             )
         async with live.connected() as connection:

@@ -70,9 +70,22 @@ INSERT INTO eventlib_sink_parked (sink, topic, partition, record_offset, type, k
 VALUES (:sink, :topic, :partition, :offset, :type, :key, :error) ON CONFLICT DO NOTHING
 """)
 
-PARKED_ROWS = text("""
-SELECT id, topic, partition, record_offset, type, key, error FROM eventlib_sink_parked WHERE sink = :sink ORDER BY id LIMIT :most
+FAILED = text("""
+SELECT id, topic, partition, record_offset, type, key, error FROM eventlib_sink_parked
+WHERE sink = :sink AND error IS NOT NULL ORDER BY id LIMIT :most
 """)
+
+WAITING = text("""
+SELECT id, topic, partition, record_offset, type, key, error FROM eventlib_sink_parked AS waiting
+WHERE sink = :sink AND error IS NULL AND partition = ANY(:partitions) AND NOT EXISTS (
+  SELECT FROM eventlib_sink_parked AS failed WHERE failed.sink = waiting.sink AND failed.topic = waiting.topic
+    AND failed.key = waiting.key AND failed.error IS NOT NULL AND failed.id < waiting.id
+) ORDER BY id LIMIT 1000
+""")
+"""Those that nothing is in the way of."""
+
+HELD = text("SELECT DISTINCT topic, key FROM eventlib_sink_parked WHERE sink = :sink AND key IS NOT NULL")
+COUNTS = text("SELECT count(*), count(error) FROM eventlib_sink_parked WHERE sink = :sink")
 
 UNPARK = text("DELETE FROM eventlib_sink_parked WHERE id = :id")
 KEEP = text("UPDATE eventlib_sink_parked SET error = :error WHERE id = :id")

@@ -84,7 +84,7 @@ async def look_at_sink(work: "SinkRunner", log: EventLog, database: "SinkDatabas
     seen.add("eventlib.sink.applied", (sink.name,), work.applied)
     with suppress(RetryableError):
         positions = await database.positions()
-        seen.add("eventlib.sink.parked", (sink.name,), len(await database.parked()))
+        seen.add("eventlib.sink.parked", (sink.name,), (await database.parked())[0])
         for topic, partition in topic_partitions(sink, range(partitions_of(sink))):
             if (topic, partition) in positions:
                 lag = max(await log.port.end(topic, partition) - positions[topic, partition], 0)
