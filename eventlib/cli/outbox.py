@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.metrics import look_at_relay, metrics_address, serve_metrics, unless_failed
+from eventlib.cli._common.metrics import look_at_relay, metrics_address, serve_metrics, trace, unless_failed
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
@@ -98,6 +98,7 @@ async def _relay(log_options: LogOptions, url: str, name: str, commits: Commits 
                 log = await startup.enter(
                     stack, "the log", lambda: open_log(log_options.url, choreography, services=[])
                 )
+                trace(stack, log, log_options.url)
                 work = Relay(log, table, name, commits=commits)
                 serving, shown = await _serve_metrics(stack, metrics, work, log, url, startup)
                 tell(f"Relaying the outbox {name} of {table.name} to {log_options.url}.{shown}")

@@ -1,4 +1,4 @@
-"""Serves the metrics of a long-running command that runs no services."""
+"""The metrics and traces of a long-running command that runs no services."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -47,6 +47,20 @@ async def serve_metrics(
     listening = stack.enter_context(closing(Listening(address, option="--metrics-port")))
     app = stack.enter_context(measured(choreography, measured_by, see, lacks))
     return listening.url, (await stack.enter_async_context(listening.serve(metered(app, identity_of())))).task
+
+
+def trace(stack: AsyncExitStack, log: EventLog, url: str) -> None:
+    """Export spans of what is put on a log, if the environment asks for them. Raises: WiringError."""
+    options = telemetry_options()
+    if not options.traces:
+        return
+    try:
+        from eventlib.telemetry.process import telemetry_of
+    except ModuleNotFoundError as error:
+        raise WiringError(f"traces need the package {error.name}: install eventlib-sagas[telemetry]") from error
+    telemetry = stack.enter_context(telemetry_of(log.choreography, url, options, metrics=False))
+    if telemetry is not None:
+        log.observer = telemetry.recorder
 
 
 async def unless_failed(work: Coroutine[Any, Any, None], serving: "asyncio.Task[None] | None") -> None:
