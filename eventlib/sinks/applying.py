@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
@@ -18,6 +19,7 @@ from eventlib.personal.receipt import ERASED_TYPE, ERASURES, read_receipt
 from eventlib.sinks.database import ParkedEvent, SinkDatabase
 from eventlib.sinks.declaration import Handler
 from eventlib.sinks.tables import KEEP, LOCK_ALL, PARK, UNPARK
+from eventlib.values import escaped
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +64,6 @@ class Applier:
         self.held = set[tuple[str, str]]()
         """The topic and key of each parked event: later ones are parked behind it."""
         self.applied = 0
-        self.parked = 0
 
     async def apply(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
         """Apply records, and move the positions to offsets, in one transaction. Raises: OwnershipLost, LogUnavailable, WiringError."""
@@ -114,6 +115,7 @@ class Applier:
         await self._database.advance(session, offsets, self._fence)
 
     async def _singly(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
+        applied = 0
         async with self._database.transaction() as session:
             await self._begin(session, records, offsets)
             for record in records:
@@ -123,40 +125,43 @@ class Applier:
                     await self._park(session, record, error)
                     if place is not None:
                         self.held.add(place)
+                else:
+                    applied += 1
+        self.applied += applied  # once it is committed
 
     async def _one(self, session: AsyncSession, record: Record) -> str | None:
         """Apply one record, or change nothing and return why."""
         try:
             async with session.begin_nested():
                 await self._run(session, await self._calls([record]))
+                await session.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))  # or the whole transaction fails
         except (RetryableError, WiringError):
             raise
         except Exception as error:  # noqa: BLE001  it is parked with its event
             self._database.refuse(error)
-            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            reason = escaped(f"{type(error).__name__}: {error}".partition("\n")[0])
             _log.error("sink %s parks %s/%d/%d: %s", self._sink.name, *record.location, reason)
             return reason
-        self.applied += 1
         return None
 
     async def _park(self, session: AsyncSession, record: Record, error: str | None) -> None:
-        key = None if record.key is None else text_of(record.key)
+        key = None if record.key is None else escaped(text_of(record.key))
         topic, partition, offset = record.location
         place = {"topic": topic, "partition": partition, "offset": offset}
         values = {"sink": self._sink.name, **place, "type": record.type, "key": key, "error": error}
         await session.execute(PARK, values)
-        self.parked += 1
 
     async def _again(self, parked: ParkedEvent, offsets: Mapping[TopicPartition, int]) -> bool:
         records = await self._log.port.read(parked.topic, parked.partition, parked.offset, 1)
         found = next((record for record in records if record.offset == parked.offset), None)
         async with self._database.transaction() as session:
-            await self._begin(session, [], offsets)
+            await self._begin(session, [found] if found else [], offsets)
             error = "it is not on the log any more" if found is None else await self._one(session, found)
             if error is None:
                 await session.execute(UNPARK, {"id": parked.id})
             else:
                 await session.execute(KEEP, {"id": parked.id, "error": error})
+        self.applied += error is None
         return error is None
 
     async def _calls(self, records: Sequence[Record]) -> list[_Call]:
@@ -201,4 +206,4 @@ def _is_erasure(record: Record) -> bool:
 
 
 def _place(record: Record) -> tuple[str, str] | None:
-    return None if record.key is None else (record.topic, text_of(record.key))
+    return None if record.key is None else (record.topic, escaped(text_of(record.key)))

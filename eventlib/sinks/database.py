@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, select, text
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, ProgrammingError
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_sessionmaker, create_async_engine
 
 from eventlib.errors import LogUnavailable, OwnershipLost, WiringError
@@ -54,7 +54,7 @@ class SinkDatabase:
         try:
             async with asyncio.timeout(LONGEST_S), self._sessions.begin() as session:
                 yield session
-        except (TimeoutError, OSError, OperationalError, InterfaceError, ProgrammingError) as error:
+        except (TimeoutError, OSError, DBAPIError) as error:
             self.refuse(error)
             raise
 
@@ -72,7 +72,7 @@ class SinkDatabase:
                 f"sink {self.sink.name}: {self.name} refuses: {reason}. Let its role, or a migration, make what is missing"
             ) from error
         lost = isinstance(error, DBAPIError) and error.connection_invalidated
-        if lost or isinstance(error, TimeoutError | OSError | OperationalError | InterfaceError):
+        if lost or isinstance(error, TimeoutError | OSError | InterfaceError | InternalError | OperationalError):
             raise LogUnavailable(
                 f"the database of sink {self.sink.name} at {self.name} does not answer: {reason}"
             ) from error

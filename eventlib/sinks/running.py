@@ -40,9 +40,9 @@ class Sinking:
         self._log = log
         self.database = database
         self._sink = database.sink
-        self._fence = token_hex(8)
+        self.fence = token_hex(8)
         self._tried_at = 0.0
-        self.applier = Applier(log, database, self._fence)
+        self.applier = Applier(log, database, self.fence)
         self.positions = dict[TopicPartition, int]()
         self._reader: Reader | None = None
 
@@ -51,7 +51,7 @@ class Sinking:
         await self._refuse_missing()
         await self.database.create()
         begins = {each: await self._begin_of(each) for each in topic_partitions(self._sink, partitions)}
-        self.positions = await self.database.take_over(self._log.port.log_id, begins, self._fence)
+        self.positions = await self.database.take_over(self._log.port.log_id, begins, self.fence)
         for topic_partition, offset in self.positions.items():
             await self._refuse_lost(topic_partition, offset)
         await self.applier.retry(self.positions)

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from eventlib import ContractError, EventLog, Meta, Runtime, WiringError, open_log
 from eventlib.cli._common.metrics import look_at_relay, look_at_sink, serve_metrics
-from eventlib.errors import OwnershipLost, TerminalError
+from eventlib.errors import LogUnavailable, OwnershipLost, TerminalError
 from eventlib.model.event import contract_of
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import Relay
@@ -143,6 +143,25 @@ async def test_a_zombie_writes_nothing_after_a_takeover(url: str, database: Engi
             await each.database.close()
 
 
+async def test_who_stands_still_within_a_transaction_is_ended_for_its_successor(url: str, database: Engine) -> None:
+    async with open_log("memory://", APP) as log:
+        await publish(log, [1])
+        still = SinkDatabase(f"{url}?options=-cidle_in_transaction_session_timeout%3D500", totals)
+        old, new = Sinking(log, still), Sinking(log, SinkDatabase(url, totals))
+        await old.begin(range(8))
+        session = still.transaction()
+        await still.advance(await session.__aenter__(), old.positions, old.fence)
+        await new.begin(range(8))  # waits for the row that the other holds
+        with pytest.raises(LogUnavailable, match="does not answer"):
+            await session.__aexit__(None, None, None)
+        while await new.step(0.1):
+            pass
+        assert rows_in(database) == await folded(log)
+        for each in (old, new):
+            await each.end()
+            await each.database.close()
+
+
 async def test_an_event_that_fails_holds_its_key_until_it_is_tried_again(
     url: str, database: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,10 +235,11 @@ async def test_a_rebuild_beside_is_switched_to_at_once_and_ends_an_older_version
 async def test_a_rebuild_that_cannot_handle_an_event_does_not_switch(url: str, database: Engine) -> None:
     async with open_log("memory://", APP) as log:
         await publish(log, [1, -2], "a")
+        await publish(log, [1, 2], "\0")  # which PostgreSQL's text cannot have
         async with sinking(log, url) as runner:
             await until(lambda: runner.applied == 1)
         before = rows_in(database)
-        with pytest.raises(ContractError, match=r"events are parked \(1 so far\): mend the handlers, or give --parked"):
+        with pytest.raises(ContractError, match=r"events are parked \(3 so far\): mend the handlers, or give --parked"):
             await rebuild(log, totals, url)
         assert rows_in(database) == before
         assert await rebuild(log, totals, url, parked=True) == 1
