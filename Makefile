@@ -84,7 +84,7 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 	$(COMPILE) --upgrade --all-extras --group dev --group bench --group docs pyproject.toml -o requirements.lock
 	rm -f deploy/locks/*.lock
 	printf 'hatchling\nsetuptools\n' | $(PART) - -o deploy/locks/build.lock
-	$(PART) --extra cli --extra console --extra http --extra identity --extra kafka --extra kms --extra live --extra personal --extra postgres --extra schemas --extra telemetry pyproject.toml -o deploy/locks/services.lock
+	$(PART) --extra cli --extra console --extra http --extra identity --extra kafka --extra kms --extra live --extra personal --extra postgres --extra schemas --extra sinks --extra telemetry pyproject.toml -o deploy/locks/services.lock
 	$(PART) --extra analytics --extra archive --extra cli --extra kafka --extra kms --extra personal --extra postgres --extra s3 --extra schemas --extra telemetry pyproject.toml \
 	  -o deploy/locks/spark.lock
 

@@ -79,6 +79,32 @@ class Postgres:
             for each in reversed(processes):
                 os.kill(each, signal.SIGCONT)
 
+    @contextmanager
+    def replica(self) -> Iterator["Postgres"]:
+        """Run a standby of it, which every commit waits for."""
+        directory = self.directory / "replica"
+        directory.mkdir()
+        if self.owner is not None:
+            os.chown(directory, self.owner, self.owner)
+        for each in self.directory.glob(f"{_PACKAGE}*"):
+            (directory / each.name).symlink_to(each)
+        standby = Postgres(free_port(), directory, self.owner)
+        source = ("-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "--checkpoint=fast", "--no-sync")
+        self._call("pg_basebackup", *source, "-R", "-D", standby.data)
+        standby.start()
+        try:
+            self.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            self.run("SELECT pg_reload_conf()")
+            yield standby
+        finally:
+            standby.stop()
+
+    def promote(self) -> None:
+        """Let a standby be the server that is written to."""
+        self.run("ALTER SYSTEM RESET synchronous_standby_names")
+        self._call("pg_ctl", "promote", "-w", "-D", self.data)
+        self.run("SELECT pg_reload_conf()")
+
     def _stopped(self) -> list[int]:
         """Stop its processes, the one that starts the others first, and return them."""
         first = int((self.data / "postmaster.pid").read_text(encoding="ascii").split()[0])

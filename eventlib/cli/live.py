@@ -2,13 +2,14 @@
 
 import asyncio
 import os
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eventlib.cli._common import output
+from eventlib.cli._common.metrics import metrics_address, serve_metrics
 from eventlib.cli._common.options import (
     LOG_VARIABLE,
     AppOption,
@@ -24,16 +25,13 @@ from eventlib.cli._common.stopping import starting_up, stop_signal
 from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.cli._common.views import faust_or_remedy
 from eventlib.config.settings import eventlib_settings, runtime_config
-from eventlib.errors import WiringError
 from eventlib.http.serving import host_and_port
-from eventlib.identity.identity import identity_of
 from eventlib.project import load_choreography
 from eventlib.telemetry.logs import set_up_logging, tell
-from eventlib.telemetry.options import telemetry_options
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
-from eventlib.http.serving import Listening, metered, serve_insecurely
+from eventlib.http.serving import serve_insecurely
 
 live = typer.Typer(add_completion=False, cls=Group)
 
@@ -110,10 +108,9 @@ def run_live(log_options: LogOptions, only: list[str], http: str | None, metrics
     """Run views until SIGINT or SIGTERM, or until a terminal failure."""
     at = None if http is None else host_and_port(http, "--http", least=1, example=6066)  # of ports in a row
     apps = _apps(log_options, only)
-    settings, options = eventlib_settings(), telemetry_options()
+    settings = eventlib_settings()
     set_up_logging(settings.log_format, settings.log_level)
-    measured = None if options.sdk_disabled else metrics or options.metrics_place
-    asyncio.run(_run(apps, at, log_options.url, measured))
+    asyncio.run(_run(apps, at, log_options.url, metrics_address(metrics)))
 
 
 async def _run(apps: "list[LiveApp]", at: tuple[str, int] | None, url: str, metrics: str | None) -> None:
@@ -145,19 +142,13 @@ async def _serve_metrics(
     """Serve the metrics of views until the stack is left; return the address, and a task that ends only on failure."""
     from eventlib.live.figures import look_at
 
-    try:
-        from eventlib.telemetry.process import measured_views
-    except ModuleNotFoundError as error:
-        raise WiringError(f"metrics need the package {error.name}: install eventlib-sagas[telemetry]") from error
-
     def lacks() -> str:
         if waits_for := apps[0].startup.lacks:
             return f"waits for {waits_for}"
         return next((lacking for app in apps if (lacking := app.queries.lacking())), "")
 
-    listening = stack.enter_context(closing(Listening(address, option="--metrics-port")))
-    measured = stack.enter_context(measured_views(apps[0].choreography, partial(look_at, apps), lacks))
-    return listening.url, (await stack.enter_async_context(listening.serve(metered(measured, identity_of())))).task
+    choreography = apps[0].choreography
+    return await serve_metrics(stack, address, choreography, "views", partial(look_at, apps), lacks)
 
 
 def reset_live(log_options: LogOptions, only: list[str], *, yes: bool, as_json: bool) -> None:

@@ -4,22 +4,29 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, TypeVar
 
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
+from eventlib.cli._common.metrics import look_at_relay, metrics_address, serve_metrics, trace, unless_failed
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.config.variables import read_settings
 from eventlib.errors import WiringError
+from eventlib.eventlog import EventLog
+from eventlib.log.kafka.options import KafkaOptions
 from eventlib.opening import open_log
+from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
-from eventlib.outbox.relay import Relay
+from eventlib.outbox.relay import OUTBOXES, Relay
 from eventlib.outbox.rows import TABLE_SQL
 from eventlib.project import load_choreography
+from eventlib.startup import Startup
 from eventlib.telemetry.logs import set_up_logging, tell
 
 T = TypeVar("T")
@@ -42,14 +49,25 @@ DatabaseOption = Annotated[
     ),
 ]
 
+NameOption = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="The outbox's name; each database has its own.")
+]
+
 
 @outbox.command(cls=Command)
-def relay(
+def relay(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     database: DatabaseOption = None,
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="The outbox's name; each database has its own.")
-    ] = "outbox",
+    name: NameOption = "outbox",
+    replication: Annotated[
+        bool,
+        typer.Option(
+            "--replication",
+            metavar="",
+            help="Be told of commits by logical replication, instead of asking every 20 ms.",
+        ),
+    ] = False,
+    metrics_port: MetricsOption = None,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
@@ -67,10 +85,10 @@ def relay(
         raise WiringError(f"--name {name!r}: a name is made of letters, digits, '-' and '_'")
     settings = eventlib_settings()
     set_up_logging(settings.log_format, settings.log_level)
-    asyncio.run(_relay(log_options, url, name))
+    asyncio.run(_relay(log_options, url, name, Commits(url) if replication else None, metrics_address(metrics_port)))
 
 
-async def _relay(log_options: LogOptions, url: str, name: str) -> None:
+async def _relay(log_options: LogOptions, url: str, name: str, commits: Commits | None, metrics: str | None) -> None:
     choreography = load_choreography(log_options.app)
     table, stop = OutboxTable(url), stop_signal()
     with starting_up(log_options.url, runtime_config().state_dir, f"outbox {name}") as startup:
@@ -80,12 +98,27 @@ async def _relay(log_options: LogOptions, url: str, name: str) -> None:
                 log = await startup.enter(
                     stack, "the log", lambda: open_log(log_options.url, choreography, services=[])
                 )
-                work = Relay(log, table, name)
-                tell(f"Relaying the outbox {name} of {table.name} to {log_options.url}.")
+                trace(stack, log, log_options.url)
+                work = Relay(log, table, name, commits=commits)
+                serving, shown = await _serve_metrics(stack, metrics, work, log, url, startup)
+                tell(f"Relaying the outbox {name} of {table.name} to {log_options.url}.{shown}")
                 stack.callback(lambda: tell(f"Stopped; relayed {counted(work.relayed, 'event')}."))
-                await work.run(startup)
+                await unless_failed(work.run(startup), serving)
         except Stopped:
             return
+
+
+async def _serve_metrics(
+    stack: AsyncExitStack, address: str | None, work: Relay, log: EventLog, url: str, startup: Startup
+) -> "tuple[asyncio.Task[None] | None, str]":
+    """Serve the metrics of a relay, if an address is given; return the task that does, and a sentence."""
+    if address is None:
+        return None, ""
+    table = OutboxTable(url)
+    stack.push_async_callback(table.close)
+    see = partial(look_at_relay, work, table)
+    seen, serving = await serve_metrics(stack, address, log.choreography, "outbox", see, lambda: startup.lacks)
+    return serving, f" Metrics at {seen}/metrics."
 
 
 @outbox.command(cls=Command)
@@ -150,6 +183,22 @@ def table_() -> None:
       eventlib outbox table | psql postgresql://shop@db/checkout
     """
     print(TABLE_SQL, end="")
+
+
+@outbox.command(cls=Command)
+def rights(context: typer.Context, name: NameOption = "outbox", app: AppOption = None) -> None:
+    """Print a script that gives a relay's user its rights on a Kafka cluster.
+
+    [dim]Examples:[/dim]
+      eventlib outbox rights > rights.sh
+    """
+    from eventlib.cli._common.views import declared_views
+    from eventlib.manifests.databases import relay_user, script, topic_of
+
+    options = read_settings(KafkaOptions, {})
+    choreography = load_choreography(LogOptions.of(context, app, None).app)
+    user = relay_user(choreography, name, OUTBOXES, options, declared_views(choreography))
+    print(script(user, [topic_of(OUTBOXES, options)]))
 
 
 def _database(given: str | None) -> str:

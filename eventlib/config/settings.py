@@ -63,6 +63,12 @@ class EventlibSettings(Variables):
             description="the database whose outbox `eventlib outbox` relays: postgresql://USER@HOST/DATABASE; its password is in PGPASSWORD or ~/.pgpass"
         ),
     ] = None
+    sink_database: Annotated[
+        str | None,
+        Field(
+            description="the database into which `eventlib sink` writes: postgresql://USER@HOST/DATABASE; its password is in PGPASSWORD or ~/.pgpass"
+        ),
+    ] = None
     log_format: Annotated[
         LogFormat, Field(description="what processes write to stderr: text, or json, an object a line")
     ] = "text"

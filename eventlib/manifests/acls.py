@@ -57,9 +57,9 @@ class User(NamedTuple):
 
 
 _SEES = (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
-_READS = (Operation.READ, *_SEES)
-_WRITES = (Operation.WRITE, *_SEES)
-_BOTH = (Operation.READ, Operation.WRITE, *_SEES)
+READS = (Operation.READ, *_SEES)
+WRITES = (Operation.WRITE, *_SEES)
+BOTH = (Operation.READ, Operation.WRITE, *_SEES)
 
 
 def users_of(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> list[User]:
@@ -82,19 +82,19 @@ def users_of(choreography: Choreography, options: KafkaOptions, views: Sequence[
 
 def _service(service: Service, options: KafkaOptions) -> User:
     own = (service.changelog, service.parked, service.journal)
-    reads = _names([*service.inputs, service.control, SCHEMAS, DECLARATIONS])
-    writes = _names(_held_twice(service.outputs))
-    both = _names([*own, OWNERS]) | reads & writes
+    reads = names_of([*service.inputs, service.control, SCHEMAS, DECLARATIONS])
+    writes = names_of(_held_twice(service.outputs))
+    both = names_of([*own, OWNERS]) | reads & writes
     user = user_name(options, service.name)
     return User(
         user,
         f"runs service {service.name}",
         (
-            *_topics(reads - both, _READS, options),
-            *_topics(writes - both, _WRITES, options),
-            *_topics(both, _BOTH, options),
+            *topic_rights(reads - both, READS, options),
+            *topic_rights(writes - both, WRITES, options),
+            *topic_rights(both, BOTH, options),
             Right(Kind.GROUP, options.group(service.name), (Operation.READ, Operation.DESCRIBE)),
-            *_transactions(user, [service], options),
+            *transaction_rights(user, [service], options),
         ),
     )
 
@@ -106,11 +106,11 @@ def _viewer(viewing: Viewing, options: KafkaOptions) -> User:
         user,
         f"runs the live views of service {viewing.service}",
         (
-            *_topics(_names([*viewing.inputs, SCHEMAS, DECLARATIONS]), _READS, options),
-            *_topics(_names(viewing.outputs), _WRITES, options),
-            *_topics(_names(viewing.own_topics), _BOTH, options),
+            *topic_rights(names_of([*viewing.inputs, SCHEMAS, DECLARATIONS]), READS, options),
+            *topic_rights(names_of(viewing.outputs), WRITES, options),
+            *topic_rights(names_of(viewing.own_topics), BOTH, options),
             Right(Kind.GROUP, options.group(viewing.group), (Operation.READ, Operation.DESCRIBE)),
-            *_transactions(user, [], options),
+            *transaction_rights(user, [], options),
         ),
     )
 
@@ -118,26 +118,26 @@ def _viewer(viewing: Viewing, options: KafkaOptions) -> User:
 def _outside(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
     """Return who asks: puts requests and facts on the log that no service emits, and answers from all that is there."""
     about = "the HTTP API, imports: publishes what no service emits, and reads everything"
-    return _beside("outside", about, _asked(choreography, views), choreography, options)
+    return _beside("outside", about, asked(choreography, views), choreography, options)
 
 
-def _asked(choreography: Choreography, views: Sequence[Viewing]) -> set[str]:
+def asked(choreography: Choreography, views: Sequence[Viewing]) -> set[str]:
     """Return the topics of what no service emits."""
     emitted = {event for service in choreography.services for event in service.emits}
     emitted |= {event for viewing in views for event in viewing.tells}
     own = (event for event in choreography.events if contract_of(event).external is None)
-    return _names(_held_twice([contract_of(event).topic for event in own if event not in emitted]))
+    return names_of(_held_twice([contract_of(event).topic for event in own if event not in emitted]))
 
 
 def _operator(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
     """Return who looks after it: reads everything, instructs services about what is parked, and sends events by hand."""
-    acts = _names([*(service.control for service in choreography.services), *erasure_topics(choreography)])
-    acts |= _asked(choreography, views)
+    acts = names_of([*(service.control for service in choreography.services), *erasure_topics(choreography)])
+    acts |= asked(choreography, views)
     about = "people with the command line or the console: read everything, send events, and act on what is parked"
     user = _beside("operator", about, acts, choreography, options)
     groups = (Right(Kind.GROUP, options.group(viewing.group), (Operation.DESCRIBE,)) for viewing in views)
-    between = _names(topic for viewing in views for topic in viewing.own_topics)
-    return user._replace(rights=(*user.rights, *_topics(between, _READS, options), *groups))
+    between = names_of(topic for viewing in views for topic in viewing.own_topics)
+    return user._replace(rights=(*user.rights, *topic_rights(between, READS, options), *groups))
 
 
 def _beside(name: str, about: str, writes: set[str], choreography: Choreography, options: KafkaOptions) -> User:
@@ -148,16 +148,16 @@ def _beside(name: str, about: str, writes: set[str], choreography: Choreography,
         user,
         about,
         (
-            *_topics(_everything(choreography) - writes, _READS, options),
-            *_topics(writes, _BOTH, options),
+            *topic_rights(_everything(choreography) - writes, READS, options),
+            *topic_rights(writes, BOTH, options),
             *groups,
-            *_transactions(user, [], options),
+            *transaction_rights(user, [], options),
         ),
     )
 
 
 def _everything(choreography: Choreography) -> set[str]:
-    return _names([*choreography.topics, SCHEMAS, DECLARATIONS, OWNERS, *erasure_topics(choreography)])
+    return names_of([*choreography.topics, SCHEMAS, DECLARATIONS, OWNERS, *erasure_topics(choreography)])
 
 
 def erasure_topics(choreography: Choreography) -> tuple[Topic, ...]:
@@ -170,7 +170,7 @@ def _analyst(choreography: Choreography, options: KafkaOptions) -> User:
         user_name(options, "analytics"),
         "Spark jobs: read everything, write nothing",
         (
-            *_topics(_everything(choreography), _READS, options),
+            *topic_rights(_everything(choreography), READS, options),
             Right(Kind.GROUP, f"{options.prefix}spark-kafka-", (Operation.READ, Operation.DESCRIBE), is_prefix=True),
         ),
     )
@@ -178,27 +178,27 @@ def _analyst(choreography: Choreography, options: KafkaOptions) -> User:
 
 def _scaler(choreography: Choreography, options: KafkaOptions) -> User:
     """Return who sees how far services lag; to see a group's positions is to see them for topics that one may see."""
-    topics = _names(topic for service in choreography.services for topic in service.inputs)
+    topics = names_of(topic for service in choreography.services for topic in service.inputs)
     groups = (Right(Kind.GROUP, options.group(each.name), (Operation.DESCRIBE,)) for each in choreography.services)
     about = "scales services: sees how far they lag, and reads nothing"
-    return User(user_name(options, "scaler"), about, (*_topics(topics, (Operation.DESCRIBE,), options), *groups))
+    return User(user_name(options, "scaler"), about, (*topic_rights(topics, (Operation.DESCRIBE,), options), *groups))
 
 
 def _installer(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
     """Return who prepares a release: makes the topics, registers the schemas, and has live views begin anew."""
-    between = _names(topic for viewing in views for topic in viewing.own_topics)
-    every = _everything(choreography) | _names([WRITERS])
-    operations = (Operation.CREATE, Operation.ALTER_CONFIGS, *_BOTH)
+    between = names_of(topic for viewing in views for topic in viewing.own_topics)
+    every = _everything(choreography) | names_of([WRITERS])
+    operations = (Operation.CREATE, Operation.ALTER_CONFIGS, *BOTH)
     positions = (Operation.DELETE, Operation.DESCRIBE)
     user = user_name(options, "installer")
     return User(
         user,
         "prepares a release: makes topics, registers schemas, resets live views",
         (
-            *_topics(every, operations, options),
-            *_topics(between, (Operation.DELETE, *operations), options),
+            *topic_rights(every, operations, options),
+            *topic_rights(between, (Operation.DELETE, *operations), options),
             *(Right(Kind.GROUP, options.group(viewing.group), positions) for viewing in views),
-            *_transactions(user, choreography.services, options, also=[SCHEMAS.name]),
+            *transaction_rights(user, choreography.services, options, also=[SCHEMAS.name]),
         ),
     )
 
@@ -209,15 +209,15 @@ def _registry(options: KafkaOptions) -> User:
         user,
         "serves schemas to others",
         (
-            *_topics(_names([DECLARATIONS]), _READS, options),
-            *_topics(_names([SCHEMAS, WRITERS, OWNERS]), _BOTH, options),
+            *topic_rights(names_of([DECLARATIONS]), READS, options),
+            *topic_rights(names_of([SCHEMAS, WRITERS, OWNERS]), BOTH, options),
             Right(Kind.GROUP, options.group(SCHEMAS.name), (Operation.READ, Operation.DESCRIBE)),
-            *_transactions(user, [], options, also=[SCHEMAS.name]),
+            *transaction_rights(user, [], options, also=[SCHEMAS.name]),
         ),
     )
 
 
-def _transactions(
+def transaction_rights(
     user: str, services: Iterable[Service], options: KafkaOptions, also: Iterable[str] = ()
 ) -> list[Right]:
     """Return the rights to the ids that a user's processes write under, and to the locks of the tasks it takes."""
@@ -236,9 +236,11 @@ def _held_twice(topics: Iterable[Topic]) -> list[Topic]:
     return [each for topic in topics for each in ((topic, topic.latest_topic) if topic.latest else (topic,))]
 
 
-def _names(topics: Iterable[Topic]) -> set[str]:
+def names_of(topics: Iterable[Topic]) -> set[str]:
+    """Return the names of topics."""
     return {topic.name for topic in topics}
 
 
-def _topics(names: Iterable[str], operations: tuple[Operation, ...], options: KafkaOptions) -> list[Right]:
+def topic_rights(names: Iterable[str], operations: tuple[Operation, ...], options: KafkaOptions) -> list[Right]:
+    """Return the same rights to several topics."""
     return [Right(Kind.TOPIC, f"{options.prefix}{name}", operations) for name in sorted(names)]

@@ -6,12 +6,10 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
 from eventlib.errors import LogUnavailable, WiringError
-from eventlib.log.url import without_userinfo
 from eventlib.outbox.rows import OutboxRow
-from eventlib.postgres import ANSWERS_S, CONNECTS
+from eventlib.postgres import ANSWERS_S, connection_to
 
 T = TypeVar("T")
 
@@ -58,16 +56,7 @@ class OutboxTable:
     """
 
     def __init__(self, url: str) -> None:
-        self.name = without_userinfo(url)
-        try:
-            given = conninfo_to_dict(url)
-        except psycopg.ProgrammingError as error:
-            raise WiringError(
-                f"{self.name} is no address of PostgreSQL: give postgresql://USER@HOST/DATABASE"
-            ) from error
-        if "password" in given:
-            raise WiringError(f"{self.name}: a URL is shown in lists of processes; set PGPASSWORD, or use ~/.pgpass")
-        self._conninfo = {**CONNECTS, "application_name": "eventlib outbox", **given}
+        self.name, self._conninfo = connection_to(url, "eventlib outbox")
         self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
 
     async def take(self, limit: int) -> list[OutboxRow]:
@@ -135,7 +124,7 @@ class OutboxTable:
 
     async def _opened(self) -> "psycopg.AsyncConnection[tuple[Any, ...]]":
         if self._connection is None:
-            self._connection = await psycopg.AsyncConnection.connect(**self._conninfo, autocommit=True)  # type: ignore[arg-type]
+            self._connection = await psycopg.AsyncConnection.connect(**self._conninfo, autocommit=True)
         return self._connection
 
     async def _drop(self) -> None:

@@ -14,6 +14,7 @@ from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
 from eventlib.model.topic import Topic
 from eventlib.operations.sending import prepare_sending
+from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.rows import OutboxRow, event_in
 from eventlib.startup import Startup
@@ -40,11 +41,19 @@ class Relay:
     reason, and what was put later under its key waits for it; other keys go on.
     """
 
-    def __init__(self, log: EventLog, table: OutboxTable, name: str = "outbox", every_s: float = 0.02) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        table: OutboxTable,
+        name: str = "outbox",
+        every_s: float = 0.02,
+        commits: Commits | None = None,
+    ) -> None:
         self._log = log
         self._table = table
-        self._name = name
+        self.name = name
         self._every_s = every_s
+        self._commits = commits
         self._prepared = set[type[Event]]()
         self.relayed = 0
         """How many events this process has brought to the log."""
@@ -53,7 +62,7 @@ class Relay:
         """Work until cancelled; a database or log that does not answer is waited for. Raises: WiringError."""
         startup = startup or Startup()
         await startup.run("the log's topic of relays", lambda: self._log.port.create_topics([OUTBOXES]))
-        member = await startup.run("the right to relay", lambda: self._log.port.join(f"_outbox.{self._name}", 1))
+        member = await startup.run("the right to relay", lambda: self._log.port.join(f"_outbox.{self.name}", 1))
         try:
             held: dict[int, Claim] = {}
             while True:
@@ -82,16 +91,28 @@ class Relay:
             past = known
             return brought
 
-        while not moved.done():
-            if not await startup.run("the outbox and the log", step):
-                await asyncio.wait([moved], timeout=self._every_s)
+        listening = None if self._commits is None else asyncio.ensure_future(self._commits.listen())
+        try:
+            while not moved.done():
+                if not await startup.run("the outbox and the log", step):
+                    await self._pause(moved)
+        finally:
+            if listening is not None:
+                listening.cancel()
+                await asyncio.wait([listening])
+
+    async def _pause(self, moved: "asyncio.Future[Mapping[int, Claim]]") -> None:
+        if self._commits is None:
+            await asyncio.wait([moved], timeout=self._every_s)
+        else:
+            await self._commits.wait(self._every_s)  # a second at most
 
     async def _batch(self, claim: Claim, past: "_Past") -> int:
         rows = await self._table.take(_AT_ONCE)
         new = await self._records([row for row in rows if not past.has(row)])
         if new:
             began_ns = time_ns()
-            entry = past.entry(self._name, [row for row, _ in new])
+            entry = past.entry(self.name, [row for row, _ in new])
             offsets = await self._log.port.append([*chain.from_iterable(records for _, records in new), entry], claim)
             past.add([row for row, _ in new])
             self.relayed += len(new)
@@ -154,7 +175,7 @@ class Relay:
         await port.decided_end(*place)
         kept = dict[bytes, bytes]()
         await port.newest(place, await port.start(*place), kept, None)
-        begin = f"{self._name}/".encode()
+        begin = f"{self.name}/".encode()
         past = _Past()
         for each in sorted((json.loads(value) for key, value in kept.items() if key.startswith(begin)), key=_number):
             past.remember(each["number"], each["rows"])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
-Meter = Literal["runtime", "views", "audit"]
+Meter = Literal["runtime", "views", "outbox", "sink", "audit"]
 
 _SUFFIXES = {"s": "_seconds", "By": "_bytes"}
 SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -34,6 +34,20 @@ class Metric:
         return self.name.replace(".", "_") + unit + ("_total" if self.kind == "counter" else "")
 
 
+def _beside(of: Meter, name: str, kind: Kind, unit: str, description: str, *labels: str) -> Metric:
+    """Return a metric of an outbox or a sink."""
+    return Metric(f"eventlib.{of}.{name}", kind, unit, description, (of, *labels), measured_by=of)
+
+
+_BESIDE = (
+    _beside("outbox", "relayed", "counter", "{event}", "Events that this relay has brought to the log."),
+    _beside("outbox", "waiting", "gauge", "{event}", "Events in the outbox."),
+    _beside("outbox", "held", "gauge", "{event}", "Of these, those that cannot be events, without what waits behind."),
+    _beside("outbox", "oldest", "gauge", "s", "Since the oldest of them was put."),
+    _beside("sink", "applied", "counter", "{event}", "Events that this process of a sink has applied."),
+    _beside("sink", "parked", "gauge", "{event}", "Events of a sink that are parked, with what waits behind."),
+    _beside("sink", "lag", "gauge", "{record}", "Records that a sink has not applied yet.", "topic", "partition"),
+)
 _SERVICE = ("service",)
 _TOPIC = ("service", "topic")
 
@@ -195,6 +209,7 @@ METRICS: dict[str, Metric] = {
             ("service", "table"),
             measured_by="views",
         ),
+        *_BESIDE,
         Metric("eventlib.spans.exported", "counter", "{span}", "Spans handed to the exporter."),
         Metric(
             "eventlib.spans.dropped",
@@ -211,8 +226,8 @@ def reference() -> str:
     lines = [
         "# Metrics",
         "",
-        "`eventlib run --metrics-port PORT` serves them, and `eventlib live --metrics-port PORT` those of live views",
-        "(`eventlib_live_…`); those of the audit are written by `python -m analytics audit --metrics FILE`, for the",
+        "`eventlib run --metrics-port PORT` serves them; `eventlib live --metrics-port PORT` those of live views",
+        "(`eventlib_live_…`), and `eventlib outbox relay` and `eventlib sink run` with the same option theirs; those of the audit are written by `python -m analytics audit --metrics FILE`, for the",
         "textfile collector of Prometheus's node exporter.",
         "",
         "| for Prometheus | kind | labels | means |",

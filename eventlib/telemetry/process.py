@@ -16,6 +16,7 @@ from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.runtime import Runtime
 from eventlib.sampling import traced_share
 from eventlib.state.open import stores_beside
+from eventlib.telemetry.catalogue import Meter
 from eventlib.telemetry.counters import Counters, Reader, Snapshot
 from eventlib.telemetry.http import App, Measured, Traced
 from eventlib.telemetry.instruments import Instruments, Sight
@@ -106,12 +107,12 @@ class Telemetry:
 
 
 @contextmanager
-def measured_views(
-    choreography: Choreography, see: Callable[[], Awaitable[Snapshot]], lacks: Callable[[], str]
+def measured(
+    choreography: Choreography, measured_by: Meter, see: Callable[[], Awaitable[Snapshot]], lacks: Callable[[], str]
 ) -> Iterator[App]:
-    """Give a process with live views an ASGI app that has their metrics at /metrics, until the context is left."""
+    """Give a process that runs no services an ASGI app that has their metrics at /metrics, until the context is left."""
     registry = CollectorRegistry()
-    instruments = Instruments(Reader(registry, {}), _resource(choreography), "views", see)
+    instruments = Instruments(Reader(registry, {}), _resource(choreography), measured_by, see)
 
     async def exposition() -> bytes:
         await instruments.look()

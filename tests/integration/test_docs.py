@@ -23,6 +23,7 @@ NO_RUN = {
     "how-to/debug-a-payment.md": ["is a conversation with a debugger"],
     "how-to/identity.md": ["a server that stays", "needs an issuer", "needs a proxy"],
     "how-to/publish-from-a-database.md": ["needs PostgreSQL", "needs PostgreSQL"],
+    "how-to/write-into-a-database.md": ["needs PostgreSQL", "needs PostgreSQL", "needs PostgreSQL"],
     "how-to/open-tables.md": ["needs a bucket", "needs a bucket"],
     "how-to/operate.md": ["needs Docker", "needs a Kubernetes cluster"],
     "tutorials/first-service.md": ["installs a package"],
@@ -54,7 +55,11 @@ def test_a_page_runs_from_its_top_to_its_end(page: Path, tmp_path: Path) -> None
 
 
 def test_what_is_shown_of_examples_is_all_of_them() -> None:
-    for page, example in (("add-a-service-to-a-log.md", "loyalty.py"), ("publish-from-a-database.md", "checkout.py")):
+    for page, example in (
+        ("add-a-service-to-a-log.md", "loyalty.py"),
+        ("publish-from-a-database.md", "checkout.py"),
+        ("write-into-a-database.md", "credit.py"),
+    ):
         shown = [block.text for block in blocks(ROOT / "docs" / "how-to" / page)]
         assert (ROOT / "examples" / example).read_text() in shown
 

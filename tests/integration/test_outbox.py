@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
@@ -19,6 +19,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from eventlib import ContractError, EventLog, Publication, WiringError, open_log
+from eventlib.cli._common.metrics import trace
+from eventlib.eventlog import CALLER
 from eventlib.outbox import SqlAlchemyOutbox
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import OUTBOXES, Relay
@@ -114,6 +116,22 @@ async def test_what_commits_is_there_once_and_what_does_not_never(url: str, data
         mine = [record for record in records if record.key == b"c"]
         assert len({record.id for record in mine}) == 1  # as `publish` gives it
         assert [dict(record.headers)["tenant"] for record in mine] == [b"x", b"x"]
+
+
+async def test_what_is_relayed_has_spans_in_the_trace_of_its_caller(
+    url: str, database: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    token = CALLER.set("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    with database.begin() as connection:
+        OUTBOX.put(connection, Counted(counter="a", number=1))
+    CALLER.reset(token)
+    async with AsyncExitStack() as stack:
+        log = await stack.enter_async_context(open_log("memory://", APP))
+        trace(stack, log, "memory://")
+        async with relaying(log, url) as relay:
+            await until(lambda: relay.relayed == 1 and is_empty(database))
+    assert "0af7651916cd43dd8448eb211c80319c" in capsys.readouterr().err
 
 
 async def test_what_commits_late_is_not_passed_over(url: str, database: Engine) -> None:

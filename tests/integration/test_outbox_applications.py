@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
@@ -14,13 +15,17 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, transaction
 from fastapi.testclient import TestClient
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from eventlib import Choreography, EventLog, WiringError, open_log
 from eventlib.outbox import DjangoOutbox
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import Relay
+from eventlib.sinks.database import SinkDatabase
+from eventlib.sinks.running import Sinking
 from services import shop
+from services.order.events import OrderLine, OrderPlaced
 from tests.integration.outbox_app import APP, Counted
 from tests.postgres import PASSWORD, Postgres
 
@@ -117,3 +122,42 @@ def test_django_puts_events_within_its_transactions(database: str, tmp_path: Pat
     with connection.cursor() as cursor:
         cursor.execute("SELECT to_regclass('eventlib_outbox')")
         assert cursor.fetchone() == (None,)
+
+
+async def test_a_credit_desk_takes_events_and_answers_them_in_one_transaction(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CREDIT_DATABASE", database.replace("postgresql:", "postgresql+psycopg:"))
+    credit = import_module("examples.credit")
+    credit.Base.metadata.create_all(credit.engine)
+    with Session(credit.engine) as session, session.begin():
+        credit.outbox.create(session.connection())
+        session.add(credit.Customer(id="ada", limit_cents=1_000))
+    async with open_log("memory://", shop) as log:
+        work = Sinking(log, SinkDatabase(database, credit.inbox))
+        await log.publish(order("o0", 600))  # before it began
+        await work.begin(range(8))
+        await log.publish_many([order("o1", 600), order("o2", 600), order("o3", 400)])
+        while await work.step(0.1):
+            pass
+        await work.end()
+        await work.database.close()
+    with TestClient(credit.app, base_url="http://localhost") as client:
+        assert client.get("/customers/ada").json() in {600, 1_000}  # orders have partitions of their own
+    with Session(credit.engine) as session:
+        asked = session.execute(text("SELECT type, count(*) FROM eventlib_outbox GROUP BY type")).all()
+    assert [tuple(row) for row in asked] == [("CancelSubmitted", 1)]
+    credit.engine.dispose()
+
+
+def order(order_id: str, amount_cents: int) -> OrderPlaced:
+    line = OrderLine(line_no=1, sku="85123A", quantity=1, unit_price_cents=amount_cents)
+    return OrderPlaced(
+        order_id=order_id,
+        customer_id="ada",
+        country="France",
+        currency="GBP",
+        amount_cents=amount_cents,
+        lines=(line,),
+        placed_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )

@@ -56,7 +56,7 @@ def test_the_files_are_what_is_generated(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_dashboards_are_exported_as_they_are(tmp_path: Path) -> None:
     assert cli.run(["export", "dashboards", "--app", "services:shop", "--out", str(tmp_path)]) == 0
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == DASHBOARDS
-    assert len(DASHBOARDS) == 3
+    assert len(DASHBOARDS) == 4
 
 
 @pytest.mark.parametrize("expression", [*of_dashboards(), *of_rules()])

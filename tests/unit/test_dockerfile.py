@@ -16,7 +16,7 @@ DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 EXTRAS = {
     "services": {
         *("cli", "console", "http", "identity", "kafka", "kms"),
-        *("live", "personal", "postgres", "schemas", "telemetry"),
+        *("live", "personal", "postgres", "schemas", "sinks", "telemetry"),
     },
     "spark": {"analytics", "archive", "cli", "kafka", "kms", "personal", "postgres", "s3", "schemas", "telemetry"},
 }

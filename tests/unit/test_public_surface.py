@@ -23,6 +23,7 @@ PUBLIC = {
     "eventlib.personal": 6,
     "eventlib.queries": 13,
     "eventlib.simulation": 3,
+    "eventlib.sinks": 1,
     "eventlib.spi": 13,
     "eventlib.testing": 2,
     "eventlib.values": 9,

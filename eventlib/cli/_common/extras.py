@@ -30,6 +30,7 @@ _EXTRAS = {
     "pyspark": "analytics",
     "rich": "cli",
     "rocksdict": "kafka",
+    "sqlalchemy": "sinks",
     "sse_starlette": "http",
     "starlette": "http",
     "typer": "cli",

@@ -1,0 +1,209 @@
+"""Applies records to a sink's tables: each once, and those that cannot be applied are parked."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from eventlib.errors import RetryableError, WiringError
+from eventlib.eventlog import CALLER, EventLog
+from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record, text_of
+from eventlib.model.event import Event
+from eventlib.personal.receipt import ERASED_TYPE, ERASURES, read_receipt
+from eventlib.sinks.database import ParkedEvent, SinkDatabase
+from eventlib.sinks.declaration import Handler
+from eventlib.sinks.tables import KEEP, LOCK_ALL, PARK, UNPARK
+from eventlib.values import escaped
+
+_log = logging.getLogger(__name__)
+
+_FORGOTTEN_S = 0.1
+"""How long after an erasure a process may still have the key at most, and some."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    function: Any
+    arguments: tuple[Any, ...]
+    """Without the session, which is the second."""
+    traceparent: str | None
+    is_async: bool = False
+
+    def now(self, session: Session | AsyncSession) -> Any:
+        first, *others = self.arguments
+        token = CALLER.set(self.traceparent)
+        try:
+            return self.function(first, session, *others)
+        finally:
+            CALLER.reset(token)
+
+    async def awaited(self, session: AsyncSession) -> None:
+        first, *others = self.arguments
+        token = CALLER.set(self.traceparent)
+        try:
+            await self.function(first, session, *others)
+        finally:
+            CALLER.reset(token)
+
+
+class Applier:
+    """Applies records under one fence; after an error that it raises, another one begins from the positions that are committed."""
+
+    def __init__(self, log: EventLog, database: SinkDatabase, fence: str) -> None:
+        self._log = log
+        self._database = database
+        self._sink = database.sink
+        self._fence = fence
+        self._types = {event.__name__ for event in self._sink.handlers}
+        self.held = set[tuple[str, str]]()
+        """The topic and key of each parked event: later ones are parked behind it."""
+        self.applied = 0
+
+    async def apply(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
+        """Apply records, and move the positions to offsets, in one transaction. Raises: OwnershipLost, LogUnavailable, WiringError."""
+        wanted = [record for record in records if self._is_wanted(record)]
+        wanted.sort(key=_is_erasure)  # behind what was read before it
+        if not any(_place(record) in self.held for record in wanted):
+            try:
+                await self._all(wanted, offsets)
+            except (RetryableError, WiringError):
+                raise
+            except Exception as error:  # noqa: BLE001  whatever a handler raises; which, is found singly
+                _log.info("sink %s applies %d records singly: %s", self._sink.name, len(wanted), error)
+            else:
+                self.applied += len(wanted)
+                return
+        await self._singly(wanted, offsets)
+
+    async def retry(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Apply parked events that nothing is in the way of, in their order for each topic and key."""
+        partitions = {partition for _, partition in offsets}
+        while waiting := await self._database.waiting(partitions):
+            blocked = set[tuple[str, str | None]]()
+            for each in waiting:
+                if each.key is not None and (each.topic, each.key) in blocked:
+                    continue
+                topic_partition = (each.topic, each.partition)
+                if not await self._again(each, {topic_partition: offsets[topic_partition]}):
+                    blocked.add((each.topic, each.key))
+        self.held = await self._database.held()
+
+    def _is_wanted(self, record: Record) -> bool:
+        return record.topic in self._log.external.topics or record.type in self._types or _is_erasure(record)
+
+    async def _all(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
+        async with self._database.transaction() as session:
+            await self._begin(session, records, offsets)
+            await self._run(session, await self._calls(records))
+
+    async def _begin(
+        self, session: AsyncSession, records: Sequence[Record], offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        """Take the positions before anything is decoded.
+
+        So an erasure waits for each transaction that may have decoded its subject, and those that wait for it decode after it.
+        """
+        if any(_is_erasure(record) for record in records):
+            await session.execute(LOCK_ALL, {"sink": self._sink.name})
+            await asyncio.sleep(_FORGOTTEN_S)
+        await self._database.advance(session, offsets, self._fence)
+
+    async def _singly(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
+        applied = 0
+        async with self._database.transaction() as session:
+            await self._begin(session, records, offsets)
+            for record in records:
+                if (place := _place(record)) in self.held:
+                    await self._park(session, record, None)
+                elif (error := await self._one(session, record)) is not None:
+                    await self._park(session, record, error)
+                    if place is not None:
+                        self.held.add(place)
+                else:
+                    applied += 1
+        self.applied += applied  # once it is committed
+
+    async def _one(self, session: AsyncSession, record: Record) -> str | None:
+        """Apply one record, or change nothing and return why."""
+        try:
+            async with session.begin_nested():
+                await self._run(session, await self._calls([record]))
+                await session.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))  # or the whole transaction fails
+        except (RetryableError, WiringError):
+            raise
+        except Exception as error:  # noqa: BLE001  it is parked with its event
+            self._database.refuse(error)
+            reason = escaped(f"{type(error).__name__}: {error}".partition("\n")[0])
+            _log.error("sink %s parks %s/%d/%d: %s", self._sink.name, *record.location, reason)
+            return reason
+        return None
+
+    async def _park(self, session: AsyncSession, record: Record, error: str | None) -> None:
+        key = None if record.key is None else escaped(text_of(record.key))
+        topic, partition, offset = record.location
+        place = {"topic": topic, "partition": partition, "offset": offset}
+        values = {"sink": self._sink.name, **place, "type": record.type, "key": key, "error": error}
+        await session.execute(PARK, values)
+
+    async def _again(self, parked: ParkedEvent, offsets: Mapping[TopicPartition, int]) -> bool:
+        records = await self._log.port.read(parked.topic, parked.partition, parked.offset, 1)
+        found = next((record for record in records if record.offset == parked.offset), None)
+        async with self._database.transaction() as session:
+            await self._begin(session, [found] if found else [], offsets)
+            error = "it is not on the log any more" if found is None else await self._one(session, found)
+            if error is None:
+                await session.execute(UNPARK, {"id": parked.id})
+            else:
+                await session.execute(KEEP, {"id": parked.id, "error": error})
+        self.applied += error is None
+        return error is None
+
+    async def _calls(self, records: Sequence[Record]) -> list[_Call]:
+        calls, many = list[_Call](), dict[int, list[Event]]()
+        last: Handler | None = None
+        for record in records:
+            if _is_erasure(record):
+                calls.append(_Call(self._sink.forget, (read_receipt(record).subject,), None))
+                continue
+            event = await self._log.decode_now(record)
+            handler = None if event is None else self._sink.handlers.get(type(event))
+            if event is None or handler is None:
+                continue
+            if handler.takes_many:
+                if handler is not last:
+                    many[id(handler)] = []
+                    calls.append(_Call(handler.function, (many[id(handler)],), None, handler.is_async))
+                many[id(handler)].append(event)
+            else:
+                meta = (record.meta(),) if handler.takes_meta else ()
+                calls.append(_Call(handler.function, (event, *meta), record.traceparent, handler.is_async))
+            last = handler
+        return calls
+
+    async def _run(self, session: AsyncSession, calls: Sequence[_Call]) -> None:
+        if any(call.is_async for call in calls):
+            for call in calls:
+                await (call.awaited(session) if call.is_async else session.run_sync(call.now))
+            await session.flush()
+        else:
+            await session.run_sync(lambda plain: _run_all(plain, calls))
+
+
+def _run_all(session: Session, calls: Sequence[_Call]) -> None:
+    for call in calls:
+        call.now(session)
+    session.flush()
+
+
+def _is_erasure(record: Record) -> bool:
+    return record.topic == ERASURES.name and record.type == ERASED_TYPE
+
+
+def _place(record: Record) -> tuple[str, str] | None:
+    return None if record.key is None else (record.topic, escaped(text_of(record.key)))

@@ -1,0 +1,100 @@
+"""A relay and a sink do their work with the rights that their commands print, and the sink may write no event."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from secrets import token_hex
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from eventlib import open_log
+from eventlib.devtools.kafka import Cluster
+from eventlib.errors import LogDenied
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.record import Record
+from eventlib.manifests.acls import user_name, users_of
+from eventlib.manifests.databases import relay_user, sink_user, topic_of
+from eventlib.manifests.topics import topic_specs
+from eventlib.outbox.database import OutboxTable
+from eventlib.outbox.relay import OUTBOXES, Relay
+from eventlib.sinks.database import SinkDatabase
+from eventlib.sinks.running import SinkRunner
+from eventlib.values import now_ms
+from tests.commands import said
+from tests.integration.authorized import authorized_broker
+from tests.integration.outbox_app import APP, Counted
+from tests.integration.sink_app import outbox, totals
+from tests.postgres import PASSWORD, Postgres
+
+OPTIONS = KafkaOptions(prefix="p.", application="counting", replication_factor=1)
+RELAY, SINK = relay_user(APP, "outbox", OUTBOXES, OPTIONS), sink_user("totals", totals.topics, OPTIONS)
+INSTALLER = next(each for each in users_of(APP, OPTIONS, []) if each.name == user_name(OPTIONS, "installer"))
+
+
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, None], done: Callable[[], bool]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    async with asyncio.timeout(60):
+        while not done() and not task.done():
+            await asyncio.sleep(0.05)
+    if task.done():
+        task.result()
+    yield
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.extended
+async def test_with_the_least_rights(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    name = f"rights_{token_hex(4)}"
+    postgres.run(f"CREATE DATABASE {name}")
+    url = postgres.url.rpartition("/")[0] + f"/{name}"
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        outbox.create(connection)
+        outbox.put(connection, Counted(counter="a", number=1), Counted(counter="b", number=2))
+    topics = [*topic_specs(APP, OPTIONS, []), topic_of(OUTBOXES, OPTIONS)]
+    with authorized_broker([RELAY, SINK, INSTALLER], topics) as cluster:
+        log_url = f"{cluster.url}/?prefix={OPTIONS.prefix}&application={OPTIONS.application}"
+        come_as(monkeypatch, cluster, INSTALLER.name)
+        async with open_log(log_url, APP):
+            pass
+        come_as(monkeypatch, cluster, RELAY.name)
+        table = OutboxTable(url)
+        async with open_log(log_url, APP, services=[]) as log:
+            relay = Relay(log, table)
+            async with running(relay.run(), lambda: relay.relayed == 2):
+                pass
+        await table.close()
+        come_as(monkeypatch, cluster, SINK.name)
+        target = SinkDatabase(url, totals)
+        async with open_log(log_url, APP, services=[]) as log:
+            sink = SinkRunner(log, target)
+            async with running(sink.run(), lambda: sink.applied == 2):
+                with pytest.raises(LogDenied):
+                    await log.port.append([Record("counts", 0, -1, now_ms(), b"c", b"")])
+        await target.close()
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT sum(total) FROM totals.totals")).scalar() == 3
+    engine.dispose()
+
+
+def come_as(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, user: str) -> None:
+    for variable in [name for name in os.environ if name.startswith("EVENTLIB_")]:
+        monkeypatch.delenv(variable)
+    for name, value in cluster.environment(user).items():
+        monkeypatch.setenv(name, value)
+
+
+def test_the_commands_print_these_rights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLIB_KAFKA_PREFIX", "p.")
+    printed = said("sink", "rights", "tests.integration.sink_app:totals")
+    assert "--operation Read --operation Describe --operation DescribeConfigs --topic p.counts" in printed
+    printed = said("outbox", "rights", "--app", "tests.integration.outbox_app:APP")
+    assert "--create --if-not-exists --topic p._outbox" in printed
+    assert "--operation Write --operation Describe --operation DescribeConfigs --topic p.counts" in printed

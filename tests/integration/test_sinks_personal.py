@@ -1,0 +1,80 @@
+"""Who is forgotten is forgotten by sinks, too: their hook is called, and what comes later comes erased."""
+
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+from sqlalchemy import MetaData, create_engine, delete, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+from eventlib import open_log
+from eventlib.operations.erasure import forget
+from eventlib.personal.opening import open_store, personal_options
+from eventlib.personal.secret_file import create_secret
+from eventlib.sinks import SqlSink
+from eventlib.sinks.database import SinkDatabase
+from eventlib.sinks.running import Sinking
+from examples.letters import LetterSubmitted, app
+from tests.postgres import PASSWORD, Postgres
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData()
+
+
+class Address(Base):
+    __tablename__ = "addresses"
+    letter_id: Mapped[str] = mapped_column(primary_key=True)
+    customer_id: Mapped[str]
+    name: Mapped[str]
+
+
+book = SqlSink("book", app, tables=Base.metadata)
+
+
+@book.on
+def enter(letter: LetterSubmitted, session: Session) -> None:
+    session.merge(Address(letter_id=letter.letter_id, customer_id=letter.customer_id, name=letter.name))
+
+
+@book.on_erasure
+def strike(subject: str, session: Session) -> None:
+    session.execute(delete(Address).where(Address.customer_id == subject))
+
+
+def letter(number: int) -> LetterSubmitted:
+    return LetterSubmitted(letter_id=f"{number}", customer_id=f"c{number % 2}", name="Ada", street="S", city="C")
+
+
+async def written(work: Sinking, url: str) -> list[tuple[str, str]]:
+    while await work.step(0.1):
+        pass
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connection:
+        found = connection.execute(text("SELECT letter_id, name FROM book.addresses ORDER BY letter_id")).all()
+    engine.dispose()
+    return [(row.letter_id, row.name) for row in found]
+
+
+async def test_a_forgotten_person_goes_from_the_tables(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    create_secret(tmp_path / "secrets" / "master.key")
+    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", f"file:{tmp_path}/secrets/master.key")
+    name, log_url = f"book_{token_hex(4)}", f"sqlite:///{tmp_path}/letters.db"
+    postgres.run(f"CREATE DATABASE {name}")
+    url = postgres.url.rpartition("/")[0] + f"/{name}"
+    async with open_log(log_url, app) as log:
+        work = Sinking(log, SinkDatabase(url, book))
+        await work.begin(range(8))
+        await log.publish_many([letter(1), letter(2)])
+        assert await written(work, url) == [("1", "Ada"), ("2", "Ada")]
+        store = open_store(log_url, personal_options(), create=False)
+        await forget(log.port, store, "c1", "they asked", "ada")
+        store.close()
+        assert await written(work, url) == [("2", "Ada")]
+        await log.publish_many([letter(3), letter(4)])
+        assert await written(work, url) == [("2", "Ada"), ("3", "[erased]"), ("4", "Ada")]
+        await work.end()
+        await work.database.close()
