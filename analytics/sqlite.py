@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,14 +66,39 @@ def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
     return [*_read([numbers], path, states, shares, select, _condition(selection))]
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[dbapi.Connection]:
-    """Open a file for Arrow batches; waits for locks: the first process to open a file, and the last to close it, hold one a moment."""
-    with closing(dbapi.connect(file_uri(path, reads=True))) as connection:
-        with connection.cursor() as cursor:
-            cursor.execute(f"PRAGMA busy_timeout = {_LOCKED_MS}")
-            cursor.fetchall()
-        yield connection
+class Batches:
+    """A log's file, read as Arrow batches; open from the first query on, until it is closed.
+
+    ADBC has an SQLite of its own. While both have one file open in one process, whichever closes it first drops the other's
+    locks, and another process may then change what is being read: so it is closed before Python's is asked.
+    Source: https://sqlite.org/howtocorrupt.html, "Multiple copies of SQLite linked into the same application".
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: dbapi.Connection | None = None
+
+    def of(self, sql: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+        """Yield a query's rows."""
+        with self._open().cursor() as cursor:
+            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH)})
+            cursor.execute(sql, values)
+            yield from cursor.fetch_record_batch()
+
+    def _open(self) -> dbapi.Connection:
+        """Wait for locks: the first process to open a file, and the last to close it, hold one a moment."""
+        if self._connection is None:
+            self._connection = dbapi.connect(file_uri(self._path, reads=True))
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"PRAGMA busy_timeout = {_LOCKED_MS}")
+                cursor.fetchall()
+        return self._connection
+
+    def close(self) -> None:
+        """Close the file, and what is read of it; a next query opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 class Range(NamedTuple):
@@ -109,18 +134,24 @@ def _read(
     more, values = condition
     sql = f"{select} WHERE position >= ? AND position < ?{more}"
     ranges = [each for batch in numbers for number in batch.column(0).to_pylist() for each in shares[number]]
-    with reading(path) as connection:
+    with closing(Batches(path)) as batches:
         for each in ranges:
             base = each.number << OFFSET_BITS
             verifier = Verifier(path, state_of(states[each.number]), each.first, is_whole=not more)
-            with connection.cursor() as cursor:
-                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH)})
-                cursor.execute(sql, (base + each.first, base + each.end, *values))
-                for batch in cursor.fetch_record_batch():
-                    suspects = verifier.suspects(batch)
-                    rows = _canonical(batch, each)
-                    yield _with(rows, verifier.read(suspects), suspects) if suspects else rows
+            first, suspects = each.first, list[int]()
+            while first < each.end:
+                for batch in batches.of(sql, (base + first, base + each.end, *values)):
+                    suspects, rows = verifier.suspects(batch), _canonical(batch, each)
+                    if suspects:
+                        break
+                    yield rows
+                if not suspects:
+                    break
+                batches.close()
+                yield _with(rows, verifier.read(suspects), suspects)
+                first, suspects = rows["offset"][-1].as_py() + 1, []
             if missing := verifier.rest(each.end):
+                batches.close()
                 yield _with(_NONE, verifier.read(missing), missing)
 
 

@@ -10,6 +10,7 @@ from threading import RLock
 
 from eventlib.errors import LogCorrupt, LogUnavailable
 from eventlib.personal.store import KeyRow, KeyStore, NoKeys
+from eventlib.private_files import create_private
 
 _WAIT_S = 10
 _TABLES = """
@@ -42,7 +43,7 @@ class SqliteKeyStore(KeyStore):
         self._opened: tuple[int, sqlite3.Connection] | None = None
         if create:
             path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            create_private(path)
             with self._used() as file:
                 file.executescript(_TABLES)
 

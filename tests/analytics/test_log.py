@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -12,7 +13,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 import analytics
-from analytics.sqlite import reading
+from analytics.sqlite import Batches
 from eventlib.errors import EventlibError
 from eventlib.log.record import RECORD_FIELDS, Record
 from eventlib.log.sqlite.log import SqliteLog
@@ -100,9 +101,9 @@ def test_who_reads_waits_for_a_lock(tmp_path: Path, shop_log: str) -> None:
     with Popen([sys.executable, "-c", HOLDS_IT, str(path)], stdout=PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"locked\n"
-        with reading(path) as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM records")
-            assert cursor.fetchall()[0][0] > 0
+        with closing(Batches(path)) as batches:
+            (found,) = batches.of("SELECT count(*) FROM records", ())
+            assert found[0][0].as_py() > 0
 
 
 @pytest.mark.parametrize("url", ["sqlite:////no/such/file.db", "mysql://x", "shop.db"])

@@ -69,6 +69,28 @@ async def appended_by(log: SqliteLog) -> Counter[str]:
     return found
 
 
+LOOKS = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); print(*c.execute('SELECT count(*) FROM records').fetchone()); c.close()"
+
+
+def seen_by_another(place: Path) -> int:
+    """Return how many records another process sees, which is the last one to close the file if nobody holds a lock."""
+    return int(subprocess.run([sys.executable, "-c", LOOKS, str(place)], check=True, stdout=subprocess.PIPE).stdout)
+
+
+async def test_a_log_that_is_opened_again_keeps_the_locks_of_its_process(tmp_path: Path) -> None:
+    place = tmp_path / "log.db"
+    made = await SqliteLog.open(place)
+    await made.create_topics(TOPICS)
+    await made.close()
+    log = await SqliteLog.open(place)
+    again = await SqliteLog.open(place)
+    await again.close()
+    assert seen_by_another(place) == 0
+    await log.append([part("once", 0, 0)])
+    assert seen_by_another(place) == 1
+    await log.close()
+
+
 async def test_what_was_acknowledged_survives_kill_9_and_nothing_is_there_in_part(tmp_path: Path) -> None:
     random, place = Random(7), tmp_path / "log.db"
     acknowledged = set[str]()

@@ -260,15 +260,16 @@ def _size(path: Path) -> int:
 
 
 def _page_bytes(path: Path) -> int:
-    """Return the page size in a database's header; 0 without a valid one.
+    """Return a database's page size; 0 without a valid header.
 
-    Source: https://sqlite.org/fileformat2.html, "The Database Header".
+    SQLite is asked: had this process a descriptor of its own, closing it would drop the locks of all its connections to
+    the file, and another process would then delete a journal that is in use.
+    Source: https://sqlite.org/howtocorrupt.html, "POSIX advisory locks canceled by a separate thread doing close()".
     """
     try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-    except OSError:
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)) as file:
+            file.execute("PRAGMA writable_schema = ON")  # lets it read the header of a file that is cut off
+            file.execute("PRAGMA schema_version")
+            return int(file.execute("PRAGMA page_size").fetchone()[0])
+    except sqlite3.Error:
         return 0
-    if not header.startswith(b"SQLite format 3\x00"):
-        return 0
-    return {1: 65_536}.get(size := int.from_bytes(header[16:18]), size)
