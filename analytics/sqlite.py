@@ -1,11 +1,11 @@
 """An SQLite log as a DataFrame: ranges of the file, read in parallel as Arrow batches."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,24 +13,24 @@ from adbc_driver_sqlite import dbapi
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from analytics.batches import LAST_MS, Range, headers_array, text_array, times_array, unpacked
 from analytics.schema import STORED, UNREADABLE
 from analytics.selection import Selection
 from analytics.verifying import StateRow, Verifier, state_of, state_rows
 from eventlib.errors import LogUnavailable
 from eventlib.log.record import Record, text_of
-from eventlib.log.rules import decode_headers
+from eventlib.log.sqlite.format import IS_BATCH
+from eventlib.log.sqlite.packing import MOST
 from eventlib.log.sqlite.schema import file_uri, version_of
 from eventlib.log.sqlite.state import OFFSET_BITS, PartitionState
-from eventlib.values import to_ms
+from eventlib.values import from_ms, to_ms
 
 _AT_ONCE = 100_000
 """How many offsets a Spark task reads: some tenths of a second of work."""
 
 _BATCH = 16_384
 _LOCKED_MS = 30_000
-_LAST_MS = 1 << 53  # the latest time that still fits in microseconds
 
-_HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 _ARROW = to_arrow_schema(STORED)
 _NONE = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in _ARROW.types], schema=_ARROW)
 
@@ -54,7 +54,7 @@ def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
         return spark.createDataFrame([], STORED)
     numbers = spark.range(0, len(shares), 1, len(shares))  # one task for each
     return numbers.mapInArrow(
-        partial(_read, path=path, states=states, shares=shares, select=select, condition=_condition(selection)), STORED
+        partial(_read, path=path, states=states, shares=shares, select=select, selection=selection), STORED
     )
 
 
@@ -63,7 +63,7 @@ def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
     states, select = _partitions(path)
     shares = _shares(_ranges(map(state_of, states.values()), selection))
     numbers = pa.RecordBatch.from_arrays([pa.array(range(len(shares)), pa.int64())], names=["id"])
-    return [*_read([numbers], path, states, shares, select, _condition(selection))]
+    return [*_read([numbers], path, states, shares, select, selection)]
 
 
 class Batches:
@@ -101,16 +101,6 @@ class Batches:
             self._connection = None
 
 
-class Range(NamedTuple):
-    """Offsets of one partition, from `first` and before `end`; `number` is its number in the file."""
-
-    number: int
-    topic: str
-    partition: int
-    first: int
-    end: int
-
-
 def _shares(ranges: Iterable[Range]) -> list[list[Range]]:
     """Distribute ranges: a Spark task costs more than a small partition does."""
     shares, size = list[list[Range]](), _AT_ONCE
@@ -129,9 +119,9 @@ def _read(
     states: Mapping[int, StateRow],
     shares: Sequence[Sequence[Range]],
     select: str,
-    condition: tuple[str, list[Any]],
+    selection: Selection,
 ) -> Iterator[pa.RecordBatch]:
-    more, values = condition
+    more, values = _condition(selection)
     sql = f"{select} WHERE position >= ? AND position < ?{more}"
     ranges = [each for batch in numbers for number in batch.column(0).to_pylist() for each in shares[number]]
     with closing(Batches(path)) as batches:
@@ -140,19 +130,58 @@ def _read(
             verifier = Verifier(path, state_of(states[each.number]), each.first, is_whole=not more)
             first, suspects = each.first, list[int]()
             while first < each.end:
-                for batch in batches.of(sql, (base + first, base + each.end, *values)):
-                    suspects, rows = verifier.suspects(batch), _canonical(batch, each)
+                # The last records may be in a batch that ends later.
+                for batch in batches.of(sql, (base + first, base + each.end + MOST - 1, *values)):
+                    suspects = [offset for offset in verifier.suspects(batch) if each.first <= offset < each.end]
+                    rows = _records(batch, each, {*suspects}, selection)
                     if suspects:
+                        first = batch["position"][-1].as_py() - base + 1
                         break
-                    yield rows
+                    yield from _slices(rows)
                 if not suspects:
                     break
                 batches.close()
-                yield _with(rows, verifier.read(suspects), suspects)
-                first, suspects = rows["offset"][-1].as_py() + 1, []
+                yield from _slices(_with(rows, _selected(verifier.read(suspects), selection), suspects))
+                suspects = []
             if missing := verifier.rest(each.end):
                 batches.close()
                 yield _with(_NONE, verifier.read(missing), missing)
+
+
+def _slices(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    return (rows.slice(first, _BATCH) for first in range(0, rows.num_rows, _BATCH))
+
+
+def _records(batch: pa.RecordBatch, place: Range, suspects: Container[int], selection: Selection) -> pa.RecordBatch:
+    """Return the records in a batch of rows of the file, each of which is one record or a batch of several."""
+    is_packed = pc.starts_with(batch["headers"], "{")
+    if not pc.any(is_packed).as_py():
+        return _before(_canonical(batch, place), place.end)
+    singles = _before(_canonical(batch.filter(pc.invert(is_packed)), place), place.end)
+    packed = unpacked(batch.filter(is_packed), place, suspects, selection)
+    if not (singles.num_rows and packed.num_rows):
+        return packed if packed.num_rows else singles
+    return pa.Table.from_batches([singles, packed]).sort_by("offset").combine_chunks().to_batches()[0]
+
+
+def _selected(records: Iterable[Record], selection: Selection) -> Iterator[Record]:
+    """Yield the selected records, and those that cannot be read."""
+    for record in records:
+        at = from_ms(record.timestamp_ms)
+        is_in_time = (selection.since is None or at >= selection.since) and (
+            selection.until is None or at < selection.until
+        )
+        if any(name == UNREADABLE for name, _ in record.headers) or (
+            is_in_time and (not selection.types or record.type in selection.types)
+        ):
+            yield record
+
+
+def _before(rows: pa.RecordBatch, end: int) -> pa.RecordBatch:
+    """Return the rows before an offset, of rows in order."""
+    if rows.num_rows and rows["offset"][-1].as_py() >= end:
+        return rows.filter(pc.less(rows["offset"], end))
+    return rows
 
 
 def _with(rows: pa.RecordBatch, instead: Iterable[Record], offsets: Sequence[int]) -> pa.RecordBatch:
@@ -160,7 +189,7 @@ def _with(rows: pa.RecordBatch, instead: Iterable[Record], offsets: Sequence[int
     others = [
         record.asdict()
         | {
-            "recorded_at": min(max(record.timestamp_ms, -_LAST_MS), _LAST_MS) * 1_000,
+            "recorded_at": min(max(record.timestamp_ms, -LAST_MS), LAST_MS) * 1_000,
             "key": None if record.key is None else text_of(record.key),
             "headers": [{"name": name, "value": value} for name, value in record.headers],
         }
@@ -176,45 +205,22 @@ def _canonical(batch: pa.RecordBatch, place: Range) -> pa.RecordBatch:
     """Return a batch of rows of the file in the declared form."""
     rows = batch.num_rows
     found = {name: batch.column(name) for name in batch.schema.names}
-    texts = {name: _text(found[name]) for name in ("key", *_TEXTS)}
+    texts = {name: text_array(found[name]) for name in ("key", *_TEXTS)}
     texts = {
         name: text if name == "key" else pc.if_else(pc.equal(text, ""), None, text) for name, text in texts.items()
     }
-    recorded_at = pc.min_element_wise(pc.max_element_wise(found["recorded_at"], -_LAST_MS), _LAST_MS)
     columns = {
         "topic": pa.repeat(place.topic, rows),
         "partition": pa.repeat(pa.scalar(place.partition, pa.int32()), rows),
         "offset": pc.subtract(found["position"], place.number << OFFSET_BITS),
-        "recorded_at": pc.multiply(recorded_at, 1_000).cast(pa.timestamp("us", "UTC")),
+        "recorded_at": times_array(found["recorded_at"]),
         "key": pc.if_else(pc.equal(found["has_key"], 1), texts.pop("key"), None),
         "value": pc.if_else(pc.equal(found["has_value"], 1), found["value"], None),
         "sequence": pc.if_else(pc.less(found["sequence"], 0), None, found["sequence"]),
-        "headers": _headers(texts.pop("headers")),
+        "headers": headers_array(texts.pop("headers")),
         **texts,
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in STORED.names], names=STORED.names)
-
-
-def _text(column: pa.Array) -> pa.Array:
-    """Return bytes as text; those that are not UTF-8 are escaped, as in a key."""
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([text_of(each) for each in column.to_pylist()], pa.string())
-
-
-def _headers(texts: pa.Array) -> pa.Array:
-    if texts.null_count == len(texts):  # nearly always
-        return pa.array([[]], _HEADERS).take(pa.repeat(0, len(texts)))
-    pairs = [_pairs(text) if text else () for text in texts.to_pylist()]
-    return pa.array([[{"name": name, "value": value} for name, value in each] for each in pairs], _HEADERS)
-
-
-def _pairs(text: str) -> tuple[tuple[str, bytes], ...]:
-    try:
-        return decode_headers(text)
-    except (ValueError, TypeError, AttributeError):
-        return ((UNREADABLE, text.encode()),)
 
 
 def _partitions(path: Path) -> tuple[dict[int, StateRow], str]:
@@ -241,7 +247,7 @@ def _ranges(states: Iterable[PartitionState], selection: Selection) -> list[Rang
 
 
 def _condition(selection: Selection) -> tuple[str, list[Any]]:
-    """Return the condition on rows in SQL, and its values."""
+    """Return the condition on rows in SQL, and its values; what is in batches is chosen later."""
     condition, values = "", list[Any]()
     if selection.types:
         condition += f" AND type IN ({', '.join('?' * len(selection.types))})"
@@ -252,4 +258,4 @@ def _condition(selection: Selection) -> tuple[str, list[Any]]:
     if selection.until is not None:
         condition += " AND recorded_at < ?"
         values.append(to_ms(selection.until))
-    return condition, values
+    return (f" AND ({IS_BATCH} OR 1{condition})" if condition else ""), values

@@ -15,6 +15,7 @@ from eventlib.errors import DamagedRecord, LogCorrupt
 from eventlib.log.checksum import row_checksum
 from eventlib.log.record import Record, text_of
 from eventlib.log.sqlite.errors import REPAIR
+from eventlib.log.sqlite.packing import MOST, extent
 from eventlib.log.sqlite.reading import read_one
 from eventlib.log.sqlite.schema import file_uri, version_of
 from eventlib.log.sqlite.sealed import partition_rows
@@ -37,6 +38,7 @@ class Verifier:
         self._state = state
         self._expected = max(expected, state.dense_from)
         self._is_whole = is_whole
+        self._last = expected - 1
 
     def suspects(self, batch: pa.RecordBatch) -> list[int]:
         """Return the offsets at which a batch differs from what was written, or lacks a record."""
@@ -46,15 +48,20 @@ class Verifier:
             computed = list(map(row_checksum, repeat(self._state.seed), offsets, zip(*_columns(batch), strict=True)))
         except (UnicodeDecodeError, pa.ArrowInvalid):  # text that is not UTF-8
             computed = [-2] * len(offsets)
-        if computed == checksums:
+        if computed == checksums and not pc.any(pc.starts_with(batch["headers"], "{")).as_py():
+            self._last = offsets[-1] if offsets else self._last
             return self._missing(offsets)
-        unsealed = self._state.checked_from
-        found = [
-            offset
-            for offset, one, other in zip(offsets, computed, checksums, strict=True)
-            if one != other and not (other == -1 and offset < unsealed)
-        ]
-        return sorted({*found, *self._missing(offsets)})
+        headers, found = batch["headers"].to_pylist(), set[int]()
+        for last, one, other, head in zip(offsets, computed, checksums, headers, strict=True):
+            offsets_of_row = max(extent(head.decode("utf-8", "replace"))[1], 1)
+            if one == other or (other == -1 and last < self._state.checked_from):
+                found |= {*self._missing([*range(last - offsets_of_row + 1, last + 1)])}
+            else:  # how many records a batch has may be what is damaged
+                is_single = not head or head.startswith(b"[")
+                found |= {last} if is_single else {*range(max(self._last + 1, last - MOST + 1), last + 1)}
+                found |= {*self._missing([last])}
+            self._last = last
+        return sorted(found)
 
     def rest(self, end: int) -> list[int]:
         """Return the offsets before `end` whose records are missing after the last batch."""

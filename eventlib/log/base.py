@@ -237,8 +237,11 @@ class Log(ABC):
 
     @abstractmethod
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
-        """Return up to `limit` records from `offset` on, in order; fewer only at the end or before damage. Never waits.
+        """Return up to `limit` records from `offset` on, in order. Never waits.
 
+        Guarantee: fewer than `limit` only at the end, or before damage; never because of how the log stores them, as in
+        batches. So a shorter answer is the last one before the end or the damage, and an offset that is missing in an
+        answer has no record.
         Raises: DamagedRecord when the first record is damaged; reading can continue at its `resume_at`.
         """
 

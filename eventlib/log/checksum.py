@@ -23,7 +23,8 @@ from eventlib.log.rules import columns_of
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 MASK = (1 << 63) - 1
-_encoded = msgspec.msgpack.Encoder().encode
+encoded = msgspec.msgpack.Encoder().encode
+"""Returns the columns of a record as MessagePack, of which its checksum is made."""
 _CHECKSUM_BITS = 63
 
 
@@ -40,7 +41,12 @@ def row_checksum(seed: int, offset: int, columns: Sequence[object]) -> int:
     exactly one encoding.
     Raises: TypeError, ValueError for values that no record has.
     """
-    return xxh3_64_intdigest(_encoded(columns), seed ^ offset) >> 1
+    return xxh3_64_intdigest(encoded(columns), seed ^ offset) >> 1
+
+
+def content_checksum(seed: int, offset: int, content: bytes) -> int:
+    """Return the checksum of a record from its columns, as `encoded` returns them."""
+    return xxh3_64_intdigest(content, seed ^ offset) >> 1
 
 
 def is_as_written(seed: int, offset: int, columns: Sequence[object], checksum: object) -> bool:

@@ -24,7 +24,7 @@ class Source(Protocol):
         """Return the end offset, as of the last refresh or append."""
 
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
-        """Return up to `limit` records from `offset` on; fewer only at the end."""
+        """See `Log.read`: an answer shorter than `limit` ends at the partition's end, or before damage."""
 
 
 class Waiting:
@@ -155,7 +155,7 @@ class LogReader(Reader):
         last = records[-1].offset + 1 if records else offset
         if len(records) == share or last >= end:
             return _Taken(partition, offset, records, last)
-        # Fewer than requested before the end: damage comes next, or the rest is a gap.
+        # `Log.read`: fewer than requested before the end; so damage comes next, or no record does.
         if records and await self._is_damaged(partition, last):
             return _Taken(partition, offset, records, last)
         return _Taken(partition, offset, records, end)

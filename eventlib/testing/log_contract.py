@@ -23,6 +23,7 @@ from eventlib.testing.damage_contract import DamageContract
 from eventlib.testing.log_fixture import LogFixture, record, values
 from eventlib.testing.ownership_contract import OwnershipContract
 from eventlib.testing.reader_contract import ReaderContract
+from eventlib.testing.reading_contract import ReadingContract
 from eventlib.values import now_ms
 
 _KEYS = [b"a", b"b", b"c", b"\xff", "é".encode(), None, b""]
@@ -345,7 +346,9 @@ class KeepingContract(LogFixture):
         assert await log.append([record("compact", b"1")]) > [offset]
 
 
-class LogContract(AppendContract, TopicContract, KeepingContract, ReaderContract, OwnershipContract, DamageContract):
+class LogContract(
+    AppendContract, ReadingContract, TopicContract, KeepingContract, ReaderContract, OwnershipContract, DamageContract
+):
     """Subclass this with `open_log`, and pytest tries to break each promise of `eventlib.log.base`."""
 
     async def test_a_log_is_itself_when_opened_again(self, log: Log) -> None:

@@ -14,6 +14,7 @@ from eventlib.opening import open_log
 from services import shop
 from services.order.state import Order
 from services.payment.events import PaymentRefunded
+from tests.in_rows import in_rows
 
 COLUMNS = (
     "position, recorded_at, key, value, id, type, source, subject, sequence, correlation_id, causation_id, "
@@ -27,7 +28,7 @@ def copied(url: str, directory: Path) -> Path:
     path = directory / "shop.db"
     with sqlite3.connect(url.removeprefix("sqlite:///")) as source, sqlite3.connect(path) as copy:
         source.backup(copy)
-    return path
+    return in_rows(path)
 
 
 class Damaged:

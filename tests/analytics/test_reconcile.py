@@ -23,6 +23,7 @@ from services import shop
 from services.order.state import Order
 from services.payment.state import Payment
 from tests.analytics.damages import Damaged, as_if_written_so
+from tests.in_rows import in_rows
 from tests.integration.api_shop import ready
 from tests.ports import free_port
 from tests.saga.shop_runs import EVENTLIB, ROOT
@@ -110,7 +111,7 @@ def test_while_orders_flow_nothing_differs(url: str, capfdbinary: pytest.Capture
     states = {(where, decider) for where in ("store", "changelog") for decider in DECIDERS}
     assert by_place.keys() == states | {("HTTP API", "orders"), ("gateway", "payments")}
     assert all(each["keys"] == each["equal"] > 0 for each in told["compared"])
-    with sqlite3.connect(url.removeprefix("sqlite:///")) as log:
+    with sqlite3.connect(in_rows(Path(url.removeprefix("sqlite:///")))) as log:
         (before,) = log.execute("SELECT count(*) FROM records WHERE type = 'OrderPlaced'").fetchone()
     assert by_place["changelog", "order"]["keys"] >= before - len(placed)
     assert by_place["HTTP API", "orders"]["keys"] >= before - len(placed)
@@ -143,7 +144,7 @@ async def damaged(url: str, path: Path) -> dict[Found, tuple[str | None, str | N
     """Damage stores and the changelog that the API answers from; return what has to be found, and a part of it."""
     async with open_log(url, shop) as log:
         await log.codec.prepare([("order.changelog", Order), ("payment.changelog", Payment)])
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(in_rows(path), isolation_level=None)) as connection:
             done = Damaged(connection, log)
             rows = connection.execute("SELECT CAST(key AS TEXT) FROM records WHERE type = 'OrderCompleted' ORDER BY 1")
             names = [name for (name,) in rows]

@@ -6,7 +6,7 @@ import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -28,6 +28,7 @@ from eventlib.state.sqlite import SqliteStores
 from tests.contract.places import tiny_file_system
 from tests.contract.processes import TOPICS
 from tests.contract.test_sqlite_processes import line_of, process
+from tests.in_rows import in_rows
 
 ORDERS = Topic("orders", partitions=2)
 STATES = Topic("states", partitions=1, compacted=True)
@@ -44,6 +45,11 @@ def numbered(topic: str, count: int, first: int = 0, partitions: int = 1) -> lis
         Record(topic, n % partitions, -1, n, b"key-%d" % (n % 5), b"%d" % n, headers=(("n", b"%d" % n),))
         for n in range(first, first + count)
     ]
+
+
+def incompressible(records: Sequence[Record]) -> list[Record]:
+    draw = random.Random(3)
+    return [each.replace(value=draw.randbytes(80)) for each in records]
 
 
 async def opened(path: Path, *topics: Topic, now: int = 1_000) -> SqliteLog:
@@ -97,7 +103,8 @@ async def test_increments_on_top_of_each_other_are_the_log_as_it_was(tmp_path: P
     place, backups = tmp_path / "log.db", tmp_path / "backups"
     backups.mkdir()
     log = await opened(place, ORDERS, STATES, RECENT)
-    await log.append([*numbered("orders", 5_000, partitions=2), *numbered("states", 50), *numbered("recent", 40)])
+    orders = incompressible(numbered("orders", 5_000, partitions=2))
+    await log.append([*orders, *numbered("states", 50), *numbered("recent", 40)])
     kinds, draw = list[str](), random.Random(7)
     for turn in range(6):
         await log.append(numbered("orders", draw.randrange(40), 10_000 * turn, partitions=2))
@@ -172,7 +179,7 @@ async def test_what_is_damaged_in_the_log_is_named_in_its_backup(
     log = await opened(place)
     await log.append(numbered("orders", 20))
     await log.close()
-    with closing(sqlite3.connect(place)) as connection:
+    with closing(sqlite3.connect(in_rows(place))) as connection:
         connection.execute("UPDATE records SET value = x'00ff' WHERE recorded_at = 12")
         connection.execute("DELETE FROM records WHERE recorded_at = 17")
         connection.commit()
@@ -228,7 +235,7 @@ async def test_a_backup_killed_at_any_moment_is_not_there_or_whole(tmp_path: Pat
 async def test_a_full_disk_leaves_no_backup_and_says_so(tmp_path: Path) -> None:
     place = tmp_path / "log.db"
     log = await opened(place)
-    await log.append(numbered("orders", 20_000))
+    await log.append(incompressible(numbered("orders", 20_000)))
     await log.close()
     with tiny_file_system(tmp_path / "tiny", "1m") as tiny:
         with pytest.raises(LogFull, match="no space is left"):

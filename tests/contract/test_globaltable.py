@@ -17,6 +17,7 @@ from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.record import Record
 from eventlib.state.table_snapshot import TableFile, Values
 from eventlib.values import now_ms
+from tests.in_rows import in_rows
 from tests.unit.small_services import noting
 
 GOODS = Topic("goods", partitions=4, latest=True)
@@ -186,7 +187,7 @@ def of(key: str) -> int:
 def damage(file: Path, key: bytes) -> None:
     """Change the newest record of a product on the disk."""
     newest = "SELECT max(position) FROM records WHERE key = ? AND position >> 40 = ?"
-    with closing(sqlite3.connect(file)) as connection:
+    with closing(sqlite3.connect(in_rows(file))) as connection:
         ((number,),) = connection.execute(
             "SELECT number FROM partitions WHERE topic = 'goods.latest' AND partition = ?", (of(key.decode()),)
         )

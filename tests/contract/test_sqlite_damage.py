@@ -12,10 +12,12 @@ from eventlib.errors import DamagedRecord, LogCorrupt
 from eventlib.log.checksum import record_checksum
 from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
-from eventlib.log.sqlite.state import OFFSET_BITS
+from eventlib.log.sqlite.state import OFFSET_BITS, SqliteOptions
 from eventlib.model.topic import Topic
 
 COUNT = 40
+ROWS = SqliteOptions(batch_from=COUNT + 1)
+"""Each record in a row of its own; the damage of batches is in test_sqlite_batches.py."""
 
 
 def written(offset: int, topic: str = "orders") -> Record:
@@ -25,7 +27,7 @@ def written(offset: int, topic: str = "orders") -> Record:
 
 
 async def made(path: Path, *topics: str, compacted: bool = False) -> None:
-    log = await SqliteLog.open(path)
+    log = await SqliteLog.open(path, options=ROWS)
     await log.create_topics([Topic(name, partitions=1, compacted=compacted) for name in topics or ("orders",)])
     for name in topics or ("orders",):
         await log.append([written(offset, name) for offset in range(COUNT)])

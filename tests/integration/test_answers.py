@@ -23,6 +23,7 @@ from services.simulation.carrier import SimulatedCarrier
 from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger
 from tests.connections import Connections, opened_from_here, silent
+from tests.in_rows import in_rows
 from tests.integration.answers import Asked, Json, Truth, hold, hold_accepted, now_ms
 from tests.integration.api_shop import place, refused, stock_up, wanted
 from tests.paused import paused
@@ -233,7 +234,7 @@ async def test_an_order_whose_record_is_damaged_is_not_told_as_none(tmp_path: Pa
     async with open_log(url, shop) as log, asgi(log) as client:
         await stock_up(log)
         lost, kept = [(await place(client, key=key))["order_id"] for key in ("lost", "kept")]
-    with closing(sqlite3.connect(tmp_path / LOG)) as connection:
+    with closing(sqlite3.connect(in_rows(tmp_path / LOG))) as connection:
         assert connection.execute(f"UPDATE records SET value = x'00' WHERE {request}", (lost,)).rowcount == 1  # noqa: S608
         connection.commit()
     (tmp_path / INDEX).unlink()

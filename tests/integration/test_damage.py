@@ -19,6 +19,7 @@ from eventlib.queries.parked import parkings
 from eventlib.replay import Report, replay
 from eventlib.runtime.records import JournalEntry, Step
 from eventlib.state.memory import MemoryStores
+from tests.in_rows import in_rows
 from tests.integration.test_runtime import Ordered, Outside, make_shop
 
 KEYS = [str(number) for number in range(8)]
@@ -30,7 +31,7 @@ INSERT = "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 
 
 def change(path: Path, sql: str, *values: object) -> None:
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(sqlite3.connect(in_rows(path) if "records" in sql else path)) as connection:
         assert connection.execute(sql, values).rowcount == 1
         connection.commit()
 

@@ -21,6 +21,7 @@ from eventlib.log.sqlite.schema import connect
 from eventlib.operations.doctor.repair import repair_file
 from eventlib.state.memory import MemoryStores
 from services import shop
+from tests.in_rows import in_rows
 from tests.integration.shop_log import Carrier, Gateway, order, served, supplied
 from tests.integration.test_damage import everything
 
@@ -174,7 +175,7 @@ def position_of(path: Path, kind: str, number: int = 3) -> int:
 def copied(whole: Path, tmp_path: Path) -> Path:
     path = tmp_path / "shop.db"
     path.write_bytes(whole.read_bytes())
-    return path
+    return in_rows(path)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from eventlib.model.topic import Topic
 from eventlib.operations.doctor.sameness import compare
 from tests.analytics.sources import archived
 from tests.commands import ended, said
+from tests.in_rows import in_rows
 
 FACTS, OTHER = Topic("facts", partitions=2), Topic("notes", partitions=1)
 NEWEST = Topic("newest", partitions=1, compacted=True)
@@ -76,7 +77,7 @@ async def test_a_copy_on_kafka_is_the_log_that_was(url: str, broker: Cluster) ->
 
 
 def changed(path: Path, sql: str, *values: object) -> None:
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(sqlite3.connect(in_rows(path))) as connection:
         connection.execute(sql, values)
         connection.commit()
 

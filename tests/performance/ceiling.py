@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.in_rows import in_rows
+
 _TABLE = """CREATE TABLE records (position INTEGER PRIMARY KEY, recorded_at INTEGER, key BLOB, value BLOB, id TEXT,
 type TEXT, source TEXT, subject TEXT, sequence INTEGER, correlation_id TEXT, causation_id TEXT, traceparent TEXT,
 headers TEXT, checksum INTEGER)"""
@@ -16,8 +18,10 @@ _INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 def main(log: Path, batch: int, directory: Path) -> float:
-    """Append the log's records again, in the order of their times, and return the rate."""
-    with sqlite3.connect(log) as source:
+    """Append the log's records again, each as a row, in the order of their times, and return the rate."""
+    with sqlite3.connect(log) as source, sqlite3.connect(directory / "rows.db") as copy:
+        source.backup(copy)
+    with sqlite3.connect(in_rows(directory / "rows.db")) as source:
         rows = source.execute("SELECT * FROM records ORDER BY recorded_at, position LIMIT 200000").fetchall()
     source.close()
     target = sqlite3.connect(directory / "ceiling.db", isolation_level=None)

@@ -11,6 +11,7 @@ import pytest
 
 from eventlib.devtools.kafka import Cluster
 from tests.commands import said
+from tests.in_rows import in_rows
 from tests.ports import free_port
 from tests.saga.fleet import SERVICES, Fleet, set_faults, summary_of
 from tests.saga.invariants import History, check_laws, read_file
@@ -72,6 +73,10 @@ def test_a_shop_moves_with_its_running_sagas(tmp_path: Path, broker: Cluster) ->
 
 
 def ended(shop: ShopLog) -> int:
-    with contextlib.closing(sqlite3.connect(shop.directory / "shop.db")) as file:
+    copy = shop.directory / "copy-to-count.db"
+    source, target = sqlite3.connect(shop.directory / "shop.db"), sqlite3.connect(copy)
+    with contextlib.closing(source), contextlib.closing(target):
+        source.backup(target)
+    with contextlib.closing(sqlite3.connect(in_rows(copy))) as file:
         query = "SELECT count(*) FROM records WHERE type IN ('OrderCompleted', 'OrderCancelled')"
         return int(file.execute(query).fetchone()[0])

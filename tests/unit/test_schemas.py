@@ -15,6 +15,7 @@ from eventlib.log.memory import MemoryLog
 from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.registry.records import SCHEMAS
+from tests.in_rows import in_rows
 
 A, B, C = (Schema(f'{{"type":"record","name":"{name}","fields":[]}}') for name in "ABC")
 
@@ -170,7 +171,7 @@ async def damaged(path: Path, registered: list[Wanted], change: str) -> SqliteLo
     log = await SqliteLog.open(path)
     await Schemas(log).register(registered)
     await log.close()
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(sqlite3.connect(in_rows(path))) as connection:
         connection.execute(f"UPDATE records SET {change}")  # noqa: S608  a test's own words
         connection.commit()
     return await SqliteLog.open(path)

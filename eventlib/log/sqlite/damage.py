@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from eventlib.log.sqlite.format import IS_BATCH
+from eventlib.log.sqlite.packing import extent
 from eventlib.log.sqlite.state import OFFSET_BITS
 
 OFFSETS = (1 << OFFSET_BITS) - 1
@@ -14,13 +16,13 @@ COLUMNS = (
 )
 """A record's columns after its position."""
 Statement = tuple[str, Sequence[Any]]
-_KEY, _TYPE = COLUMNS.index("key"), COLUMNS.index("type")
-_WRITE = f"UPDATE records SET {', '.join(f'{name} = ?' for name in COLUMNS)} WHERE position = ?"  # noqa: S608  names of this file
+_KEY, _TYPE, _HEADERS = COLUMNS.index("key"), COLUMNS.index("type"), COLUMNS.index("headers")
+WRITE = f"UPDATE records SET {', '.join(f'{name} = ?' for name in ('position', *COLUMNS))} WHERE position = ?"  # noqa: S608  names of this file
 _MOVE = "UPDATE records SET position = ? WHERE position = ?"
-_AROUND = """
-SELECT type, CAST(key AS TEXT), strftime('%Y-%m-%dT%H:%M:%fZ', recorded_at / 1000.0, 'unixepoch') FROM records
-WHERE position {} ORDER BY position {} LIMIT 1
-"""
+_AROUND = f"""
+SELECT iif({IS_BATCH}, 'a batch of records', type), CAST(key AS TEXT), strftime('%Y-%m-%dT%H:%M:%fZ', recorded_at / 1000.0, 'unixepoch') FROM records
+WHERE position {{}} ORDER BY position {{}} LIMIT 1
+"""  # noqa: S608  a constant
 
 
 def as_it_stands(data: bytes) -> str:
@@ -51,10 +53,11 @@ class Damage:
 def of_record(
     what: str, location: tuple[str, int, int], row: Sequence[Any], likely: str = "", repair: tuple[Statement, ...] = ()
 ) -> Damage:
-    """Return the damage of the record at a location, from its columns."""
+    """Return the damage of the record at a location, or of the batch that ends there, from its columns."""
     key = row[_KEY].decode("utf-8", "backslashreplace") if isinstance(row[_KEY], bytes) else row[_KEY]
+    topic, partition, last = location
     return Damage(
-        *("records", what, *location, location[2] + 1),
+        *("records", what, topic, partition, last - max(extent(row[_HEADERS])[1] - 1, 0), last + 1),
         None if key is None else str(key),
         _text(row[_TYPE]),
         likely,
@@ -64,7 +67,7 @@ def of_record(
 
 def written_as(position: int, row: Sequence[Any]) -> Statement:
     """Return the statement that writes a record's columns, with its checksum, at its position."""
-    return _WRITE, (*row, position)
+    return WRITE, (position, *row, position)
 
 
 def moved_to(position: int, stands_at: int) -> Statement:
@@ -80,7 +83,7 @@ def between(connection: sqlite3.Connection, base: int, first: int, end: int) -> 
     except sqlite3.Error:
         return ""
     sides = [
-        f"{side} {_text(found[0]) or 'a record'} of {_text(found[1])!r} at {found[2]}"
+        f"{side} {_text(found[0]) or 'a record'}{f' of {_text(found[1])!r}' if found[1] is not None else ''} at {found[2]}"
         for side, found in (("after", before), ("before", after))
         if found is not None
     ]

@@ -17,8 +17,9 @@ from eventlib.errors import LogCorrupt, LogUnavailable
 from eventlib.log.base import TopicPartition
 from eventlib.log.rules import known
 from eventlib.log.sqlite.errors import REPAIR, damaged, explained, is_busy, read_only
+from eventlib.log.sqlite.format import FORMAT_VERSION
 from eventlib.log.sqlite.high_water import HighWaterMark, missing_offsets, now_another, tail_lost
-from eventlib.log.sqlite.schema import FORMAT_VERSION, connect, prepare, refuse_cut_off, version_of
+from eventlib.log.sqlite.schema import connect, prepare, refuse_cut_off, version_of
 from eventlib.log.sqlite.sealed import meta_value, owner_rows, partition_rows, topic_rows, write_partitions
 from eventlib.log.sqlite.state import Listeners, OwnerRow, PartitionState, SqliteOptions, topic_of
 from eventlib.log.sqlite.upgrade import show_as_it_is, upgrade
@@ -53,7 +54,7 @@ class LogFile:
         self._mark = HighWaterMark(path, log_id)
         self._version = _NOTHING_YET
         self._is_fresh = False
-        self._is_first_format = version_of(connection) == 1
+        self._is_older = version_of(connection) < FORMAT_VERSION
         self._topic_rows: list[tuple[Any, ...]] = []
         self._numbers = dict[int, PartitionState]()
 
@@ -81,12 +82,20 @@ class LogFile:
 
         return await _retry_while_busy(attempt, path, options.busy_s)
 
-    async def read(self, sql: str, values: Mapping[str, object] | Sequence[object] = ()) -> list[Any]:
-        """Return a query's rows. No transaction stays open, so that no reader blocks a checkpoint."""
+    async def read(
+        self,
+        sql: str,
+        values: Mapping[str, object] | Sequence[object] = (),
+        take: Callable[[sqlite3.Cursor], list[Any]] = sqlite3.Cursor.fetchall,
+    ) -> list[Any]:
+        """Return what `take` takes of a query's rows; it leaves none unread, or closes the cursor.
+
+        No transaction stays open, so that no reader blocks a checkpoint.
+        """
 
         def attempt() -> list[Any]:
             with well_formed(self.path):
-                return self.open_connection().execute(sql, values).fetchall()
+                return take(self.open_connection().execute(sql, values))
 
         return await _retry_while_busy(attempt, self.path, self.options.busy_s)
 
@@ -122,7 +131,7 @@ class LogFile:
         """
         self.open_connection().execute("BEGIN IMMEDIATE")
         try:
-            self._upgrade_first_format()
+            self._upgrade_older_format()
             self.catch_up()
             self._refuse_lost_tail()
         except BaseException:
@@ -152,8 +161,8 @@ class LogFile:
         version = self.open_connection().execute("PRAGMA data_version").fetchone()[0]
         if version == self._version:
             return
-        if self._is_first_format and version_of(self.connection) > 1:
-            self._is_first_format = False  # another process has written to it
+        if self._is_older and version_of(self.connection) == FORMAT_VERSION:
+            self._is_older = False  # another process has written to it
             show_as_it_is(self.connection)
         with well_formed(self.path):
             self._reload_as_of_one_moment()
@@ -163,9 +172,9 @@ class LogFile:
         if self.offsets >= 0 and (missing := self._mark.missing(self.offsets)):
             raise tail_lost(self.path, missing)
 
-    def _upgrade_first_format(self) -> None:
-        if self._is_first_format and version_of(self.connection) == 1:
-            upgrade(self.connection, FORMAT_VERSION)
+    def _upgrade_older_format(self) -> None:
+        if self._is_older and (version := version_of(self.connection)) < FORMAT_VERSION:
+            upgrade(self.connection, version)
             self._version = _NOTHING_YET
 
     def _reload_as_of_one_moment(self) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from eventlib.log.checksum import corrected, seal_of
 from eventlib.log.sqlite.damage import Damage, as_it_stands
+from eventlib.log.sqlite.format import FORMAT_VERSION
 from eventlib.log.sqlite.scan import Progress, Scan
-from eventlib.log.sqlite.schema import FORMAT_VERSION, foreign_texts, version_of
+from eventlib.log.sqlite.schema import foreign_texts, version_of
 from eventlib.log.sqlite.sealed import UNSEALED
 from eventlib.log.sqlite.upgrade import SEALED, show_as_newest
 
@@ -59,7 +60,7 @@ def _prove_structure(connection: sqlite3.Connection) -> Iterator[Damage]:
 
 
 def _prove_schema(connection: sqlite3.Connection) -> Iterator[Damage]:
-    if (version := version_of(connection)) not in {1, FORMAT_VERSION}:
+    if (version := version_of(connection)) not in range(1, FORMAT_VERSION + 1):
         yield Damage("schema", f"its user_version is {version}, which no release has written")
     for name in foreign_texts(connection):
         yield Damage("schema", f"the text of {name} in sqlite_schema is not what a log writes, or is missing")

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -13,9 +13,12 @@ from eventlib.log.reader import LogReader, Waiting
 from eventlib.log.record import Record
 from eventlib.log.rules import refuse_mismatch
 from eventlib.log.sqlite.append import Appender
+from eventlib.log.sqlite.batches import first_at
 from eventlib.log.sqlite.errors import is_busy
 from eventlib.log.sqlite.file import LogFile
+from eventlib.log.sqlite.format import IS_BATCH, OFFSETS
 from eventlib.log.sqlite.owners import Owners
+from eventlib.log.sqlite.pack import Packed
 from eventlib.log.sqlite.reading import read_records
 from eventlib.log.sqlite.retention import Upkeep
 from eventlib.log.sqlite.schema import archived_ends, note_archived, retire, retired
@@ -23,11 +26,15 @@ from eventlib.log.sqlite.sealed import add_partitions, milestone_before, write_t
 from eventlib.log.sqlite.state import RecentRecords, SqliteOptions, row_of
 from eventlib.model.topic import Topic
 
-_START = "SELECT min(position) - :base FROM records WHERE position >= :base AND position < :top"
-_AT = """
-SELECT position - :base FROM records WHERE position >= :from AND position < :top AND recorded_at >= :at
-ORDER BY position LIMIT 1
-"""
+_START = f"""
+SELECT position - ({OFFSETS}) + 1 - :base FROM records WHERE position >= :base AND position < :top ORDER BY position LIMIT 1
+"""  # noqa: S608  names of this package
+# The first row that has such a record: a batch's time is the latest of its records'.
+_AT = f"""
+SELECT position - :base, iif({IS_BATCH}, value, NULL) FROM records
+WHERE position >= :from AND position < :top AND recorded_at >= :at ORDER BY position LIMIT 1
+"""  # noqa: S608  names of this package
+_FREE = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
 
 
 class SqliteLog(Log):
@@ -135,8 +142,8 @@ class SqliteLog(Log):
         """See `Log.start`."""
         # The end first: appends made during this call must not lie before what it returns.
         end = await self.end(topic, partition)
-        oldest = (await self._file.read(_START, self._file.partition(topic, partition).range))[0][0]
-        return end if oldest is None else int(oldest)
+        oldest = await self._file.read(_START, self._file.partition(topic, partition).range)
+        return int(oldest[0][0]) if oldest else end
 
     async def end(self, topic: str, partition: int) -> int:
         """See `Log.end`."""
@@ -151,7 +158,7 @@ class SqliteLog(Log):
             return end
         first = milestone_before(self._file.open_connection(), state, timestamp_ms)
         found = await self._file.read(_AT, {"at": timestamp_ms, "from": first, **state.range})
-        return int(found[0][0]) if found else end
+        return first_at(found[0][0], found[0][1], timestamp_ms) if found else end
 
     def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
         """See `Log.reader`."""
@@ -195,6 +202,26 @@ class SqliteLog(Log):
     async def compact(self) -> None:
         """See `Log.compact`."""
         await self._upkeep.everything()
+
+    async def pack(self, progress: Callable[[int], None] = lambda _: None) -> Packed:
+        """Pack as batches what stands in rows; services may run. `progress` gets how many more records were looked at.
+
+        Guarantee: each record stays what it is, at its offset; what is interrupted continues by packing again.
+        Raises: LogReadOnly, LogFull, LogUnavailable.
+        """
+        return await self._upkeep.pack(progress)
+
+    async def shrink(self) -> None:
+        """Give the file's free pages back to the disk; no other process can append meanwhile.
+
+        Raises: LogReadOnly, LogFull, LogUnavailable.
+        """
+        await self._file.read("VACUUM")
+        await self._file.read("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    async def free_bytes(self) -> int:
+        """Return the bytes of the file's free pages."""
+        return int((await self._file.read(_FREE))[0][0])
 
     async def close(self) -> None:
         """See `Log.close`."""

@@ -3,9 +3,9 @@
 import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
-from functools import partial
+from contextlib import closing
+from functools import lru_cache, partial
 from itertools import repeat
-from typing import Any
 
 from eventlib.errors import DamagedRecord, LogCorrupt
 from eventlib.log.checksum import corrected, is_as_written, row_checksum
@@ -13,6 +13,7 @@ from eventlib.log.record import Record
 from eventlib.log.rules import NO_RECORD, decode_headers, why_changed
 from eventlib.log.sqlite.damage import COLUMNS, as_it_stands
 from eventlib.log.sqlite.file import LogFile
+from eventlib.log.sqlite.packing import Row, contents, extent
 from eventlib.log.sqlite.state import PartitionState
 
 _log = logging.getLogger("eventlib.log")
@@ -20,10 +21,11 @@ _log = logging.getLogger("eventlib.log")
 # In the order of Record's fields, headers as text, then the checksum.
 _READ = f"""
 SELECT :topic, :partition, position - :base, {", ".join(COLUMNS)}
-FROM records WHERE position >= :base + :offset AND position < :top ORDER BY position LIMIT :limit
+FROM records WHERE position >= :base + :offset AND position < :top ORDER BY position
 """  # noqa: S608  names of this package
 _THERE = "SELECT 1 FROM records WHERE position = ? AND recorded_at IS NOT NULL"
-_OFFSET, _AT, _HEADERS, _CHECKSUM = 2, 3, 14, 15
+_OFFSET, _AT, _VALUE, _HEADERS, _CHECKSUM = 2, 3, 5, 14, 15
+_ROWS = 64
 _PROBED = 10_000
 _TYPES: tuple[type, ...] = (bytes, bytes, str, str, str, str, int, str, str, str)
 
@@ -34,14 +36,28 @@ async def read_records(file: LogFile, topic: str, partition: int, offset: int, l
     A record that differs from its checksum by one bit is returned as it was written. Raises: DamagedRecord when the
     first one cannot be corrected; ContractError, LogCorrupt, LogUnavailable.
     """
+    found, is_cut_short = await _read_rows(file, (topic, partition), offset, limit)
+    while is_cut_short and len(found) < limit:
+        try:
+            more, is_cut_short = await _read_rows(file, (topic, partition), found[-1].offset + 1, limit - len(found))
+        except DamagedRecord:
+            break
+        found += more
+    return found if len(found) <= limit else found[:limit]
+
+
+async def _read_rows(file: LogFile, place: tuple[str, int], offset: int, limit: int) -> tuple[list[Record], bool]:
+    """Return the records of the next rows, and whether they are fewer than they seemed to be, and more follow."""
+    topic, partition = place
     state = await file.known_partition(topic, partition)
-    end, values = state.end, {"topic": topic, "partition": partition, "offset": offset, "limit": limit, **state.range}
+    end, values = state.end, {"topic": topic, "partition": partition, "offset": offset, **state.range}
     try:
-        rows: Sequence[tuple[Any, ...]] = await file.read(_READ, values)
+        rows: Sequence[Row] = await file.read(_READ, values, partial(_take, offset, limit))
         broken: LogCorrupt | None = None
     except LogCorrupt as error:
-        rows, broken = _readable(file.open_connection(), values), error
-    end = end if len(rows) < limit and broken is None else 0
+        rows, broken = _readable(file.open_connection(), values, limit), error
+    is_cut = _covered(rows, offset) >= limit
+    end = 0 if is_cut or broken is not None else end
     found, trouble = _proved(state, rows, offset, end)
     if trouble is not None and trouble.record is None:
         await file.refresh(again=True)  # another process may have dropped what is missing
@@ -50,47 +66,116 @@ async def read_records(file: LogFile, topic: str, partition: int, offset: int, l
         trouble = _unreadable(file.open_connection(), state, offset, broken)
     if not found and trouble is not None:
         raise trouble
-    return found
+    return found, is_cut and trouble is None and bool(found)  # a damaged number of records was corrected
+
+
+def _take(offset: int, limit: int, cursor: sqlite3.Cursor) -> list[Row]:
+    """Return a query's rows up to `limit` records."""
+    rows = list[Row]()
+    while limit > 0 and (more := cursor.fetchmany(min(limit, _ROWS))):
+        rows += more
+        limit -= _covered(more, offset)
+    cursor.close()
+    return rows
+
+
+def _covered(rows: Sequence[Row], offset: int) -> int:
+    """Return how many records from an offset on rows have at least: in a batch with gaps it may be more."""
+    packed = [_at_least(row, offset) for row in rows if row[_HEADERS] is not None]
+    return len(rows) - len(packed) + sum(packed) if packed else len(rows)
+
+
+def _at_least(row: Row, offset: int) -> int:
+    records, offsets = extent(row[_HEADERS])
+    first: int = row[_OFFSET] - offsets + 1
+    return max(records - max(offset - first, 0), 1)
 
 
 def read_one(connection: sqlite3.Connection, state: PartitionState, offset: int) -> Record:
     """Return the record at an offset as it was written. Raises: DamagedRecord when that cannot be proven."""
-    values = {"topic": state.topic.name, "partition": state.partition, "offset": offset, "limit": 1, **state.range}
-    found, trouble = _proved(state, _readable(connection, values), offset, state.end)
+    values = {"topic": state.topic.name, "partition": state.partition, "offset": offset, **state.range}
+    found, trouble = _proved(state, _readable(connection, values, 1), offset, state.end)
     if trouble is not None and not found:
         raise trouble
     return found[0]
 
 
 def _proved(
-    state: PartitionState, rows: Sequence[tuple[Any, ...]], offset: int, end: int
+    state: PartitionState, rows: Sequence[Row], offset: int, end: int
 ) -> tuple[list[Record], DamagedRecord | None]:
     """Return the records of rows up to the first damaged one, and that one's error."""
-    found, dense_from = list[Record](), state.dense_from
-    expected = max(offset, dense_from)
+    found, expected = list[Record](), max(offset, state.dense_from)
     if _all_match(state, rows, expected):
         found = [Record(*(*row[:_HEADERS], decode_headers(row[_HEADERS]))) for row in rows]
         expected = max(expected, found[-1].offset + 1)
         rows = ()
     for index, row in enumerate(rows):
         # Offsets may be missing before `dense_from`, but must increase: otherwise the B-tree is damaged.
-        found_offset = max(offset, row[_OFFSET]) if row[_OFFSET] < dense_from else expected
-        if not _matches(state, found_offset, row) or row[_OFFSET] != found_offset:
-            if row[_OFFSET] != found_offset and not _matches(state, found_offset, row):
-                return found, _missing(state, found_offset, _next(rows[index:], found_offset, end))
-            corrected_row = _corrected(state, found_offset, row)
-            if corrected_row is None:
-                return found, _changed(state, row)
-            row = corrected_row  # noqa: PLW2901  as it was written
-        found.append(Record(*(*row[:_HEADERS], decode_headers(row[_HEADERS]))))
-        offset, expected = found_offset + 1, max(expected, found_offset + 1)
-    return found, _missing(state, expected, end) if dense_from <= expected < end else None
+        is_sparse = offset <= row[_OFFSET] < state.dense_from
+        right = _as_written(state, row, row[_OFFSET] if is_sparse else expected)
+        first = _first(row if right is None else right)
+        if (first > expected and not is_sparse) or (right is None and row[_OFFSET] < offset):
+            return found, _missing(state, expected, _next(rows[index:], expected, end))
+        if right is None:
+            return found, _changed(state, row, max(first, offset))
+        found += _records(right, offset)
+        offset = right[_OFFSET] + 1
+        expected = max(expected, offset)
+    return found, _missing(state, expected, end) if state.dense_from <= expected < end else None
 
 
-def _all_match(state: PartitionState, rows: Sequence[tuple[Any, ...]], expected: int) -> bool:
+def _next(rows: Sequence[Row], offset: int, end: int) -> int:
+    """Return the offset after damage at which a partition is readable again."""
+    return min([first for row in rows if (first := _first(row)) > offset], default=max(end, offset + 1))
+
+
+def _first(row: Row) -> int:
+    """Return the offset of the first record in a row."""
+    return int(row[_OFFSET]) - max(extent(row[_HEADERS])[1] - 1, 0)
+
+
+def _records(row: Row, offset: int) -> list[Record]:
+    """Return the records in a row that matches its checksum, from an offset on."""
+    if not extent(row[_HEADERS])[0]:
+        return [Record(*(*row[:_HEADERS], decode_headers(row[_HEADERS])))]
+    topic, partition = row[0], row[1]
+    offsets, records = contents(row[_OFFSET], row[_VALUE])
+    return [
+        Record(*(topic, partition, each, *columns[:-1], decode_headers(columns[-1])))
+        for each, columns in zip(offsets, records, strict=True)
+        if each >= offset
+    ]
+
+
+def _as_written(state: PartitionState, row: Row, expected: int) -> Row | None:
+    """Return a row as it was written, when that can be proven; its first record is expected at an offset."""
+    own, checksum = row[_OFFSET], row[_CHECKSUM]
+    if own >= expected and _matches(state, own, row):
+        return row
+    last = expected + max(extent(row[_HEADERS])[1] - 1, 0)
+    if _matches(state, last, row):
+        return _told(state, (*row[:_OFFSET], last, *row[_AT:]))
+    columns = _correction(state.seed, own, row[_AT:_CHECKSUM], checksum) if own >= expected else None
+    return None if columns is None else _told(state, (*row[:_AT], *columns, checksum))
+
+
+@lru_cache(maxsize=64)  # a batch has some hundred thousand bits, and what is damaged is read again
+def _correction(seed: int, offset: int, columns: Row, checksum: object) -> Row | None:
+    return corrected(columns, checksum, partial(row_checksum, seed, offset))
+
+
+def _told(state: PartitionState, row: Row) -> Row:
+    _log.warning(
+        "%s/%s/%s: one flipped bit of the record was corrected in memory; `eventlib repair` repairs the file",
+        *(state.topic.name, state.partition, row[_OFFSET]),
+    )
+    return row
+
+
+def _all_match(state: PartitionState, rows: Sequence[Row], expected: int) -> bool:
     """Whether all rows are intact and none is missing: the common case, so it has no loop here."""
-    if not rows:
-        return False
+    if not rows or [row for row in rows if row[_HEADERS] is not None and row[_HEADERS][:1] == "{"]:
+        return False  # or one is a batch
     offsets = [row[_OFFSET] for row in rows]
     if offsets[-1] >= state.dense_from and offsets != [*range(expected, expected + len(rows))]:
         return False  # or some are where offsets may be missing
@@ -101,7 +186,7 @@ def _all_match(state: PartitionState, rows: Sequence[tuple[Any, ...]], expected:
         return False
 
 
-def _matches(state: PartitionState, offset: int, row: tuple[Any, ...]) -> bool:
+def _matches(state: PartitionState, offset: int, row: Row) -> bool:
     """Whether a row is what was written at an offset."""
     checksum = row[_CHECKSUM]
     if checksum is None:
@@ -109,24 +194,12 @@ def _matches(state: PartitionState, offset: int, row: tuple[Any, ...]) -> bool:
     return is_as_written(state.seed, offset, row[_AT:_CHECKSUM], checksum)
 
 
-def _corrected(state: PartitionState, offset: int, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the row as it was written, when that can be proven."""
-    columns, checksum = row[_AT:_CHECKSUM], row[_CHECKSUM]
-    if not _matches(state, offset, row):
-        found = corrected(columns, checksum, partial(row_checksum, state.seed, offset))
-        if found is None:
-            return None
-        columns = found
-    _log.warning(
-        "%s/%s/%s: one flipped bit of the record was corrected in memory; `eventlib repair` repairs the file",
-        *(state.topic.name, state.partition, offset),
-    )
-    return (*row[:_OFFSET], offset, *columns, checksum)
-
-
-def _changed(state: PartitionState, row: tuple[Any, ...]) -> DamagedRecord:
-    offset, checksum = row[_OFFSET], row[_CHECKSUM]
-    damage = why_changed(checksum), state.topic.name, state.partition, offset, offset + 1
+def _changed(state: PartitionState, row: Row, offset: int) -> DamagedRecord:
+    """Return the damage of a row from an offset on."""
+    checksum, topic, last = row[_CHECKSUM], state.topic.name, row[_OFFSET]
+    if extent(row[_HEADERS])[0]:
+        return DamagedRecord(f"its batch: {why_changed(checksum)}", topic, state.partition, offset, last + 1)
+    damage = why_changed(checksum), topic, state.partition, last, last + 1
     return DamagedRecord(*damage, _as_it_stands(row), checksum if isinstance(checksum, int) else None)
 
 
@@ -134,12 +207,7 @@ def _missing(state: PartitionState, offset: int, resume_at: int) -> DamagedRecor
     return DamagedRecord(NO_RECORD, state.topic.name, state.partition, offset, resume_at)
 
 
-def _next(rows: Sequence[tuple[Any, ...]], offset: int, end: int) -> int:
-    """Return the offset after damage at which a partition is readable again."""
-    return min((row[_OFFSET] for row in rows if row[_OFFSET] > offset), default=max(end, offset + 1))
-
-
-def _as_it_stands(row: tuple[Any, ...]) -> Record:
+def _as_it_stands(row: Row) -> Record:
     """Return a damaged row as a record; a column of another type than a record's is empty."""
     at_ms, *rest = row[_AT:_HEADERS]
     columns = [value if isinstance(value, kind) else None for value, kind in zip(rest, _TYPES, strict=True)]
@@ -150,12 +218,16 @@ def _as_it_stands(row: tuple[Any, ...]) -> Record:
     return Record(*(*row[:_AT], at_ms if isinstance(at_ms, int) else 0, *columns, headers))
 
 
-def _readable(connection: sqlite3.Connection, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
+def _readable(connection: sqlite3.Connection, values: Mapping[str, object], limit: int) -> list[Row]:
     """Return the rows before SQLite finds the file corrupt; invalid texts have lone surrogates."""
-    found, strictly = list[tuple[Any, ...]](), connection.text_factory
+    found, strictly = list[Row](), connection.text_factory
     connection.text_factory = as_it_stands
     try:
-        found.extend(connection.execute(_READ, values))
+        with closing(connection.execute(_READ, values)) as cursor:
+            for row in cursor:
+                found.append(row)
+                if len(found) == limit:
+                    break
     except sqlite3.DatabaseError as error:
         _log.debug("the log cannot be read further: %s", error)
     finally:

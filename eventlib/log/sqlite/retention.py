@@ -10,16 +10,19 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from itertools import islice
 
 from eventlib.errors import EventlibError
 from eventlib.log.base import TOMBSTONES_KEPT, TopicPartition
+from eventlib.log.sqlite.batches import delete_records, delete_to, keys, sizes, window
 from eventlib.log.sqlite.file import LogFile
+from eventlib.log.sqlite.format import IS_BATCH
+from eventlib.log.sqlite.pack import Packed, Packing
 from eventlib.log.sqlite.schema import archived_ends
-from eventlib.log.sqlite.sealed import delete_records, write_partitions
+from eventlib.log.sqlite.sealed import delete_rows, write_partitions
 from eventlib.log.sqlite.state import MILLISECOND, PartitionState
+from eventlib.log.sqlite.steps import Steps
 
-T = TypeVar("T")
 _log = logging.getLogger("eventlib.log")
 
 _STEP_RECORDS = 1_000
@@ -36,9 +39,9 @@ _CLEAR = (
     "DELETE FROM temp.newest",
     "DELETE FROM temp.ended",
 )
-_BACKWARDS = """
+_ROWS = """
 INSERT INTO temp.step SELECT position, key, value IS NULL AND recorded_at < ? FROM records
-WHERE position >= ? AND position < ? AND key IS NOT NULL ORDER BY position DESC LIMIT ?
+WHERE position >= ? AND position < ? AND key IS NOT NULL
 """
 # A step runs in SQL: a Python loop over its records would cost ten times as much.
 _STEP = (
@@ -50,17 +53,12 @@ _OLDER = "SELECT position FROM temp.step EXCEPT SELECT position FROM temp.keep"
 _ENDED = """
 INSERT INTO temp.ended SELECT step.position FROM temp.step JOIN temp.keep USING (position) WHERE ended AND position < ?
 """
-_COUNTS = (
-    "SELECT (SELECT min(position) FROM temp.step), (SELECT count(*) FROM temp.step), (SELECT count(*) FROM temp.keep)"
-)
+_KEPT = "SELECT count(*) FROM temp.keep"
 _NEXT_STEP = ("DELETE FROM temp.step", "DELETE FROM temp.keep")
-_KEYLESS = "SELECT count(*) FROM records WHERE position >= ? AND position < ? AND key IS NULL"
-_FORWARDS = """
-SELECT position, recorded_at, ifnull(length(key), 0) + ifnull(length(value), 0) FROM records
-WHERE position >= ? AND position < ? ORDER BY position LIMIT ?
-"""
+_KEYLESS = f"""
+SELECT count(*) FROM records WHERE position >= ? AND position < ? AND key IS NULL AND NOT {IS_BATCH}
+"""  # noqa: S608  a constant
 _FIRST = "SELECT position FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?"
-_UP_TO = "SELECT position FROM records WHERE position >= ? AND position <= ?"
 _ENDED_FIRST = f"SELECT position FROM temp.ended ORDER BY position LIMIT {_STEP_RECORDS}"  # noqa: S608  a constant
 _DELETE_MILESTONES = "DELETE FROM milestones WHERE position >= ? AND position < ?"
 
@@ -96,6 +94,15 @@ class Upkeep:
         """Compact and retain every partition now."""
         await self._file.refresh()
         await self._look_after([*self._file.partitions.values()], breath=0.5)
+
+    async def pack(self, progress: Callable[[int], None]) -> Packed:
+        """Pack the rows of every partition as batches."""
+        done = Packed()
+        await self._file.refresh()
+        async with self._one_at_a_time:
+            for state in [*self._file.partitions.values()]:
+                await Packing(self._file, state, breath=0.5).run(done, progress)
+        return done
 
     async def delete(self, topic: str) -> None:
         """Delete a topic and all its records; only its partitions' ends stay."""
@@ -134,22 +141,7 @@ class Upkeep:
                     await _Retention(self._file, state, breath).run()
 
 
-class _Steps:
-    """Work on one partition, in transactions of a few milliseconds with a pause after each."""
-
-    def __init__(self, file: LogFile, state: PartitionState, breath: float) -> None:
-        self._file = file
-        self._state = state
-        self._breath = breath
-
-    async def _step(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        result = await self._file.write(act)
-        # Relative to the transaction's own time, not the wait for the lock: contention must not prolong the pause.
-        await asyncio.sleep(max(0.001, self._file.held_s * self._breath))
-        return result
-
-
-class _Compaction(_Steps):
+class _Compaction(Steps):
     """Runs from the newest record to the oldest: drops every record whose key was already seen.
 
     The keys seen are in a temporary table, which SQLite keeps on disk when it is large. Old tombstones go last, and
@@ -184,14 +176,15 @@ class _Compaction(_Steps):
         oldest_tombstone = self._file.options.clock() - TOMBSTONES_KEPT // MILLISECOND
         for statement in _NEXT_STEP:
             connection.execute(statement)
-        connection.execute(_BACKWARDS, (oldest_tombstone, self._state.base, top, _STEP_RECORDS))
+        lowest, batches = window(connection, self._state.base, top, _STEP_RECORDS)
+        connection.execute(_ROWS, (oldest_tombstone, self._state.base if lowest is None else lowest, top))
+        kept = sum([_step_into(connection, batch, oldest_tombstone) for batch in batches])
         for statement in _STEP:
             connection.execute(statement)
-        delete_records(connection, self._state, _OLDER)
+        (delete_records if batches else delete_rows)(connection, self._state, _OLDER)
         write_partitions(connection, [self._state])
         connection.execute(_ENDED, (clean,))
-        lowest, looked_at, kept = connection.execute(_COUNTS).fetchone()
-        return (lowest if looked_at == _STEP_RECORDS else None), kept
+        return lowest, kept + connection.execute(_KEPT).fetchone()[0]
 
     def _drop_tombstones(self, connection: sqlite3.Connection) -> int:
         dropped = delete_records(connection, self._state, _ENDED_FIRST)
@@ -200,7 +193,15 @@ class _Compaction(_Steps):
         return dropped
 
 
-class _Deletion(_Steps):
+def _step_into(connection: sqlite3.Connection, batch: int, oldest_tombstone: int) -> int:
+    """Take a batch's records into the step; return how many have no key."""
+    found = [*keys(connection, batch)]
+    rows = [(p, key, is_gone and at_ms < oldest_tombstone) for p, at_ms, key, is_gone in found if key is not None]
+    connection.executemany("INSERT INTO temp.step VALUES (?, ?, ?)", rows)
+    return len(found) - len(rows)
+
+
+class _Deletion(Steps):
     """Drops everything, from the front: after a crash the topic is only shorter, and can be deleted again."""
 
     async def run(self) -> None:
@@ -210,7 +211,7 @@ class _Deletion(_Steps):
     def _drop(self, connection: sqlite3.Connection) -> bool:
         state = self._state
         base, top = state.base, state.base + state.end
-        dropped = delete_records(connection, state, _FIRST, (base, top, _STEP_RECORDS))
+        dropped = delete_rows(connection, state, _FIRST, (base, top, _STEP_RECORDS))
         state.dense_from = state.end
         if dropped < _STEP_RECORDS:
             connection.execute(_DELETE_MILESTONES, (base, top + 1))
@@ -219,7 +220,7 @@ class _Deletion(_Steps):
         return dropped == _STEP_RECORDS
 
 
-class _Retention(_Steps):
+class _Retention(Steps):
     """Counts new records, and drops from the front what exceeds the retention time or size."""
 
     async def run(self) -> None:
@@ -230,8 +231,8 @@ class _Retention(_Steps):
 
     def _count(self, connection: sqlite3.Connection) -> bool:
         state = self._state
-        values = (state.base + state.clean_to, state.base + state.end, _COUNT_RECORDS)
-        rows = connection.execute(_FORWARDS, values).fetchall()
+        found = sizes(connection, state.base + state.clean_to, state.base + state.end)
+        rows = [*islice(found, _COUNT_RECORDS)]
         more = len(rows) == _COUNT_RECORDS
         clean_to = rows[-1][0] + 1 - state.base if more else state.end
         kept_bytes = state.kept_bytes + sum(size for *_, size in rows)
@@ -245,9 +246,8 @@ class _Retention(_Steps):
         oldest = None if topic.retention is None else self._file.options.clock() - topic.retention // MILLISECOND
         archived = archived_ends(connection)
         top = state.clean_to if archived is None else min(state.clean_to, archived.get(state.number, 0))
-        rows = connection.execute(_FORWARDS, (state.base, state.base + top, _STEP_RECORDS)).fetchall()
         left, dropped, last = state.kept_bytes, 0, 0
-        for position, recorded_at, size in rows:
+        for position, recorded_at, size in islice(sizes(connection, state.base, state.base + top), _STEP_RECORDS):
             too_old = oldest is not None and recorded_at < oldest
             too_much = topic.retention_bytes is not None and left > topic.retention_bytes
             if not (too_old or too_much):
@@ -255,7 +255,7 @@ class _Retention(_Steps):
             left -= size
             dropped, last = dropped + 1, position
         if dropped:
-            delete_records(connection, state, _UP_TO, (state.base, last))
+            delete_to(connection, state, last)
             connection.execute(_DELETE_MILESTONES, (state.base, last))
             state.dense_from = max(state.dense_from, last + 1 - state.base)
             state.kept_bytes = left

@@ -13,6 +13,7 @@ from typing import Any
 from eventlib.log.checksum import MASK, computed, corrected, is_as_written, partition_seed, row_checksum
 from eventlib.log.rules import NO_RECORD, why_changed
 from eventlib.log.sqlite.damage import COLUMNS, OFFSETS, Damage, as_it_stands, between, moved_to, of_record, written_as
+from eventlib.log.sqlite.packing import checksums, extent
 from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, partition_checksum
 from eventlib.log.sqlite.state import OFFSET_BITS
 
@@ -59,8 +60,16 @@ class ScanPart:
         """Return one of its offsets with topic and partition."""
         return self.row[1], self.row[2], offset
 
-    def found(self, offset: int) -> None:
-        """Mark an offset's record as present."""
+    def found(self, offset: int, row: Sequence[Any] = (None, None)) -> None:
+        """Mark the record of a row at an offset as present, or its batch's records, the last of which is there."""
+        offsets = extent(row[-2])[1]
+        if offsets and offset - offsets + 1 == self.next:
+            self.next = offset + 1
+            return
+        for each in range(offset - offsets + 1, offset + 1) if offsets else (offset,):
+            self._found(each)
+
+    def _found(self, offset: int) -> None:
         if offset >= self.next:
             first = max(self.next, self.row[8])
             if first < offset:
@@ -135,10 +144,10 @@ class Scan:
             if part is not nowhere and is_as_written(part.seed, offset, row[1:-1], checksum):
                 self._in_a_row = 0
                 if offset != part.next:
-                    part.found(offset)
+                    part.found(offset, row)
                 else:
                     part.next = offset + 1
-                part.sum += checksum
+                part.sum += checksums(row)
                 if row[1] > part.newest_at:  # noqa: PLR1730  max() is a call per record
                     part.newest_at = row[1]
             elif checksum is None and offset < part.row[9]:
@@ -153,14 +162,15 @@ class Scan:
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield all readable rows, skipping what cannot be read."""
         self._connection.text_factory = str
-        cursor, last = self._connection.execute(_ALL), -1
+        cursor, last, told = self._connection.execute(_ALL), -1, 0
         while True:
             try:
                 for row in cursor:
                     last = row[0]
                     yield row
-                    self.records += 1
-                    if not self.records % _TOLD_EVERY:
+                    self.records += extent(row[-2])[0] or 1
+                    if self.records - told >= _TOLD_EVERY:
+                        told += _TOLD_EVERY
                         self._progress(_TOLD_EVERY)
             except sqlite3.DatabaseError as error:
                 if not hasattr(error, "sqlite_errorcode") and self._connection.text_factory is str:
@@ -203,8 +213,8 @@ class Scan:
         home = self._home(position, row, part, before)
         if home is not None:
             owner, offset = home
-            owner.found(offset)
-            owner.sum += row[-1]
+            owner.found(offset, row)
+            owner.sum += checksums(row)
             found_at = f"{part.row[1]}/{part.row[2]}/{position & OFFSETS}" if part.row[1] else f"position {position}"
             what = f"its position had changed: the record is at {found_at}"
             right = moved_to(owner.base + offset, position)
@@ -222,8 +232,8 @@ class Scan:
         before = None if hopeless else corrected(row[:-1], row[-1], partial(row_checksum, part.seed, offset))
         if before is not None:
             checksum = row_checksum(part.seed, offset, before)
-            part.found(offset)
-            part.sum += checksum
+            part.found(offset, (*before, checksum))
+            part.sum += checksums((*before, checksum))
             names = [
                 name
                 for name, a, b in zip(COLUMNS, (*before, checksum), row, strict=True)
@@ -235,8 +245,8 @@ class Scan:
             return
         part.changed += 1
         if offset == part.next or offset < part.row[3]:
-            part.found(offset)
-        part.sum += row[-1] if isinstance(row[-1], int) else 0
+            part.found(offset, row)
+        part.sum += checksums(row)
         likely = between(self._connection, part.base, offset, offset + 1)
         self._damages.append(of_record(why_changed(row[-1]), location, row, likely))
 

@@ -1,7 +1,8 @@
 """The file format of an SQLite log: its tables, how it is opened, and which files are refused.
 
 A record's `position` is its partition's number (high bits) and its offset (low 40 bits), so that a partition is one
-range of the table in offset order. The view `log` shows the same to people and SQL tools.
+range of the table in offset order. A row is one record, or a batch of several (`packing`). The view `log` shows the rows
+to people and SQL tools.
 """
 
 import os
@@ -15,13 +16,12 @@ from urllib.parse import quote
 from eventlib.errors import LogCorrupt, LogReadOnly, LogVersionMismatch
 from eventlib.log.checksum import seal
 from eventlib.log.sqlite.errors import Transaction, damaged, read_only
+from eventlib.log.sqlite.format import FORMAT_VERSION, LOG_VIEW
 from eventlib.log.sqlite.high_water import refuse_lost
 from eventlib.log.sqlite.sealed import meta_value, write_meta
-from eventlib.log.sqlite.state import OFFSET_BITS
 from eventlib.log.sqlite.upgrade import OLDER_TEXTS, show_as_newest
 from eventlib.values import now_ms
 
-FORMAT_VERSION = 2
 APPLICATION_ID = 0x65766C67  # "evlg"
 _RETIRED = "retired"
 _TEXTS = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE sql IS NOT NULL"
@@ -59,14 +59,8 @@ CREATE TABLE owners (
     service TEXT NOT NULL, partition INTEGER NOT NULL, epoch INTEGER NOT NULL, owner TEXT NOT NULL,
     seen_at INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (service, partition)
 ) WITHOUT ROWID;
-CREATE VIEW log AS
-    SELECT p.topic, p.partition, r.position & {(1 << OFFSET_BITS) - 1} AS "offset",
-        strftime('%Y-%m-%dT%H:%M:%fZ', r.recorded_at / 1000.0, 'unixepoch') AS recorded_at,
-        CAST(r.key AS TEXT) AS "key", r.type, r.id, r.source, r.subject, r.sequence, r.correlation_id, r.causation_id,
-        r.traceparent, r.headers, length(r.value) AS bytes, r.value
-    FROM partitions p CROSS JOIN records r
-        ON r.position >= p.number << {OFFSET_BITS} AND r.position < (p.number + 1) << {OFFSET_BITS};
-"""  # noqa: S608  constants of this file only
+{LOG_VIEW};
+"""
 
 
 _ARCHIVED = (

@@ -16,6 +16,7 @@ from eventlib.errors import WiringError
 from eventlib.log.base import Claim, TopicPartition
 from eventlib.log.checksum import MASK, computed, corrected, partition_seed, seal, seal_of
 from eventlib.log.sqlite.damage import as_it_stands
+from eventlib.log.sqlite.format import CHECKSUMS
 from eventlib.log.sqlite.state import OwnerRow, PartitionState, topic_of
 
 _log = logging.getLogger("eventlib.log")
@@ -63,10 +64,8 @@ def seal_partitions(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ..
     connection.executemany("UPDATE partitions SET checksum = ? WHERE number = ?", seals)
 
 
-def delete_records(
-    connection: sqlite3.Connection, state: PartitionState, which: str, values: Sequence[int] = ()
-) -> int:
-    """Delete a partition's records whose positions a query returns, and subtract them from its digest.
+def delete_rows(connection: sqlite3.Connection, state: PartitionState, which: str, values: Sequence[int] = ()) -> int:
+    """Delete a partition's rows at the positions that a query returns, and subtract their records from its digest.
 
     Returns how many. `write_partitions` must follow in the same transaction. Raises: sqlite3.Error.
     """
@@ -75,9 +74,9 @@ def delete_records(
 
 
 def digest_of(connection: sqlite3.Connection, condition: str, values: Sequence[int] = ()) -> int:
-    """Return the sum of the checksums of the records that match a condition. Raises: sqlite3.Error."""
+    """Return the sum of the checksums of the records in the rows that match a condition. Raises: sqlite3.Error."""
     # In two halves: SQLite refuses a sum that exceeds 64 bits.
-    sums = f"ifnull(sum(checksum & {_LOW}), 0), ifnull(sum(checksum >> {_LOW_BITS}), 0)"
+    sums = f"ifnull(sum(({CHECKSUMS}) & {_LOW}), 0), ifnull(sum(({CHECKSUMS}) >> {_LOW_BITS}), 0)"
     low, high = connection.execute(f"SELECT {sums} FROM records WHERE {condition}", values).fetchone()  # noqa: S608  as above
     return int(low) + (int(high) << _LOW_BITS) & MASK
 

@@ -27,7 +27,8 @@ class SqliteOptions:
     An owner beats every `heartbeat_s` and is declared dead when it was not seen for `lease_s`. Other processes' appends
     are polled for every `watch_active_s`, falling back to every `watch_idle_s` when idle. A partition is compacted
     after it has grown by at least `compact_floor` records. An append that would let the file grow over `max_bytes`
-    fails with LogFull (default: the disk's size). `clock` returns milliseconds.
+    fails with LogFull (default: the disk's size). So many records of one transaction and partition are written as
+    a batch, from `batch_from` on. `clock` returns milliseconds.
     """
 
     busy_s: float = 30.0
@@ -36,6 +37,7 @@ class SqliteOptions:
     watch_active_s: float = 0.002
     watch_idle_s: float = 0.03
     compact_floor: int = 10_000
+    batch_from: int = 8
     max_bytes: int | None = None
     clock: Callable[[], int] = now_ms
 

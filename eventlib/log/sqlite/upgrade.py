@@ -4,6 +4,7 @@ import sqlite3
 
 from eventlib.log.checksum import MASK, row_checksum, seal
 from eventlib.log.sqlite.damage import COLUMNS
+from eventlib.log.sqlite.format import FORMAT_VERSION, LOG_VIEW
 from eventlib.log.sqlite.scan import ScanPart, written
 from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, seal_partitions
 from eventlib.log.sqlite.state import OFFSET_BITS
@@ -64,10 +65,18 @@ def show_as_it_is(connection: sqlite3.Connection) -> None:
 
 
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
-    """Upgrade a file of the first format to `version`, in the transaction that was begun. Raises: sqlite3.Error.
+    """Upgrade a file of an older format, in the transaction that was begun. Raises: sqlite3.Error.
 
-    Existing records stay without a checksum; the small tables get theirs now.
+    Existing records stay as they are. In the first format they have no checksum; the small tables get theirs now.
     """
+    if version == 1:
+        _seal_tables(connection)
+    connection.execute("DROP VIEW IF EXISTS main.log")
+    connection.execute(LOG_VIEW)
+    connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")
+
+
+def _seal_tables(connection: sqlite3.Connection) -> None:
     show_as_it_is(connection)
     for column in _COLUMNS:
         connection.execute(f"ALTER TABLE {column}")
@@ -78,7 +87,6 @@ def upgrade(connection: sqlite3.Connection, version: int) -> None:
     for name in SEALED.keys() & tables:
         _seal(connection, name)
     seal_partitions(connection, connection.execute(PARTITIONS).fetchall())
-    connection.execute(f"PRAGMA user_version={version}")
 
 
 def _seal(connection: sqlite3.Connection, table: str) -> None:

@@ -12,9 +12,13 @@ from pathlib import Path
 from eventlib.errors import LogCorrupt
 from eventlib.log.base import TopicPartition
 from eventlib.log.checksum import MASK
-from eventlib.log.sqlite.schema import FORMAT_VERSION, connect, retire, retired, version_of
+from eventlib.log.sqlite.batches import delete_to, starts_before
+from eventlib.log.sqlite.format import FORMAT_VERSION
+from eventlib.log.sqlite.schema import connect, retire, retired, version_of
 from eventlib.log.sqlite.sealed import digest_of, meta_value
-from eventlib.log.sqlite.state import OFFSET_BITS
+from eventlib.log.sqlite.state import OFFSET_BITS, PartitionState
+from eventlib.log.sqlite.upgrade import upgrade
+from eventlib.model.topic import Topic
 from eventlib.operations.backup.manifest import Backup, Manifest, PartitionEnd, chain
 from eventlib.operations.backup.verify import Content, damages_of, partitions_of
 
@@ -27,6 +31,7 @@ _NUMBERS = """
 SELECT p.number, p.topic, p.partition, p.next_offset, p.dense_from, p.checked_from, p.digest, ifnull(t.compacted, 0)
 FROM main.partitions p LEFT JOIN main.topics t ON t.name = p.topic
 """
+_NAMES = "SELECT topic, partition FROM main.partitions WHERE number = ?"
 
 
 def increment_fits(directory: Path, before: Backup, log: Path) -> bool:
@@ -78,9 +83,9 @@ def put_on_top(connection: sqlite3.Connection, increment: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for number, kept_from, taken_from in connection.execute("SELECT * FROM increment.spans").fetchall():
         base, top = number << OFFSET_BITS, number + 1 << OFFSET_BITS
-        gone = "DELETE FROM main.records WHERE position >= ? AND position < ?"
-        connection.execute(gone, (base, base + kept_from))
-        connection.execute(gone, (base + taken_from, top))
+        connection.execute("DELETE FROM main.records WHERE position >= ? AND position < ?", (base + taken_from, top))
+        for topic, partition in connection.execute(_NAMES, (number,)).fetchall():
+            delete_to(connection, PartitionState(Topic(topic), partition, number), base + kept_from - 1)
     connection.execute("INSERT INTO main.records SELECT * FROM increment.records")
     for name in _TABLES:
         if not _has(connection, "increment", name):
@@ -91,6 +96,8 @@ def put_on_top(connection: sqlite3.Connection, increment: Path) -> None:
             connection.execute(sql)
         connection.execute(f"DELETE FROM main.{name}")  # noqa: S608  names of this file
         connection.execute(f"INSERT INTO main.{name} SELECT * FROM increment.{name}")  # noqa: S608  names of this file
+    if version_of(connection) > 1:  # the first format has no increments
+        upgrade(connection, version_of(connection))
     reason = retired(connection)
     if reason is not None:
         retire(connection, reason)
@@ -107,7 +114,7 @@ def _spans(
         _NUMBERS
     ).fetchall():
         base, known = number << OFFSET_BITS, before.get((topic, partition))
-        if known is None:
+        if known is None or starts_before(connection, base + known.end):  # it was packed since
             found.append((number, 0, 0, end))
             continue
         come = _sum(connection, base + known.end, base + end)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from eventlib.log.checksum import MASK, is_as_written, partition_seed
 from eventlib.log.sqlite.damage import COLUMNS, as_it_stands
+from eventlib.log.sqlite.packing import checksums, extent
 from eventlib.log.sqlite.schema import check_version, version_of
 from eventlib.log.sqlite.sealed import meta_value, partition_rows
 from eventlib.log.sqlite.state import OFFSET_BITS
@@ -96,14 +97,16 @@ class _Partition:
         is_whole = self._schema == "main"
         try:
             for offset, *columns, checksum in self._connection.execute(_ROWS.format(schema=self._schema), self._range):
-                self.records += 1
+                records, offsets = extent(columns[-1])
+                first = offset - max(offsets - 1, 0)
+                self.records += records or 1
                 if is_whole and offset >= self._dense_from:
-                    if offset != expected:
-                        yield f"{self._name}/{expected}: no record, up to {offset}"
+                    if first > expected or offset < expected:
+                        yield f"{self._name}/{expected}: no record, up to {first}"
                     expected = offset + 1
                 if checksum is None and offset < self._checked_from:
                     continue
-                total += checksum or 0
+                total += checksums((*columns, checksum))
                 if not is_as_written(seed, offset, columns, checksum):
                     yield f"{self._name}/{offset}: does not match its checksum"
         except sqlite3.DatabaseError as error:

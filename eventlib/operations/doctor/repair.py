@@ -12,9 +12,10 @@ from eventlib.errors import WiringError
 from eventlib.log.processes import described, is_dead, is_here
 from eventlib.log.sqlite.damage import Damage
 from eventlib.log.sqlite.errors import Transaction, explained
+from eventlib.log.sqlite.format import FORMAT_VERSION
 from eventlib.log.sqlite.integrity import Proof, prove
 from eventlib.log.sqlite.scan import Progress
-from eventlib.log.sqlite.schema import FORMAT_VERSION, check_version, connect, version_of
+from eventlib.log.sqlite.schema import check_version, connect, version_of
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.log.sqlite.upgrade import seal_records, upgrade
 from eventlib.private_files import create_private
@@ -99,8 +100,8 @@ def _kept(path: Path) -> Path:
 def _write(path: Path, proved: Sequence[Damage], *, seals: bool) -> int:
     """Write what is proved in one transaction; return how many records were sealed."""
     with closing(connect(path)) as connection, Transaction(connection):
-        if version_of(connection) == 1:
-            upgrade(connection, FORMAT_VERSION)
+        if (version := version_of(connection)) < FORMAT_VERSION:
+            upgrade(connection, version)
         for damage in proved:
             for sql, values in damage.repair:
                 connection.execute(sql, values)
