@@ -85,7 +85,9 @@ class Visit:
 
     async def findings(self) -> Sequence[str]:
         """Return what axe-core finds wrong with the page as it is now."""
-        found: Any = await self.page.evaluate(f"{_AXE};axe.run({{runOnly: {_STANDARDS!r}}})")
+        if not await self.page.evaluate("'axe' in window"):
+            await self.page.evaluate(_AXE)
+        found: Any = await self.page.evaluate(f"axe.run({{runOnly: {_STANDARDS!r}}})")
         return [
             f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
             for each in found["violations"]

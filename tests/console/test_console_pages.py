@@ -76,18 +76,19 @@ async def test_an_event_opens_with_its_data_and_what_it_changed(browser: Browser
 PAGES = ("/overview", "/sagas", "/sagas?where=status+=+'open'", "/saga/declined", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", "/choreography", "/choreography/arrow?source=OrderSubmitted&target=OrderPlaced", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/compare", "/compare?one=declined&other=large", "/acts", "/reruns", "/reruns/new?service=order", "/reset?service=order&to=latest", "/login", "/nothing")  # fmt: skip
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES)
-async def test_pages_are_accessible_in_light_and_dark(browser: Browser, console: str, path: str, scheme: str) -> None:
-    async with visiting(browser, console, color_scheme=scheme) as visit:
-        await visit.open(path)
-        assert await visit.findings() == []
-
-
-@pytest.mark.parametrize("path", PAGES)
-async def test_pages_fit_on_a_phone(browser: Browser, console: str, path: str) -> None:
-    async with visiting(browser, console, viewport={"width": 360, "height": 740}, has_touch=True) as visit:
+async def test_pages_are_accessible_in_light_and_dark_and_fit_on_a_phone(
+    browser: Browser, console: str, path: str
+) -> None:
+    async with visiting(browser, console, has_touch=True) as visit:
         page = await visit.open(path)
+        colors = set()
+        for scheme in ("light", "dark"):
+            await page.emulate_media(color_scheme=scheme)
+            colors.add(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            assert await visit.findings() == [], scheme
+        assert len(colors) == 2
+        await page.set_viewport_size({"width": 360, "height": 740})
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
