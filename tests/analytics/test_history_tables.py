@@ -84,7 +84,7 @@ def loyal(spark: SparkSession, shop_log: str, tmp_path: Path) -> Folded:
     return before.go_on()
 
 
-@pytest.fixture(params=["shop", "enquiries"])
+@pytest.fixture(params=["enquiries", pytest.param("shop", marks=pytest.mark.extended)])
 def folded(request: pytest.FixtureRequest) -> Folded:
     found: Folded = request.getfixturevalue(request.param)
     return found
