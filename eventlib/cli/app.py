@@ -62,7 +62,7 @@ PANELS = {
         "replay": LazyCommand("Replay the recorded history with today's code, and compare."),
         "diff": LazyCommand("Show what two versions of the code decide differently on a recorded log."),
         "bisect": LazyCommand("Find the commit that first decides a recorded log otherwise."),
-        "prove": LazyCommand("Prove that what is in flight ends lawfully under today's code."),
+        "prove": LazyCommand("Prove that what is in flight ends lawfully under today's code, or a revision's."),
         "shrink": LazyCommand("Write a small test of a decision that fails, from a log."),
         "acts": LazyCommand("List what people did to running services: who, what, when and why."),
         "parked": LazyCommand("List inputs that could not be handled; retry, edit or discard them."),
