@@ -119,7 +119,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     yield
     faulthandler.dump_traceback_later(_CLEANING_UP_S, exit=True)  # a thread that hangs would keep this process
     session.config.stash[_endings].close()
-    if not hasattr(session.config, "workerinput") and (left := leftovers.end_leftovers()):
+    if hasattr(session.config, "workerinput"):
+        faulthandler.cancel_dump_traceback_later()  # it is there until the others have finished, too
+    elif left := leftovers.end_leftovers():
         session.config.get_terminal_writer().line(f"\nleft behind by the tests, and killed now: {left}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
