@@ -1,6 +1,8 @@
 """Spark reads of an SQLite log's file what was written, as written where that is proved; all else is named."""
 
+import os
 import sqlite3
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +14,9 @@ from analytics.audit.bytes import DAMAGED, damage_findings
 from analytics.schema import UNREADABLE
 from analytics.selection import Selection
 from analytics.sqlite import read_here
+from analytics.verifying import Verifier
 from eventlib.errors import LogCorrupt
+from eventlib.log.record import Record
 from tests.analytics.damages import copied
 from tests.analytics.sources import rebuild_shop as rebuild
 
@@ -69,6 +73,26 @@ def test_each_record_is_what_was_written_or_is_named(log: Path, orders: list[tup
         assert [header["name"] for header in headers] == [UNREADABLE]
         assert "/".join(map(str, place)) in headers[0]["value"].decode()
         assert after[place]["value"] == b""
+
+
+def test_one_copy_of_sqlite_at_a_time_has_the_file_open(
+    log: Path, orders: list[tuple[int, Place]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or whichever closes it first drops the other's locks."""
+    ((position, _), *_) = orders
+    with closing(sqlite3.connect(log)) as connection:
+        connection.execute("UPDATE records SET value = x'00' WHERE position = ?", (position,))
+        connection.commit()
+    read, held, file = Verifier.read, list[list[str]](), f":{log.stat().st_ino} "
+
+    def watched(verifier: Verifier, offsets: Sequence[int]) -> Iterator[Record]:
+        locks = Path("/proc/locks").read_text().splitlines()
+        held.append([lock for lock in locks if file in lock and f" {os.getpid()} " in lock])
+        return read(verifier, offsets)
+
+    monkeypatch.setattr(Verifier, "read", watched)
+    rows_of(log)
+    assert held == [[]]
 
 
 def test_what_is_filtered_is_held_to_its_checksum_too(log: Path, orders: list[tuple[int, Place]]) -> None:
