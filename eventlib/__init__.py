@@ -6,7 +6,7 @@ from eventlib.facade import lazy
 
 if TYPE_CHECKING:
     from eventlib.errors import ContractError, EventlibError, OutcomeUnknown, RetryableError, TerminalError, WiringError
-    from eventlib.eventlog import EventLog, Publication
+    from eventlib.eventlog import EventLog
     from eventlib.model.choreography import Choreography
     from eventlib.model.decider import Decider
     from eventlib.model.effect import FOREVER, Retry
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from eventlib.model.states import replace
     from eventlib.model.topic import Topic
     from eventlib.opening import open_log
+    from eventlib.publication import Publication
     from eventlib.runtime.config import RuntimeConfig
     from eventlib.runtime.runtime import Runtime
     from eventlib.state.global_table import GlobalTable
@@ -71,7 +72,8 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
                 "WiringError",
             ],
             "model.event": ["Event", "Meta", "Position"],
-            "eventlog": ["EventLog", "Publication"],
+            "eventlog": ["EventLog"],
+            "publication": ["Publication"],
             "model.evolution": ["Aliases", "unknown_is", "upcasts", "wire_name"],
             "state.global_table": ["GlobalTable"],
             "opening": ["open_log"],

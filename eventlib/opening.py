@@ -24,6 +24,8 @@ async def open_log(
     a log does not change it; with `services`, only what these need. `personal` is whether personal fields are decrypted,
     and masked otherwise; by default, unless `read_only`. URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`,
     `kafka://HOST:PORT,…/`, `archive:DIR` (read only), `memory://`.
+    While a file log is open, this process must not open its file in another way, not even to copy it: closing any
+    descriptor of a file drops the process's locks on it (POSIX), and then another process may delete the journal.
     Raises: WiringError for another one; LogCorrupt, LogVersionMismatch, LogReadOnly; TopicMismatch when a topic is
     there already with another partition count; SettingsError.
     """

@@ -11,12 +11,12 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
 from eventlib.cli._common.prompts import actor
 from eventlib.errors import ContractError, WiringError
-from eventlib.eventlog import Publication, Signature
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Contract, Event, Position, contract_of, key_of
 from eventlib.opening import open_log
 from eventlib.operations.sending import event_of, refuse_facts, refuse_misplaced
 from eventlib.project import load_choreography
+from eventlib.publication import Publication, Signature
 from eventlib.strict_json import JsonRefused, decode_json
 
 

@@ -12,7 +12,7 @@ from faust.types import AppT, EventT, Message, StreamT, TopicT
 from pydantic_core import from_json, to_json
 
 from eventlib.errors import UndecodableRecord
-from eventlib.eventlog import EventLog, Publication
+from eventlib.eventlog import EventLog
 from eventlib.live.connection import Connection
 from eventlib.live.figures import ViewCounters
 from eventlib.live.transport import Sent
@@ -20,6 +20,7 @@ from eventlib.log.kafka.batches import record_of
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.identity import child_traceparent, derived_id, root_traceparent
 from eventlib.model.topic import Topic
+from eventlib.publication import Publication
 from eventlib.values import to_ms
 
 if TYPE_CHECKING:

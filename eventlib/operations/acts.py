@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 
-from eventlib.eventlog import EventLog, Signature
+from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
 from eventlib.log.record import Record, key_text
@@ -12,6 +12,7 @@ from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
 from eventlib.operations.reprocessing.metadata import reruns
+from eventlib.publication import Signature
 from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.parking.control import (
     REQUESTS,

@@ -6,10 +6,11 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from eventlib.errors import ContractError
-from eventlib.eventlog import EventLog, Publication, Signature
+from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, Position, contract_of, key_of
 from eventlib.model.personal import MASKED, personal_fields
+from eventlib.publication import Publication, Signature
 from eventlib.pydantic_errors import sentence_of
 
 

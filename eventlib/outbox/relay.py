@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 from time import time_ns
 
 from eventlib.errors import ContractError, EventlibError, OwnershipLost
-from eventlib.eventlog import CALLER, EventLog, Publication
+from eventlib.eventlog import CALLER, EventLog
 from eventlib.log.base import Claim
 from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
@@ -17,6 +17,7 @@ from eventlib.operations.sending import prepare_sending
 from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.rows import OutboxRow, event_in
+from eventlib.publication import Publication
 from eventlib.startup import Startup
 from eventlib.values import now_ms
 

@@ -9,10 +9,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from eventlib.errors import ContractError, WiringError
-from eventlib.eventlog import CALLER, Publication, headers_of
+from eventlib.eventlog import CALLER
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.operations.sending import refuse_facts, refuse_masked
+from eventlib.publication import Publication, headers_of
 from eventlib.pydantic_errors import sentence_of
 from eventlib.values import escaped
 

@@ -5,10 +5,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
 from eventlib.errors import WiringError
-from eventlib.eventlog import Publication
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event
 from eventlib.outbox.rows import INSERT_SQL, STATEMENTS, rows_of
+from eventlib.publication import Publication
 
 _INSERT = text(INSERT_SQL.replace("%(", ":").replace(")s", ""))
 

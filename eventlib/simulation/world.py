@@ -11,11 +11,12 @@ from functools import partial
 from typing import Any
 
 from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError
-from eventlib.eventlog import EventLog, Publication
+from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
 from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.service import Service
+from eventlib.publication import Publication
 from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.restore import restored

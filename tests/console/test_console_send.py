@@ -8,9 +8,9 @@ from playwright.async_api import Browser
 
 from eventlib import EventLog
 from eventlib.errors import ContractError
-from eventlib.eventlog import Signature
 from eventlib.identity import Role
 from eventlib.operations.acts import acts
+from eventlib.publication import Signature
 from tests.console.browsers import visiting
 from tests.console.parked_rates import logged_in, parked_log, settled
 from tests.console.rates_app import RateAsked

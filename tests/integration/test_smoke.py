@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eventlib import open_log
-from eventlib.eventlog import Publication
+from eventlib.publication import Publication
 from services import __main__ as commands
 from services import shop
 from services.order.events import OrderCompleted, OrderLine, OrderPlaced

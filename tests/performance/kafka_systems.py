@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eventlib.codec.wire_format import FramedCodec
-from eventlib.eventlog import EventLog, Publication
+from eventlib.eventlog import EventLog
 from eventlib.log.base import Log
 from eventlib.log.record import Record
 from eventlib.model.event import contract_of
 from eventlib.model.topic import Topic
+from eventlib.publication import Publication
 from eventlib.values import now_ms
 from services import shop
 from services.order.events import OrderPlaced

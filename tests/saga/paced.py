@@ -9,7 +9,7 @@ from typing import Self
 
 from eventlib import EventLog, open_log
 from eventlib.errors import RetryableError
-from eventlib.eventlog import Publication
+from eventlib.publication import Publication
 from services import shop
 from services.importing.catalogue import prepare
 from services.importing.placing import Placing, Rejects, to_place

@@ -3,10 +3,10 @@
 from django.db import connections
 
 from eventlib.errors import WiringError
-from eventlib.eventlog import Publication
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event
 from eventlib.outbox.rows import INSERT_SQL, rows_of
+from eventlib.publication import Publication
 
 
 class DjangoOutbox:

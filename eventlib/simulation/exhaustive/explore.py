@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eventlib.errors import WiringError
-from eventlib.eventlog import EventLog, Publication
+from eventlib.eventlog import EventLog
 from eventlib.invariants import Violation
 from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.publication import Publication
 from eventlib.simulation.exhaustive.moment import Moment, Step
 from eventlib.simulation.exhaustive.steps import Steps
 from eventlib.simulation.invariant_monitor import REST, broken
