@@ -16,9 +16,9 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.session import configured
+from analytics.stores.directory import DirectoryVersion, refusing
 from analytics.stores.manifest import kept
 from analytics.stores.published import DELTA_LOG, Published
-from analytics.stores.version import Version, refusing
 
 _MANY_FILES = 8
 _LARGE_BYTES = 64_000_000
@@ -34,7 +34,7 @@ _SIZES = {
 }
 
 
-class DeltaVersion(Version):
+class DeltaVersion(DirectoryVersion):
     """A version whose tables are Delta's."""
 
     takes_files = False

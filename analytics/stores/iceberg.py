@@ -10,13 +10,13 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from analytics.stores.directory import DirectoryVersion, link, refusing
 from analytics.stores.manifest import VERSIONS, current, kept
 from analytics.stores.published import POINTER
-from analytics.stores.version import Version, link, refusing
 from analytics.stores.warehouse import Warehouse, snapshot_of, summary_of
 
 
-class IcebergVersion(Version):
+class IcebergVersion(DirectoryVersion):
     """A version whose tables are Iceberg's."""
 
     takes_files = False

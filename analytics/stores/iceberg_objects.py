@@ -10,9 +10,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from analytics.stores.directory import refusing
 from analytics.stores.objects import DATA, ObjectVersion
 from analytics.stores.pointer import StoredVersion, stored_versions
-from analytics.stores.version import refusing
 from eventlib.object_store import ObjectStore
 
 _MANY_FILES = 8

@@ -4,16 +4,14 @@ A run writes all it makes below names of its own, and publishes it by one condit
 version refers to does not count: the next run that publishes deletes it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
-from typing import Self
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.projection import Projection
 from analytics.stores.manifest import VERSIONS, Manifest
 from analytics.stores.merging import small_files, write_as_one
 from analytics.stores.pointer import (
@@ -25,7 +23,7 @@ from analytics.stores.pointer import (
     read_pointer,
     stored_versions,
 )
-from analytics.stores.version import PLAIN, Staged, Told
+from analytics.stores.version import Told, Version
 from eventlib.errors import EventlibError, LogUnavailable, OwnershipLost
 from eventlib.object_store import ObjectStore
 
@@ -55,8 +53,8 @@ class PublishedObjects:
         return self._spark.read.parquet(*there)
 
 
-class ObjectVersion:
-    """A version under construction on an object store, as `Version` is one in a directory; its tables are Parquet files."""
+class ObjectVersion(Version[PublishedObjects]):
+    """A version on an object store."""
 
     def __init__(self, spark: SparkSession, place: ObjectStore, number: int, before: StoredVersion | None) -> None:
         self.spark, self.place, self.number = spark, place, number
@@ -68,9 +66,6 @@ class ObjectVersion:
         self._files = dict[str, tuple[str, ...]]()
         self._hidden = set[str]()
         self._grown = set[str]()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         """Name the cause of a failure if it is that another run has published, and has deleted what this one wrote."""
@@ -95,54 +90,9 @@ class ObjectVersion:
 
     # --- what a rebuild writes
 
-    def stage(self, name: str, rows: DataFrame, by: str | None = None) -> DataFrame:
-        """Write rows to be read again before the version is current, and return them from there.
-
-        `by` is a column of few values: rows of one value are read without the others.
-        """
-        path = self.place.address(self._staged(name))
-        writer = rows.write.options(**PLAIN)
-        (writer if by is None else writer.partitionBy(by)).parquet(path)
-        return rows.sparkSession.read.schema(rows.schema).parquet(path).select(*rows.columns)
-
-    def write(self, table: str, rows: DataFrame, *, grows: bool = False, hidden: bool = False) -> DataFrame:
-        """Write a table; return the rows that were written.
-
-        One that `grows` has those of the version before as well. A `hidden` table is kept for the next version, and is not
-        for readers.
-        """
-        return self._refer(table, self.stage(table, rows), table, grows=grows, hidden=hidden)
-
-    def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False) -> DataFrame:
-        """Make a table of staged rows, without writing them again where the format allows; else as `write`."""
-        return self._refer(table, rows, staged, grows=grows, hidden=False)
-
-    def project(
-        self, table: str, made: Projection, of: Staged, *, grows: bool = False, hidden: bool = False, after: str = ""
-    ) -> Callable[[], DataFrame]:
-        """Write a table that is columns of staged rows, by a query; return its new rows.
-
-        With `after` it begins with the rows of that table, which was written by `project` as well.
-        """
-        rows = made(of.rows)
-        written = self.write(table, self.read(after).unionAll(rows) if after else rows, grows=grows, hidden=hidden)
-        return lambda: written
-
-    def staged(self, name: str, kind: str = "") -> Sequence[Path]:  # noqa: ARG002  as a version in a directory
-        """Return the files of staged rows that Arrow may read here: none."""
-        return ()
-
-    def files(self, hidden: str) -> Sequence[Path]:  # noqa: ARG002  as a version in a directory
-        """Return the files of a hidden table that Arrow may read here: none."""
-        return ()
-
     def read(self, table: str) -> DataFrame:
         """Return all rows of a table that was written."""
         return self.spark.read.parquet(*map(self.place.address, self._files[table]))
-
-    def earlier(self, table: str) -> DataFrame | None:
-        """Return all rows that a table has in the version before; None without one."""
-        return self.before.read(table) if self.before is not None and self.before.has(table) else None
 
     def keep(self, table: str, *, hidden: bool = False) -> None:
         """Take a table as it is in the version before, which there has to be."""
@@ -159,7 +109,10 @@ class ObjectVersion:
     def _staged(self, name: str) -> str:
         return f"{DATA}/{self.directory}/{name}"
 
-    def _refer(self, table: str, rows: DataFrame, staged: str, *, grows: bool, hidden: bool) -> DataFrame:
+    def _scratch(self, name: str) -> str:
+        return self.place.address(self._staged(name))
+
+    def _take_files(self, table: str, rows: DataFrame, staged: str, *, grows: bool, hidden: bool) -> DataFrame:
         made = tuple(sorted(key for key in self.place.sizes(f"{self._staged(staged)}/") if key.endswith(".parquet")))
         self._note(table, hidden=hidden)
         if grows:
@@ -184,10 +137,6 @@ class ObjectVersion:
     def _rows_in(self, key: str) -> int:
         with self.place.open(key) as file:
             return int(pq.read_metadata(file).num_rows)
-
-    def snapshots(self) -> Mapping[str, int]:
-        """Return the number that each table's format has for its state."""
-        return {}
 
     def commit(self, manifest: Manifest, keep: int, told: Told = lambda _: None) -> Manifest:
         """Make the version current, and delete all but the `keep` newest ones; return its manifest.

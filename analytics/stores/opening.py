@@ -8,24 +8,24 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analytics.place import store_of
 from analytics.stores.delta import DeltaVersion
+from analytics.stores.directory import DirectoryVersion
 from analytics.stores.iceberg import IcebergVersion
 from analytics.stores.iceberg_objects import IcebergObjectVersion
 from analytics.stores.manifest import TableFormat
 from analytics.stores.objects import ObjectVersion, PublishedObjects
 from analytics.stores.pointer import StoredVersion
 from analytics.stores.published import Published
-from analytics.stores.version import Version
 from analytics.stores.versions import VersionPlace, read_manifest, version_at
 from eventlib.durable import alone
 from eventlib.errors import WiringError
 from eventlib.log.base import TopicPartition
 from eventlib.object_store import ObjectStore, Place
 
-AnyVersion = Version | ObjectVersion
+AnyVersion = DirectoryVersion | ObjectVersion
 """A version under construction."""
 
-_VERSIONS: Mapping[TableFormat, type[Version]] = {
-    "parquet": Version,
+_VERSIONS: Mapping[TableFormat, type[DirectoryVersion]] = {
+    "parquet": DirectoryVersion,
     "iceberg": IcebergVersion,
     "delta": DeltaVersion,
 }

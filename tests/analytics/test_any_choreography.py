@@ -13,7 +13,7 @@ from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, rebuild
 from analytics.rebuilding.quality import RowsRefused
-from analytics.stores import Version
+from analytics.stores.version import Version, VersionBefore
 from eventlib import Runtime, open_log
 from examples import loyalty
 from services.analytics import TABLES
@@ -154,7 +154,7 @@ def test_no_plan_of_a_full_rebuild_sends_a_table_to_every_task(
 ) -> None:
     plans, stage = list[str](), Version.stage
 
-    def planned(version: Version, name: str, rows: DataFrame, by: str | None = None) -> DataFrame:
+    def planned(version: Version[VersionBefore], name: str, rows: DataFrame, by: str | None = None) -> DataFrame:
         plans.append(str(rows._jdf.queryExecution().executedPlan()))  # noqa: SLF001  the only way to it
         return stage(version, name, rows.limit(0), by)  # what is planned does not depend on how much there is
 
