@@ -23,10 +23,11 @@ from eventlib.errors import WiringError
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.opening import open_log
 from eventlib.project import load_named
+from eventlib.sinks.consuming import topic_partitions
 from eventlib.sinks.database import SinkDatabase, behind
 from eventlib.sinks.declaration import SqlSink
 from eventlib.sinks.rebuilding import rebuild as rebuilt
-from eventlib.sinks.running import SinkRunner, partitions_of, topic_partitions
+from eventlib.sinks.running import SinkRunner
 from eventlib.telemetry.logs import set_up_logging, tell
 
 _PARKED_SHOWN = 20
@@ -115,7 +116,7 @@ def status(
 
     async def looked(target: SinkDatabase) -> None:
         async with open_log(options.url, found.choreography, read_only=True) as opened:
-            places = topic_partitions(found, range(partitions_of(found)))
+            places = topic_partitions(found.topics)
             there = await opened.port.topics()
             ends = [(each, await opened.port.end(*each)) for each in places if each[0] in there]
         positions, (parked, failed) = await target.positions(), await target.parked()

@@ -8,9 +8,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from eventlib.errors import ContractError, LogUnavailable, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
+from eventlib.sinks.consuming import AT_ONCE, partitions_of
 from eventlib.sinks.database import SinkDatabase, behind
 from eventlib.sinks.declaration import SqlSink
-from eventlib.sinks.running import AT_ONCE, Sinking, partitions_of
+from eventlib.sinks.running import Sinking
 
 _NEXT, _BEFORE = "next", "before"
 _TOLD_EVERY = 100_000
@@ -53,7 +54,7 @@ async def rebuild(
     try:
         async with live.transaction() as session:
             await session.execute(text(f"DROP SCHEMA IF EXISTS {sink.schema}_{_NEXT} CASCADE"))
-        await work.begin(range(partitions_of(sink)))
+        await work.begin(range(partitions_of(sink.topics)))
         await _until_here(log, work, tell)
         if (held := (await beside.parked())[0]) and not parked:
             raise ContractError(

@@ -91,7 +91,7 @@ async def look_at_relay(work: "Relay", table: "OutboxTable") -> "Snapshot":
 
 async def look_at_sink(work: "SinkRunner", log: EventLog, database: "SinkDatabase") -> "Snapshot":
     """See what a sink is at; while its database or the log does not answer, only what it has counted itself."""
-    from eventlib.sinks.running import partitions_of, topic_partitions
+    from eventlib.sinks.consuming import topic_partitions
     from eventlib.telemetry.counters import Snapshot
 
     seen, sink = Snapshot(), database.sink
@@ -99,7 +99,7 @@ async def look_at_sink(work: "SinkRunner", log: EventLog, database: "SinkDatabas
     with suppress(RetryableError):
         positions = await database.positions()
         seen.add("eventlib.sink.parked", (sink.name,), (await database.parked())[0])
-        for topic, partition in topic_partitions(sink, range(partitions_of(sink))):
+        for topic, partition in topic_partitions(sink.topics):
             if (topic, partition) in positions:
                 lag = max(await log.port.end(topic, partition) - positions[topic, partition], 0)
                 seen.add("eventlib.sink.lag", (sink.name, topic, str(partition)), lag)

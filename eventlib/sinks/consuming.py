@@ -1,0 +1,209 @@
+"""Consumes topics, with a position that is kept with what follows from the events: the loop of sinks and of webhooks."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from time import monotonic
+
+from eventlib.errors import ContractError, EventlibError, LogUnavailable, OwnershipLost, RetryableError
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Claim, Reader, TopicPartition
+from eventlib.log.record import Record
+from eventlib.log.rules import witnessed_loss
+from eventlib.model.topic import Topic
+from eventlib.personal.receipt import ERASURES
+from eventlib.startup import Startup
+
+AT_ONCE = 500
+"""How many records are applied together at most."""
+
+_PATIENCE_S = 1.0
+_ASIDE_S = 0.5
+
+
+def partitions_of(topics: Sequence[Topic]) -> int:
+    """Return into how many parts the work on topics can be divided."""
+    return max(topic.partitions for topic in topics)
+
+
+def topic_partitions(topics: Sequence[Topic], parts: Collection[int] | None = None) -> list[TopicPartition]:
+    """Return what belongs to parts of the work on topics; without them, all."""
+    parts = range(partitions_of(topics)) if parts is None else sorted(parts)
+    return [(each.name, part) for each in topics for part in parts if part < each.partitions]
+
+
+class Consumption(ABC):
+    """Work on some partitions, from its takeover until another process takes over or something fails.
+
+    `what` names it in errors, with where its position is kept; `at_once` is how many records it applies together.
+    """
+
+    at_once = AT_ONCE
+
+    def __init__(self, log: EventLog, what: str, topics: Sequence[Topic], *, from_now: bool) -> None:
+        self._log = log
+        self._what = what
+        self._topics = topics
+        self._from_now = from_now
+        self._tried_at = 0.0
+        self.positions = dict[TopicPartition, int]()
+        self._reader: Reader | None = None
+
+    @abstractmethod
+    async def take_over(self, begins: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Fence off who worked on these partitions before, and return where they continue; a new one begins as given."""
+
+    @abstractmethod
+    async def apply(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
+        """Do what follows from records, and move the positions to offsets. Raises: OwnershipLost, LogUnavailable."""
+
+    @abstractmethod
+    async def retry(self) -> None:
+        """Try parked events again that nothing is in the way of."""
+
+    @property
+    @abstractmethod
+    def has_parked(self) -> bool:
+        """Whether events are parked, so that `retry` is called from time to time."""
+
+    @property
+    @abstractmethod
+    def applied(self) -> int:
+        """How many events it has applied."""
+
+    @abstractmethod
+    def remedy(self, topic_partition: TopicPartition, start: int) -> str:
+        """Return how an operator goes on at `start`, since retention has dropped what is before it."""
+
+    async def begin(self, partitions: Collection[int]) -> None:
+        """Take partitions over from the process that had them, and read from where they are."""
+        await self._refuse_missing()
+        begins = {each: await self._begin_of(each) for each in topic_partitions(self._topics, partitions)}
+        self.positions = await self.take_over(begins)
+        for topic_partition, offset in self.positions.items():
+            await self._refuse_lost(topic_partition, offset)
+        await self.retry()
+        self._reader = self._log.port.reader(self.positions)
+
+    async def step(self, timeout_s: float = _PATIENCE_S) -> int:
+        """Wait for records, apply them, and return how many. Raises: OwnershipLost, LogUnavailable, WiringError, DamagedRecord."""
+        assert self._reader is not None  # noqa: S101  it has begun
+        records = await self._reader.poll(self.at_once, timeout_s)
+        moved = {each: self._reader.position(each) for each in self.positions}
+        moved = {each: offset for each, offset in moved.items() if offset != self.positions[each]}
+        if moved:
+            await self.apply(records, moved)
+            self.positions |= moved
+        if self.has_parked and monotonic() - self._tried_at > _PATIENCE_S:
+            await self.retry()
+            self._tried_at = monotonic()
+        return len(records)
+
+    def wake(self) -> None:
+        """Let a step that waits return."""
+        if self._reader is not None:
+            self._reader.wake()
+
+    async def end(self) -> None:
+        """Release what it holds."""
+        if self._reader is not None:
+            await self._reader.close()
+
+    async def _begin_of(self, topic_partition: TopicPartition) -> int:
+        port = self._log.port
+        return await (port.end(*topic_partition) if self._from_now else port.start(*topic_partition))
+
+    async def _refuse_missing(self) -> None:
+        there = await self._log.port.topics()
+        missing = [topic for topic in self._topics if topic.name not in there]
+        if ERASURES in missing:
+            await self._log.port.create_topics([ERASURES])
+            missing.remove(ERASURES)
+        if missing:
+            raise LogUnavailable(f"the log has no topic {missing[0].name} yet: the services that write it make it")
+
+    async def _refuse_lost(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Refuse a log that has lost what was applied, or what has to be."""
+        port, (topic, partition) = self._log.port, topic_partition
+        if offset > (end := await port.end(topic, partition)):
+            raise witnessed_loss(port, topic_partition, end, self._what, offset)
+        compacted = any(each.name == topic and each.compacted for each in self._topics)
+        if not compacted and offset < (start := await port.log_start(topic, partition)):
+            raise ContractError(
+                f"{self._what}: retention has dropped {topic}/{partition}/{offset} up to {start} before it was applied. To go "
+                f"on without that, {self.remedy(topic_partition, start)}"
+            )
+
+
+class ConsumptionRunner:
+    """One process of a consumer; several share its `parts`, and take over those of one that dies.
+
+    `service` is the name that they join the log under; `work` makes the work on what this process holds.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        what: str,
+        service: str,
+        parts: int,
+        work: Callable[[Mapping[int, Claim]], Consumption],
+    ) -> None:
+        self._log = log
+        self._what = what
+        self._service = service
+        self._parts = parts
+        self._open = work
+        self._before = 0
+        self._now: Consumption | None = None
+
+    @property
+    def applied(self) -> int:
+        """How many events this process has applied."""
+        return self._before + (self._now.applied if self._now else 0)
+
+    async def run(self, startup: Startup | None = None) -> None:
+        """Work until cancelled; what does not answer is waited for. Raises: WiringError, ContractError, LogCorrupt."""
+        startup = startup or Startup()
+        member = await startup.run("the right to write", lambda: self._log.port.join(self._service, self._parts))
+        try:
+            held: Mapping[int, Claim] = {}
+            while True:
+                held = dict(await member.moved(held))
+                moved = asyncio.ensure_future(member.changed(held))
+                try:
+                    await self._while_held(held, moved, startup)
+                finally:
+                    moved.cancel()
+                    await asyncio.wait([moved])
+        finally:
+            with suppress(EventlibError):
+                await member.leave()
+
+    async def _while_held(
+        self, held: Mapping[int, Claim], moved: "asyncio.Future[Mapping[int, Claim]]", startup: Startup
+    ) -> None:
+        while held and not moved.done():
+            try:
+                await self._work(held, moved, lambda: startup.done(self._what))
+            except OwnershipLost:  # the log will say so, or the work is taken back
+                await asyncio.wait([moved], timeout=_ASIDE_S)
+            except RetryableError as error:
+                await asyncio.wait([moved], timeout=startup.failed(self._what, error))
+        if not held:
+            await asyncio.wait([moved])
+
+    async def _work(
+        self, held: Mapping[int, Claim], moved: "asyncio.Future[Mapping[int, Claim]]", works: Callable[[], None]
+    ) -> None:
+        self._now = now = self._open(held)
+        try:
+            await now.begin(held)
+            moved.add_done_callback(lambda _: now.wake())
+            while not moved.done():
+                await now.step()
+                works()
+        finally:
+            self._before, self._now = self.applied, None
+            await now.end()
