@@ -21,6 +21,7 @@ EventlibError
     ├── LogDenied             the log does not let this user in, or do that
     ├── RegistryRefused       the schema registry does not let this user in, or does not take a schema
     ├── TopicMismatch         a topic on the log differs from its declaration
+    ├── SignatureRefused      a webhook's signature is wrong or missing, or too old
     └── BrokerFailed          the broker for development cannot be fetched, started or stopped
 """
 
@@ -138,6 +139,10 @@ class RegistryRefused(TerminalError):
 
 class TopicMismatch(TerminalError):
     """A topic on the log differs from its declaration."""
+
+
+class SignatureRefused(TerminalError):
+    """A webhook's signature is wrong or missing, or its time is too far from now: nothing of it counts."""
 
 
 class BrokerFailed(TerminalError):

@@ -1,0 +1,1 @@
+"""Webhooks: HTTP requests that carry an event, signed by their sender."""
