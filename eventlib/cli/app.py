@@ -47,6 +47,7 @@ PANELS = {
         "copy": LazyCommand("Copy a log to Kafka: its history, its states, and its in-flight sagas."),
         "outbox": LazyCommand("Bring events that stand in a database's outbox to the log."),
         "sink": LazyCommand("Write events into tables of a database, each once."),
+        "webhook": LazyCommand("Deliver events to subscribers by HTTP, signed, those of a key in order."),
         "live": LazyCommand("Run the live views of services (all by default) until they are stopped."),
         "broker": LazyCommand("Run Apache Kafka on this machine, for development."),
     },

@@ -69,6 +69,9 @@ class EventlibSettings(Variables):
             description="the database into which `eventlib sink` writes: postgresql://USER@HOST/DATABASE; its password is in PGPASSWORD or ~/.pgpass"
         ),
     ] = None
+    webhooks: Annotated[
+        str | None, Field(description="the file of subscribers that `eventlib webhook` delivers events to, in TOML")
+    ] = None
     log_format: Annotated[
         LogFormat, Field(description="what processes write to stderr: text, or json, an object a line")
     ] = "text"

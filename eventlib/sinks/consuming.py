@@ -166,7 +166,9 @@ class ConsumptionRunner:
     async def run(self, startup: Startup | None = None) -> None:
         """Work until cancelled; what does not answer is waited for. Raises: WiringError, ContractError, LogCorrupt."""
         startup = startup or Startup()
-        member = await startup.run("the right to write", lambda: self._log.port.join(self._service, self._parts))
+        member = await startup.run(
+            f"the right to work: {self._what}", lambda: self._log.port.join(self._service, self._parts)
+        )
         try:
             held: Mapping[int, Claim] = {}
             while True:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
-Meter = Literal["runtime", "views", "outbox", "sink", "audit"]
+Meter = Literal["runtime", "views", "outbox", "sink", "webhook", "audit"]
 
 _SUFFIXES = {"s": "_seconds", "By": "_bytes"}
 SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -35,7 +35,7 @@ class Metric:
 
 
 def _beside(of: Meter, name: str, kind: Kind, unit: str, description: str, *labels: str) -> Metric:
-    """Return a metric of an outbox or a sink."""
+    """Return a metric of an outbox, a sink or a subscriber to webhooks."""
     return Metric(f"eventlib.{of}.{name}", kind, unit, description, (of, *labels), measured_by=of)
 
 
@@ -47,6 +47,13 @@ _BESIDE = (
     _beside("sink", "applied", "counter", "{event}", "Events that this process of a sink has applied."),
     _beside("sink", "parked", "gauge", "{event}", "Events of a sink that are parked, with what waits behind."),
     _beside("sink", "lag", "gauge", "{record}", "Records that a sink has not applied yet.", "topic", "partition"),
+    _beside(
+        "webhook", "attempts", "counter", "{attempt}", "Attempts of this process: `delivered` or `failed`.", "outcome"
+    ),
+    _beside("webhook", "lag", "gauge", "{record}", "Records that were not looked at for a subscriber yet."),
+    _beside("webhook", "failed", "gauge", "{event}", "Deliveries that wait for an operator."),
+    _beside("webhook", "waiting", "gauge", "{event}", "Deliveries that are retried, with what waits behind."),
+    _beside("webhook", "disabled", "gauge", "1", "1 while nothing is sent to it: its endpoint answered 410 Gone."),
 )
 _SERVICE = ("service",)
 _TOPIC = ("service", "topic")
@@ -227,7 +234,7 @@ def reference() -> str:
         "# Metrics",
         "",
         "`eventlib run --metrics-port PORT` serves them; `eventlib live --metrics-port PORT` those of live views",
-        "(`eventlib_live_…`), and `eventlib outbox relay` and `eventlib sink run` with the same option theirs; those of the audit are written by `python -m analytics audit --metrics FILE`, for the",
+        "(`eventlib_live_…`), and `eventlib outbox relay`, `eventlib sink run` and `eventlib webhook run` with the same option theirs; those of the audit are written by `python -m analytics audit --metrics FILE`, for the",
         "textfile collector of Prometheus's node exporter.",
         "",
         "| for Prometheus | kind | labels | means |",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eventlib.sinks.running import SinkRunner
     from eventlib.telemetry.catalogue import Meter
     from eventlib.telemetry.counters import Snapshot
+    from eventlib.webhooks.running import WebhookRunner
 
 
 def metrics_address(given: str | None) -> str | None:
@@ -103,4 +104,23 @@ async def look_at_sink(work: "SinkRunner", log: EventLog, database: "SinkDatabas
             if (topic, partition) in positions:
                 lag = max(await log.port.end(topic, partition) - positions[topic, partition], 0)
                 seen.add("eventlib.sink.lag", (sink.name, topic, str(partition)), lag)
+    return seen
+
+
+async def look_at_webhooks(work: "WebhookRunner", log: EventLog) -> "Snapshot":
+    """See what webhooks are at; while the log does not answer, only what this process has counted itself."""
+    from eventlib.telemetry.counters import Snapshot
+    from eventlib.webhooks.acts import status_of
+
+    seen = Snapshot()
+    for (name, outcome), count in work.attempts.items():
+        seen.add("eventlib.webhook.attempts", (name, outcome), count)
+    with suppress(RetryableError):
+        for subscriber in work.subscribers.values():
+            status = await status_of(log, subscriber, 0)
+            if status.lag is not None:
+                seen.add("eventlib.webhook.lag", (status.name,), status.lag)
+            seen.add("eventlib.webhook.failed", (status.name,), status.failed)
+            seen.add("eventlib.webhook.waiting", (status.name,), status.retried + status.waiting)
+            seen.add("eventlib.webhook.disabled", (status.name,), int(status.disabled is not None))
     return seen

@@ -1,0 +1,243 @@
+"""`eventlib webhook`: delivers events to subscribers by HTTP."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eventlib.cli._common import output
+from eventlib.cli._common.metrics import look_at_webhooks, metrics_address, serve_metrics, unless_failed
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
+from eventlib.cli._common.output import counted
+from eventlib.cli._common.prompts import agree
+from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
+from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.errors import WiringError
+from eventlib.eventlog import EventLog
+from eventlib.opening import open_log
+from eventlib.project import load_choreography
+from eventlib.telemetry.logs import set_up_logging, tell
+from eventlib.webhooks import acts
+from eventlib.webhooks.running import WebhookRunner
+from eventlib.webhooks.subscribers import Subscriber, read_subscribers
+
+_SHOWN = 20
+
+webhook = typer.Typer(
+    add_completion=False,
+    cls=Group,
+    no_args_is_help=True,
+    help="Deliver events to subscribers by HTTP, signed, those of a key in order.",
+)
+
+FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--subscribers",
+        metavar="FILE",
+        help="The subscribers, in TOML. [dim]Default: $EVENTLIB_WEBHOOKS[/dim]",
+        show_default=False,
+    ),
+]
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The subscriber's name.", show_default=False)]
+
+
+@webhook.command(cls=Command)
+def run(
+    context: typer.Context,
+    subscribers: FileOption = None,
+    metrics_port: MetricsOption = None,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Deliver events until stopped: each at least once, those of a key in their order.
+
+    Several processes take over from one another. A delivery that fails is tried
+    again with growing pauses, then parked, and later ones of its topic and key
+    wait for it: `eventlib webhook status`. The file is read again when it changes.
+
+    [dim]Examples:[/dim]
+      eventlib webhook run --subscribers webhooks.toml
+    """
+    options, path = LogOptions.of(context, app, log), _file(subscribers)
+    settings = eventlib_settings()
+    set_up_logging(settings.log_format, settings.log_level)
+    asyncio.run(_run(options, path, metrics_address(metrics_port)))
+
+
+async def _run(options: LogOptions, path: Path, metrics: str | None) -> None:
+    choreography, stop = load_choreography(options.app), stop_signal()
+    with starting_up(options.url, runtime_config().state_dir, "webhooks") as startup:
+        try:
+            async with AsyncExitStack() as stack, unless_stopped(stop):
+                log = await startup.enter(stack, "the log", lambda: open_log(options.url, choreography, services=[]))
+                work = WebhookRunner(log, path)
+                serving, shown = None, ""
+                if metrics is not None:
+                    see = partial(look_at_webhooks, work, log)
+                    seen, serving = await serve_metrics(
+                        stack, metrics, choreography, "webhook", see, lambda: startup.lacks
+                    )
+                    shown = f" Metrics at {seen}/metrics."
+                found = counted(len(work.subscribers), "subscriber")
+                tell(f"Delivering events of {options.url} to {found} of {path}.{shown}")
+                stack.callback(lambda: tell(f"Stopped; delivered {counted(work.delivered, 'event')}."))
+                await unless_failed(work.run(startup), serving)
+        except Stopped:
+            return
+
+
+@webhook.command(cls=Command)
+def status(
+    context: typer.Context,
+    subscribers: FileOption = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Show how far each subscriber is, and which deliveries fail and why.
+
+    [dim]Examples:[/dim]
+      eventlib webhook status --subscribers webhooks.toml
+    """
+    found = read_subscribers(_file(subscribers))
+
+    async def looked(opened: EventLog) -> list[acts.SubscriberStatus]:
+        return [await acts.status_of(opened, each, _SHOWN) for each in found.values()]
+
+    every = _on_log(LogOptions.of(context, app, log), looked, read_only=True)
+    if as_json:
+        output.print_json([asdict(each) for each in every])
+        return
+    for each in every:
+        print(_sentence(each))
+    if not any(each.first for each in every):
+        return
+    table = output.table("subscriber", "id", "type", "key", "attempts", "next", "why", right=["attempts"])
+    for each in every:
+        for one in each.first:
+            due = "parked" if one.due_ms is None else output.iso_ms(one.due_ms) if one.due_ms else "now"
+            table.add_row(each.name, one.id, one.type, one.key or "", str(one.attempts), due, one.error)
+    output.terminal().print(table)
+
+
+def _sentence(status: acts.SubscriberStatus) -> str:
+    if status.lag is None:
+        return f"{status.name} has not begun."
+    held = (
+        f"{counted(status.failed, 'event')} parked, {status.retried:,} retried, {status.waiting:,} waiting behind them"
+    )
+    ended = f" It is disabled: {status.disabled}." if status.disabled else ""
+    return f"{status.name} is {status.lag:,} offsets behind the log; {held}.{ended}"
+
+
+@webhook.command(cls=Command)
+def retry(
+    context: typer.Context,
+    name: NameArgument,
+    delivery: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A parked delivery; without one, all.", show_default=False)
+    ] = None,
+    subscribers: FileOption = None,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Let parked deliveries be sent again at once, with all their attempts.
+
+    [dim]Examples:[/dim]
+      eventlib webhook retry billing
+      eventlib webhook retry billing orders/3/17
+    """
+    _subscriber(subscribers, name)
+    done = _on_log(LogOptions.of(context, app, log), lambda opened: acts.retry(opened, name, delivery))
+    print(f"{counted(done, 'event')} will be tried again, and those that wait behind.")
+
+
+@webhook.command(cls=Command)
+def discard(
+    context: typer.Context,
+    name: NameArgument,
+    delivery: Annotated[str, typer.Argument(metavar="ID", help="A parked delivery.", show_default=False)],
+    subscribers: FileOption = None,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Give up a parked delivery, so that those behind it go on.
+
+    [dim]Examples:[/dim]
+      eventlib webhook discard billing orders/3/17
+    """
+    _subscriber(subscribers, name)
+    _on_log(LogOptions.of(context, app, log), lambda opened: acts.discard(opened, name, delivery))
+    print(f"{delivery} will not be delivered to {name}; those that wait behind will.")
+
+
+@webhook.command(cls=Command)
+def replay(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    name: NameArgument,
+    since: Annotated[str, typer.Option("--from", metavar="START", help="earliest, latest, or a time (UTC).")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")] = False,
+    subscribers: FileOption = None,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Deliver events again from a time on, each with the id that it had.
+
+    [dim]Examples:[/dim]
+      eventlib webhook replay billing --from 2026-01-31T12:00:00Z
+    """
+    found = _subscriber(subscribers, name)
+    agree(f"Deliver events to {found.name} again, from {since} on?", yes=yes)
+    records = _on_log(LogOptions.of(context, app, log), lambda opened: acts.replay(opened, found, since))
+    print(f"{name} gets what it asks for of {counted(records, 'record')}.")
+
+
+@webhook.command(cls=Command)
+def enable(
+    context: typer.Context,
+    name: NameArgument,
+    subscribers: FileOption = None,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Deliver again to a subscriber whose endpoint answered 410 Gone.
+
+    [dim]Examples:[/dim]
+      eventlib webhook enable billing
+    """
+    _subscriber(subscribers, name)
+    _on_log(LogOptions.of(context, app, log), lambda opened: acts.enable(opened, name))
+    print(f"{name} gets events again, from where it was.")
+
+
+def _file(given: Path | None) -> Path:
+    path = eventlib_settings(webhooks=None if given is None else str(given)).webhooks
+    if path is None:
+        raise WiringError("name the file of subscribers: --subscribers FILE, or EVENTLIB_WEBHOOKS")
+    return Path(path)
+
+
+def _subscriber(path: Path | None, name: str) -> Subscriber:
+    found: Mapping[str, Subscriber] = read_subscribers(_file(path))
+    if name not in found:
+        known = ", ".join(found) or "none"
+        raise WiringError(f"there is no subscriber {name!r} in {_file(path)}: there are {known}")
+    return found[name]
+
+
+def _on_log(options: LogOptions, work: Callable[[EventLog], Awaitable[Any]], *, read_only: bool = False) -> Any:
+    choreography = load_choreography(options.app)
+
+    async def opened() -> Any:
+        async with open_log(options.url, choreography, services=[], read_only=read_only) as log:
+            return await work(log)
+
+    return asyncio.run(opened())

@@ -1,0 +1,282 @@
+"""Delivers events to one subscriber: those of a key in their order, retried with pauses, and parked when that did not help."""
+
+import asyncio
+import logging
+import random
+import re
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from time import time_ns
+
+from eventlib.errors import EventlibError, UndecodableRecord
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Claim, TopicPartition
+from eventlib.log.record import Record, text_of
+from eventlib.model.event import Event, contract_of
+from eventlib.model.identity import child_traceparent, derived_id
+from eventlib.sinks.consuming import Consumption, partitions_of
+from eventlib.values import escaped, now_ms
+from eventlib.webhooks.cloudevents import CloudEvent, cloud_event, content_of
+from eventlib.webhooks.endpoint import Answer, Endpoint
+from eventlib.webhooks.ledger import (
+    WEBHOOKS,
+    Delivery,
+    Location,
+    parked_record,
+    position_record,
+    read_ledger,
+    unparked_record,
+)
+from eventlib.webhooks.subscribers import Subscriber
+
+_log = logging.getLogger(__name__)
+
+MOST_PARKED = 10_000
+"""How many deliveries of a subscriber are parked at most: no event is read beyond that until some are delivered."""
+
+_AT_ONCE = 100
+"""How many events are taken together: what a crash can send a second time."""
+_GROWTH = 4.0
+_SAFE_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
+
+_BATCH_BYTES = 256_000
+"""How many bytes the events of a batch have on the log at most, unless one alone has more."""
+
+Lane = deque[Delivery]
+"""The deliveries of one key, in their order; of one partition where they are sent in batches."""
+
+Observe = Callable[[Sequence[CloudEvent], Answer, int], None]
+"""What is told of each attempt: what was sent, what became of it, and when it began (nanoseconds since 1970)."""
+
+
+class Delivering(Consumption):
+    """The work for one subscriber, under one claim.
+
+    Guarantee: each event is delivered at least once, with one `webhook-id` however often; the first deliveries of a key's
+    events are in their order. What was sent within the last batch before a crash is sent again.
+    """
+
+    at_once = _AT_ONCE
+
+    def __init__(self, log: EventLog, subscriber: Subscriber, claim: Claim, observe: Observe) -> None:
+        topics = subscriber.topics(log.choreography)
+        what = f"webhooks of subscriber {subscriber.name}"
+        super().__init__(log, what, topics, from_now=subscriber.begin == "now")
+        self._subscriber = subscriber
+        self._types = {contract_of(each).type for each in subscriber.event_types(log.choreography)}
+        self._claim = claim
+        self._observe = observe
+        self._delivered = 0
+        self._endpoint = Endpoint(subscriber)
+        self._slots = asyncio.Semaphore(subscriber.concurrency)
+        self._lanes = dict[object, Lane]()
+        self._fresh = dict[Location, tuple[Delivery, Record]]()
+        self._on_log = set[Location]()
+        self._changed = dict[Location, Delivery | None]()
+        self.disabled: str | None = None
+
+    async def begin(self, partitions: object = None) -> None:
+        """See `Consumption.begin`; one process works for a subscriber, on all partitions."""
+        del partitions
+        await super().begin(range(partitions_of(self._topics)))
+
+    async def take_over(self, begins: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """See `Consumption.take_over`."""
+        await self._log.port.create_topics([WEBHOOKS])
+        ledger = await read_ledger(self._log, self._subscriber.name)
+        self.disabled = ledger.disabled
+        for delivery in ledger.parked.values():
+            self._lane_of(delivery).append(delivery)
+        self._on_log = set(ledger.parked)
+        self.positions = {each: ledger.positions.get(each, offset) for each, offset in begins.items()}
+        await self._commit(self.positions)
+        return self.positions
+
+    async def apply(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
+        """See `Consumption.apply`."""
+        new = list[Lane]()
+        for record in records:
+            if (delivery := await self._delivery_of(record)) is not None:
+                self._fresh[delivery.location] = delivery, record
+                lane = self._lane_of(delivery)
+                if not lane:
+                    new.append(lane)
+                lane.append(delivery)
+        try:
+            await self._deliver(new)
+        except asyncio.CancelledError:
+            with suppress(EventlibError):  # so that what was delivered is not delivered again
+                await self._commit(offsets)
+            raise
+        await self._commit(offsets)
+
+    async def retry(self) -> None:
+        """See `Consumption.retry`: those whose pause is over, as many as may be under way at a time."""
+        now = now_ms()
+        due = [lane for lane in self._lanes.values() if lane and lane[0].due_ms is not None and lane[0].due_ms <= now]
+        due.sort(key=lambda lane: lane[0].due_ms or 0)
+        await self._deliver(due[: self._subscriber.concurrency])
+        await self._commit({})
+
+    async def step(self, timeout_s: float = 1.0) -> int:
+        """See `Consumption.step`; nothing is read while the subscriber is disabled, or has too much parked."""
+        if self.disabled is not None:
+            await asyncio.sleep(timeout_s)
+            return 0
+        if len(self._on_log) >= MOST_PARKED:
+            await asyncio.sleep(timeout_s)
+            await self.retry()
+            return 0
+        return await super().step(timeout_s)
+
+    @property
+    def has_parked(self) -> bool:
+        """See `Consumption.has_parked`."""
+        return bool(self._on_log)
+
+    @property
+    def applied(self) -> int:
+        """See `Consumption.applied`."""
+        return self._delivered
+
+    def remedy(self, topic_partition: TopicPartition, start: int) -> str:
+        """See `Consumption.remedy`."""
+        del topic_partition, start
+        return f"give `eventlib webhook replay {self._subscriber.name} --from earliest`"
+
+    async def end(self) -> None:
+        """See `Consumption.end`."""
+        await super().end()
+        await self._endpoint.close()
+
+    def _lane_of(self, delivery: Delivery) -> Lane:
+        if self._subscriber.mode == "batch":
+            place: object = (delivery.topic, delivery.partition)
+        else:
+            place = delivery.location if delivery.key is None else (delivery.topic, delivery.key)
+        return self._lanes.setdefault(place, deque())
+
+    async def _delivery_of(self, record: Record) -> Delivery | None:
+        """Return what a record is to the subscriber; None when it is nothing."""
+        kind = self._log.external.type_of(record)
+        if kind not in self._types:
+            return None
+        key = None if record.key is None else escaped(text_of(record.key))
+        delivery = Delivery(*record.location, type=kind, key=key)
+        if self._subscriber.where:
+            try:
+                event = await self._log.decode_now(record)
+            except UndecodableRecord:
+                return delivery  # the attempt will say so
+            if event is None or not self._subscriber.wants(event):
+                return None
+        return delivery
+
+    async def _deliver(self, lanes: Sequence[Lane]) -> None:
+        running = [asyncio.ensure_future(self._run(lane)) for lane in lanes]
+        try:
+            await asyncio.gather(*running)
+        finally:
+            for each in running:
+                each.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _run(self, lane: Lane) -> None:
+        """Deliver from a lane's head until one fails, the lane is empty, or others have waited long enough."""
+        left = _AT_ONCE
+        while lane and left > 0:
+            async with self._slots:
+                if self.disabled is not None:
+                    return
+                answer, sent = await self._attempt(lane, left if self._subscriber.mode == "batch" else 1)
+            if answer.error is not None:
+                self._failed(lane[0], answer)
+                return
+            for _ in range(sent):
+                self._done(lane.popleft())
+            left -= sent
+
+    def _done(self, delivery: Delivery) -> None:
+        self._delivered += 1
+        self._fresh.pop(delivery.location, None)
+        if delivery.location in self._on_log:
+            self._changed[delivery.location] = None
+        else:
+            self._changed.pop(delivery.location, None)
+
+    def _failed(self, delivery: Delivery, answer: Answer) -> None:
+        subscriber = self._subscriber
+        delivery.attempts += 1
+        delivery.error = answer.error
+        self._changed[delivery.location] = delivery
+        if answer.is_gone:
+            self.disabled = f"its endpoint answered {answer.error}"
+            _log.error("subscriber %s is disabled: %s", subscriber.name, self.disabled)
+        elif delivery.attempts >= subscriber.attempts or answer.is_final:
+            delivery.due_ms = None
+            _log.error("subscriber %s: %s is parked: %s", subscriber.name, delivery.id, answer.error)
+        else:
+            pause_s = min(subscriber.retry_s * _GROWTH ** (delivery.attempts - 1), subscriber.longest_retry_s)
+            pause_s *= random.uniform(0.75, 1.0)  # noqa: S311  spreads load, hides nothing
+            delivery.due_ms = now_ms() + int(max(pause_s, answer.after_s) * 1000)
+
+    async def _attempt(self, lane: Lane, most: int) -> tuple[Answer, int]:
+        """Send the first events of a lane, together; return how many. Raises: LogUnavailable."""
+        events, size, began_ns = list[CloudEvent](), 0, time_ns()
+        try:
+            for each in islice(lane, most):
+                event, event_bytes = await self._event_of(each)
+                if events and size + event_bytes > _BATCH_BYTES:
+                    break
+                events.append(event)
+                size += event_bytes
+            content = content_of(events, self._subscriber.mode)
+        except (UndecodableRecord, ValueError) as error:
+            if not events:
+                return Answer(escaped(str(error)), is_final=True), 0
+            content = content_of(events, self._subscriber.mode)
+        webhook_id = _webhook_id(events)
+        traceparent = events[0].attributes.get("traceparent")
+        caller = None if traceparent is None else child_traceparent(traceparent, derived_id(webhook_id, "", "", 0))
+        answer = await self._endpoint.post(webhook_id, content, caller)
+        self._observe(events, answer, began_ns)
+        return answer, len(events)
+
+    async def _event_of(self, delivery: Delivery) -> tuple[CloudEvent, int]:
+        """Return an event as it is sent, and its size; it is decoded for each attempt, since a person may be erased meanwhile."""
+        _, record = self._fresh.get(delivery.location, (None, None))
+        if record is None:
+            found = await self._log.port.read(*delivery.location, 1)
+            record = next((each for each in found if each.offset == delivery.offset), None)
+        event: Event | None = None if record is None else await self._log.decode_now(record)
+        if record is None or event is None:
+            raise ValueError(f"{delivery.id} is not on the log any more")
+        shown = cloud_event(record, event, self._log.choreography.name, personal=self._subscriber.personal)
+        return shown, len(record.value or b"")
+
+    async def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write what has changed, with the positions. Raises: OwnershipLost, LogUnavailable."""
+        parked = {location: delivery for location, (delivery, _) in self._fresh.items()}
+        parked |= {location: delivery for location, delivery in self._changed.items() if delivery is not None}
+        done = [location for location, delivery in self._changed.items() if delivery is None]
+        if offsets or parked or done:
+            name = self._subscriber.name
+            records = [position_record(name, self.positions | offsets, self.disabled)]
+            records += [parked_record(name, each) for each in parked.values()]
+            records += [unparked_record(name, location) for location in done]
+            await self._log.port.append(records, self._claim)
+        self._on_log = (self._on_log | parked.keys()) - set(done)
+        self._changed.clear()
+        self._fresh.clear()
+        for place in [place for place, lane in self._lanes.items() if not lane]:
+            del self._lanes[place]
+
+
+def _webhook_id(events: Sequence[CloudEvent]) -> str:
+    """Return what a receiver knows a delivery by: the event's id, where a header can have it."""
+    ids = [event.id for event in events]
+    if len(ids) == 1 and _SAFE_ID.fullmatch(ids[0]):
+        return ids[0]
+    return derived_id("webhook", "", "\n".join(ids), 0)

@@ -1,0 +1,114 @@
+"""Runs webhooks: each subscriber on its own, so that one that is slow, down or wrongly declared keeps no other waiting."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from eventlib.errors import TerminalError, WiringError
+from eventlib.eventlog import EventLog
+from eventlib.sinks.consuming import ConsumptionRunner
+from eventlib.startup import Startup
+from eventlib.webhooks.cloudevents import CloudEvent
+from eventlib.webhooks.delivering import Delivering
+from eventlib.webhooks.endpoint import Answer
+from eventlib.webhooks.ledger import service_of
+from eventlib.webhooks.subscribers import Subscriber, read_subscribers
+
+_log = logging.getLogger(__name__)
+
+_LOOK_S = 1.0
+_AGAIN_S = 15.0
+
+
+class WebhookRunner:
+    """One process of webhooks; of several, each subscriber has one that works, and another takes over when it dies.
+
+    The file is read again when it changes: subscribers are added, changed and removed while the others go on.
+    Raises: WiringError for a file that cannot be read, or that names an event or a secret that there is not.
+    """
+
+    def __init__(self, log: EventLog, path: Path) -> None:
+        self._log = log
+        self._path = path
+        self._seen = _version(path)
+        self.subscribers: Mapping[str, Subscriber] = checked(read_subscribers(path), log)
+        self.attempts = Counter[tuple[str, str]]()
+        """How many attempts there were, by subscriber and outcome: `delivered` or `failed`."""
+        self.delivered = 0
+
+    async def run(self, startup: Startup | None = None) -> None:
+        """Work until cancelled; a log that does not answer is waited for."""
+        startup = startup or Startup()
+        running = dict[str, tuple[Subscriber, asyncio.Task[None]]]()
+        try:
+            while True:
+                for name, (subscriber, task) in [*running.items()]:
+                    if self.subscribers.get(name) != subscriber:
+                        await _ended([task])
+                        del running[name]
+                for name, subscriber in self.subscribers.items():
+                    if name not in running:
+                        running[name] = subscriber, asyncio.create_task(self._deliver(subscriber, startup))
+                await self._changed()
+        finally:
+            await _ended([task for _, task in running.values()])
+
+    async def _changed(self) -> None:
+        """Wait until the file has other subscribers, or other secrets may be where it says."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            if (seen := _version(self._path)) == self._seen:
+                continue
+            self._seen = seen
+            try:
+                self.subscribers = checked(read_subscribers(self._path), self._log)
+            except WiringError as error:
+                _log.error("the subscribers stay as they were: %s", error)
+            else:
+                return
+
+    async def _deliver(self, subscriber: Subscriber, startup: Startup) -> None:
+        def observe(events: Sequence[CloudEvent], answer: Answer, began_ns: int) -> None:
+            del began_ns
+            self.attempts[subscriber.name, "delivered" if answer.error is None else "failed"] += 1
+            self.delivered += len(events) if answer.error is None else 0
+
+        what = f"webhooks of subscriber {subscriber.name}"
+        while True:
+            runner = ConsumptionRunner(
+                self._log,
+                what,
+                service_of(subscriber.name),
+                1,
+                lambda held: Delivering(self._log, subscriber, held[0], observe),
+            )
+            try:
+                await runner.run(startup)
+            except TerminalError as error:  # an operator's act, or another file, mends it
+                _log.error("%s stopped, and will be tried again: %s", what, error)
+                startup.drop(what)
+                await asyncio.sleep(_AGAIN_S)
+
+
+def checked(subscribers: Mapping[str, Subscriber], log: EventLog) -> Mapping[str, Subscriber]:
+    """Return subscribers whose events and secrets are there. Raises: WiringError."""
+    for each in subscribers.values():
+        each.event_types(log.choreography)
+        each.secret_texts()
+    return subscribers
+
+
+def _version(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+async def _ended(tasks: Sequence["asyncio.Task[None]"]) -> None:
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,262 @@
+"""Events reach subscribers: signed, at least once, those of a key in order, whatever the receiver does."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from eventlib import EventLog, open_log
+from eventlib.webhooks.acts import SubscriberStatus, discard, enable, replay, retry, status_of
+from eventlib.webhooks.running import WebhookRunner
+from eventlib.webhooks.subscribers import read_subscribers
+from tests.integration.webhook_app import APP, Counted
+from tests.webhook_receiver import SECRET, Decide, Delivered, Reply, receiving
+
+LONGEST_S = 60
+KEYS = "abcdefgh"
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+
+
+def declared(path: Path, **subscribers: str) -> Path:
+    """Write a file of subscribers: a URL, and further lines."""
+    always = (
+        'events = ["Counted"]\nsecrets = ["env:HOOK_SECRET"]\nprivate = true\nretry_s = 0.01\nlongest_retry_s = 0.05'
+    )
+    tables = [f"[subscribers.{name}]\nurl = {lines}\n{always}\n" for name, lines in subscribers.items()]
+    path.write_text("".join(tables))
+    return path
+
+
+@asynccontextmanager
+async def delivering(log: EventLog, path: Path) -> AsyncIterator[WebhookRunner]:
+    runner = WebhookRunner(log, path)
+    task = asyncio.create_task(runner.run())
+    try:
+        yield runner
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LONGEST_S
+    while not done():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+async def publish(log: EventLog, numbers: range, keys: str = KEYS) -> None:
+    await log.publish_many([Counted(counter=each, number=number) for number in numbers for each in keys])
+
+
+async def status(log: EventLog, path: Path, name: str = "one") -> SubscriberStatus:
+    return await status_of(log, read_subscribers(path)[name], 20)
+
+
+async def until_status(log: EventLog, path: Path, **expected: object) -> SubscriberStatus:
+    deadline = time.monotonic() + LONGEST_S
+    while True:
+        found = await status(log, path)
+        if all(getattr(found, name) == value for name, value in expected.items()):
+            return found
+        assert time.monotonic() < deadline, found
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("mode", ["structured", "binary", "batch"])
+async def test_events_arrive_signed_and_in_order(tmp_path: Path, mode: str) -> None:
+    async with open_log("memory://", APP) as log, receiving() as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nmode = "{mode}"\nbegin = "start"')
+        await publish(log, range(5))
+        async with delivering(log, path):
+            await until(lambda: len(receiver.numbers("h")) == 5)
+            await until_status(log, path, lag=0)
+    assert {key: receiver.numbers(key) for key in KEYS} == {key: [0, 1, 2, 3, 4] for key in KEYS}
+    event = receiver.taken[0].events[0]
+    assert event.get_type() == "Counted"
+    assert event.get_source() == "/counting/outside"
+    assert event.get_dataschema() == "urn:eventlib:counting:Counted:1"
+    assert sum(len(each.events) for each in receiver.taken) == 40
+    assert (len(receiver.taken) == 40) == (mode != "batch")
+
+
+def refusing(key: str, number: int, reply: Reply) -> Callable[[Delivered], Reply]:
+    """Return what answers one event so, and takes all others."""
+
+    def decide(each: Delivered) -> Reply:
+        data = each.event.get_data()
+        return reply if (data["counter"], data["number"]) == (key, number) else (204, {}, b"")
+
+    return decide
+
+
+async def test_a_delivery_that_fails_holds_its_key_until_an_operator_retries_it(tmp_path: Path) -> None:
+    async with open_log("memory://", APP) as log, receiving(refusing("a", 1, (500, {}, b"no\x1b[1m room"))) as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nattempts = 3\nbegin = "start"')
+        await publish(log, range(4), "ab")
+        async with delivering(log, path):
+            found = await until_status(log, path, failed=1, waiting=2, lag=0)
+            assert (receiver.numbers("a"), receiver.numbers("b")) == ([0], [0, 1, 2, 3])
+            assert [(each.key, each.attempts, each.error) for each in found.first] == [
+                ("a", 3, "500 Internal Server Error: no\\u001b[1m room")
+            ]
+            ids = {each.id for each in receiver.came if each not in receiver.taken}
+            assert len(ids) == 1  # all attempts have one id
+            receiver.decide = lambda _: (200, {}, b"")
+            with pytest.raises(Exception, match="counts.made/9/9 is no parked delivery of subscriber one"):
+                await retry(log, "one", "counts.made/9/9")
+            assert await retry(log, "one", found.first[0].id) == 1
+            await until(lambda: receiver.numbers("a") == [0, 1, 2, 3])
+            await until_status(log, path, failed=0, waiting=0, retried=0)
+
+
+async def test_a_parked_delivery_can_be_given_up(tmp_path: Path) -> None:
+    async with open_log("memory://", APP) as log, receiving(refusing("a", 1, (422, {}, b""))) as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nattempts = 1\nbegin = "start"')
+        await publish(log, range(4), "a")
+        async with delivering(log, path):
+            found = await until_status(log, path, failed=1, waiting=2)
+            await discard(log, "one", found.first[0].id)
+            await until(lambda: receiver.numbers("a") == [0, 2, 3])
+
+
+async def test_an_endpoint_that_is_gone_gets_nothing_until_it_is_enabled(tmp_path: Path) -> None:
+    async with open_log("memory://", APP) as log, receiving(lambda _: (410, {}, b"")) as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"\nconcurrency = 1')
+        await publish(log, range(3))
+        async with delivering(log, path):
+            found = await until_status(log, path, disabled="its endpoint answered 410 Gone")
+            assert len(receiver.came) == 1
+        async with delivering(log, path):  # of another process, too
+            await publish(log, range(3, 4))
+            await asyncio.sleep(0.2)
+            assert len(receiver.came) == 1
+            receiver.decide = lambda _: (204, {}, b"")
+            await enable(log, "one")
+            await until(lambda: all(receiver.numbers(key) == [0, 1, 2, 3] for key in KEYS))
+    assert found.failed == 0
+
+
+def hang(_: Delivered) -> "asyncio.Future[Reply]":
+    return asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.parametrize(
+    ("decide", "error"),
+    [
+        (hang, "no answer within 0.2 s"),
+        (lambda _: (302, {"location": "http://127.0.0.1:1/"}, b""), "302 Found: redirects are not followed"),
+        (lambda _: (500, {}, b"x" * 1_000_000), "500 Internal Server Error"),
+        (lambda _: (200, {"x": "y" * 200_000}, b""), "RemoteProtocolError"),
+        (lambda _: (999, {}, b""), "999"),
+    ],
+    ids=["hangs", "redirects", "talks", "shouts", "unknown"],
+)
+async def test_what_receivers_do_wrong_is_a_failed_attempt(tmp_path: Path, decide: Decide, error: str) -> None:
+    async with open_log("memory://", APP) as log, receiving(decide) as receiver:
+        path = declared(
+            tmp_path / "hooks.toml", one=f'"{receiver.url}"\nattempts = 1\nbegin = "start"\ntimeout_s = 0.2'
+        )
+        await publish(log, range(1), "a")
+        async with delivering(log, path):
+            found = await until_status(log, path, failed=1)
+    assert (found.first[0].error or "").startswith(error)
+    assert len(found.first[0].error or "") < 300
+
+
+async def test_an_answer_that_never_ends_is_taken_by_its_status(tmp_path: Path) -> None:
+    endless = {"content-length": "1000000000"}
+    async with open_log("memory://", APP) as log, receiving(lambda _: (200, endless, b"x" * 100_000)) as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"')
+        await publish(log, range(2), "a")
+        async with delivering(log, path):
+            await until(lambda: receiver.numbers("a") == [0, 1])
+            await until_status(log, path, retried=0, waiting=0, failed=0, lag=0)
+
+
+async def test_retry_after_is_waited_for(tmp_path: Path) -> None:
+    busy = refusing("a", 0, (503, {"retry-after": "3600"}, b""))
+    async with open_log("memory://", APP) as log, receiving(busy) as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"')
+        await publish(log, range(1), "a")
+        async with delivering(log, path):
+            found = await until_status(log, path, retried=1)
+    assert 3500 < (found.first[0].due_ms or 0) / 1000 - time.time() <= 3600
+
+
+async def test_a_subscriber_that_hangs_keeps_no_other_waiting(tmp_path: Path) -> None:
+    async with open_log("memory://", APP) as log, receiving(hang) as slow, receiving() as fast:
+        path = declared(tmp_path / "hooks.toml", slow=f'"{slow.url}"\ntimeout_s = 60', fast=f'"{fast.url}"')
+        async with delivering(log, path):
+            await until_begun(log, path, "slow", "fast")
+            await publish(log, range(1))
+            await until(lambda: len(slow.came) > 0)
+            began = time.monotonic()
+            await publish(log, range(1, 30))
+            await until(lambda: all(fast.numbers(key) == [*range(30)] for key in KEYS))
+            assert time.monotonic() - began < 30
+            assert slow.taken == []
+
+
+async def until_begun(log: EventLog, path: Path, *names: str) -> None:
+    for name in names:
+        while (await status(log, path, name)).lag is None:
+            await asyncio.sleep(0.02)
+
+
+async def test_subscribers_come_go_and_change_while_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = "whsec_" + "YW5vdGhlciBzZWNyZXQgb2YgdGhlIHRlc3RzISEhISE="
+    monkeypatch.setenv("NEW_SECRET", new)
+    async with open_log("memory://", APP) as log, receiving() as one, receiving() as other:
+        path = declared(tmp_path / "hooks.toml", one=f'"{one.url}"')
+        async with delivering(log, path):
+            await until_begun(log, path, "one")
+            path.write_text("this is no TOML")
+            await asyncio.sleep(1.2)  # it is looked at once a second
+            declared(path, one=f'"{one.url}"', other=f'"{other.url}"\nwhere = {{counter = "b"}}')
+            path.write_text(path.read_text().replace('"env:HOOK_SECRET"', '"env:NEW_SECRET", "env:HOOK_SECRET"'))
+            other.secret = new
+            await until_begun(log, path, "other")
+            await publish(log, range(2), "ab")
+            await until(lambda: one.numbers("a") == one.numbers("b") == other.numbers("b") == [0, 1])
+            assert other.numbers("a") == []
+            assert " v1," in one.came[-1].headers["webhook-signature"]
+
+
+async def test_a_replay_sends_the_same_ids_again(tmp_path: Path) -> None:
+    async with open_log("memory://", APP) as log, receiving() as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"')
+        await publish(log, range(3), "a")
+        async with delivering(log, path):
+            await until_begun(log, path, "one")
+            await publish(log, range(3, 5), "a")
+            await until(lambda: receiver.numbers("a") == [3, 4])
+            assert await replay(log, read_subscribers(path)["one"], "earliest") == 5
+            await until(lambda: len(receiver.taken) == 7)
+        assert receiver.numbers("a") == [3, 4, 0, 1, 2]
+        assert [each.event.get_data()["number"] for each in receiver.taken[2:]] == [0, 1, 2, 3, 4]
+
+
+async def test_personal_fields_are_masked_unless_they_are_declared(tmp_path: Path) -> None:
+    async with open_log("memory://", APP) as log, receiving() as one, receiving() as other:
+        path = declared(
+            tmp_path / "hooks.toml",
+            one=f'"{one.url}"\nbegin = "start"',
+            other=f'"{other.url}"\nbegin = "start"\npersonal = true',
+        )
+        await log.publish(Counted(counter="a", number=1, by="Ada Lovelace"))
+        async with delivering(log, path):
+            await until(lambda: len(one.taken) == len(other.taken) == 1)
+    assert one.taken[0].event.get_data()["by"] == "[personal]"
+    assert other.taken[0].event.get_data()["by"] == "Ada Lovelace"
+    assert b"Ada" not in one.taken[0].body
