@@ -263,7 +263,7 @@ class Delivering(Consumption):
         done = [location for location, delivery in self._changed.items() if delivery is None]
         if offsets or parked or done:
             name = self._subscriber.name
-            records = [position_record(name, self.positions | offsets, self.disabled)]
+            records = [position_record(name, {**self.positions, **offsets}, self.disabled)]
             records += [parked_record(name, each) for each in parked.values()]
             records += [unparked_record(name, location) for location in done]
             await self._log.port.append(records, self._claim)

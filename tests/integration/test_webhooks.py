@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlib import EventLog, open_log
+from eventlib import EventLog, WiringError, open_log
 from eventlib.webhooks.acts import SubscriberStatus, discard, enable, replay, retry, status_of
 from eventlib.webhooks.running import WebhookRunner
 from eventlib.webhooks.subscribers import read_subscribers
@@ -111,7 +111,7 @@ async def test_a_delivery_that_fails_holds_its_key_until_an_operator_retries_it(
             ids = {each.id for each in receiver.came if each not in receiver.taken}
             assert len(ids) == 1  # all attempts have one id
             receiver.decide = lambda _: (200, {}, b"")
-            with pytest.raises(Exception, match="counts.made/9/9 is no parked delivery of subscriber one"):
+            with pytest.raises(WiringError, match=r"counts\.made/9/9 is no parked delivery of subscriber one"):
                 await retry(log, "one", "counts.made/9/9")
             assert await retry(log, "one", found.first[0].id) == 1
             await until(lambda: receiver.numbers("a") == [0, 1, 2, 3])

@@ -16,29 +16,31 @@ class Counted(Event, topic="counts.made", key="counter", request=True):
 
 
 class Ended(Event, topic="counts.made", key="counter", final=True):
-    """A counter counts no more."""
+    """A counter has come to the last number."""
 
     counter: str
+    times: int
 
 
 @dataclass(frozen=True)
-class Highest:
-    """The highest number of a counter."""
+class Ends:
+    """How often a counter has ended."""
 
-    number: int = 0
+    times: int = 0
 
 
-counts = Decider("counts", state=Highest, key="counter")
+LAST = 99
+counts = Decider("counts", state=Ends, key="counter")
 
 
 @counts.evolve
-def rise(highest: Highest, event: Event) -> Highest:
-    return Highest(event.number) if isinstance(event, Counted) else highest
+def evolve(ends: Ends, event: Event) -> Ends:
+    return Ends(ends.times + 1) if isinstance(event, Ended) else ends
 
 
 @counts.on
-def end(highest: Highest, event: Counted) -> list[Ended]:
-    return [Ended(counter=event.counter)] if event.number < highest.number else []
+def end(ends: Ends, event: Counted) -> list[Ended]:
+    return [Ended(counter=event.counter, times=ends.times + 1)] if event.number == LAST else []
 
 
 APP = Choreography("counting", services=[Service("counts", deciders=[counts])])
