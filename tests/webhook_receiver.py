@@ -1,6 +1,7 @@
 """A receiver of webhooks that does as a test says; signatures and events are read by the reference libraries."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -89,11 +90,11 @@ def events_in(headers: dict[str, str], body: bytes) -> list[Any]:
 
 
 @asynccontextmanager
-async def receiving(decide: Decide | None = None) -> AsyncIterator[Receiver]:
+async def receiving(decide: Decide | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
     """Listen on a port of the loopback interface."""
     receiver = Receiver() if decide is None else Receiver(decide)
-    server = await asyncio.start_server(receiver.answer, "127.0.0.1", 0)
-    receiver.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hooks"
+    server = await asyncio.start_server(receiver.answer, "127.0.0.1", 0, ssl=tls)
+    receiver.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.sockets[0].getsockname()[1]}/hooks"
     try:
         yield receiver
     finally:

@@ -77,8 +77,11 @@ async def _run(options: LogOptions, path: Path, metrics: str | None) -> None:
     with starting_up(options.url, runtime_config().state_dir, "webhooks") as startup:
         try:
             async with AsyncExitStack() as stack, unless_stopped(stop):
-                log = await startup.enter(stack, "the log", lambda: open_log(options.url, choreography, services=[]))
-                work = WebhookRunner(log, path)
+                personal = any(each.personal for each in read_subscribers(path).values())
+                log = await startup.enter(
+                    stack, "the log", lambda: open_log(options.url, choreography, services=[], personal=personal)
+                )
+                work = WebhookRunner(log, path, personal=personal)
                 serving, shown = None, ""
                 if metrics is not None:
                     see = partial(look_at_webhooks, work, log)
@@ -237,7 +240,7 @@ def _on_log(options: LogOptions, work: Callable[[EventLog], Awaitable[Any]], *, 
     choreography = load_choreography(options.app)
 
     async def opened() -> Any:
-        async with open_log(options.url, choreography, services=[], read_only=read_only) as log:
+        async with open_log(options.url, choreography, services=[], read_only=read_only, personal=False) as log:
             return await work(log)
 
     return asyncio.run(opened())

@@ -16,7 +16,7 @@ from eventlib.http.client import http_client
 from eventlib.values import escaped
 from eventlib.webhooks.addresses import AddressRefused, Resolver
 from eventlib.webhooks.cloudevents import Content
-from eventlib.webhooks.signing import STANDARD_WEBHOOKS, SigningSecret
+from eventlib.webhooks.signing import STANDARD_WEBHOOKS
 from eventlib.webhooks.subscribers import Subscriber
 
 _READ_BYTES = 16_384
@@ -49,14 +49,13 @@ class Endpoint:
     def __init__(self, subscriber: Subscriber) -> None:
         self._timeout_s = subscriber.timeout_s
         self._url = httpx.URL(subscriber.url)
-        self._secrets = [SigningSecret(text) for text in subscriber.secret_texts()]
-        STANDARD_WEBHOOKS.sign(self._secrets, "none", 0, b"")  # refuses a secret of another form now
+        self._secrets = subscriber.signing_secrets()
         port = self._url.port or (443 if self._url.scheme == "https" else 80)
         self._host = self._url.raw_host.decode("ascii")
         self._resolver = Resolver(self._host, port, private=subscriber.private)
         limits = httpx.Limits(max_connections=subscriber.concurrency, max_keepalive_connections=subscriber.concurrency)
         self._client = http_client(
-            _READ_BYTES, verify=_trust(), trust_env=False, limits=limits, timeout=subscriber.timeout_s
+            _READ_BYTES, verify=trust(), trust_env=False, limits=limits, timeout=subscriber.timeout_s
         )
 
     async def post(self, webhook_id: str, content: Content, traceparent: str | None = None) -> Answer:
@@ -134,7 +133,8 @@ def _after_s(text: str) -> float:
 
 
 @lru_cache(maxsize=1)
-def _trust() -> ssl.SSLContext:
+def trust() -> ssl.SSLContext:
+    """Return the certificates that are trusted: those of SSL_CERT_FILE or SSL_CERT_DIR, if they are set."""
     return httpx.create_ssl_context()
 
 

@@ -26,14 +26,16 @@ class WebhookRunner:
     """One process of webhooks; of several, each subscriber has one that works, and another takes over when it dies.
 
     The file is read again when it changes: subscribers are added, changed and removed while the others go on.
+    `personal` is whether the log was opened with the keys of personal fields.
     Raises: WiringError for a file that cannot be read, or that names an event or a secret that there is not.
     """
 
-    def __init__(self, log: EventLog, path: Path) -> None:
+    def __init__(self, log: EventLog, path: Path, *, personal: bool = True) -> None:
         self._log = log
         self._path = path
+        self._personal = personal
         self._seen = _version(path)
-        self.subscribers: Mapping[str, Subscriber] = checked(read_subscribers(path), log)
+        self.subscribers: Mapping[str, Subscriber] = self._read()
         self.attempts = Counter[tuple[str, str]]()
         """How many attempts there were, by subscriber and outcome: `delivered` or `failed`."""
         self.delivered = 0
@@ -63,11 +65,23 @@ class WebhookRunner:
                 continue
             self._seen = seen
             try:
-                self.subscribers = checked(read_subscribers(self._path), self._log)
+                self.subscribers = self._read()
             except WiringError as error:
                 _log.error("the subscribers stay as they were: %s", error)
             else:
                 return
+
+    def _read(self) -> Mapping[str, Subscriber]:
+        """Return subscribers whose events and secrets are there. Raises: WiringError."""
+        found = read_subscribers(self._path)
+        for each in found.values():
+            each.event_types(self._log.choreography)
+            each.signing_secrets()
+            if each.personal and not self._personal:
+                raise WiringError(
+                    f"subscriber {each.name}: personal = true needs keys, which are opened at the start: start the process again"
+                )
+        return found
 
     async def _deliver(self, subscriber: Subscriber, startup: Startup) -> None:
         def observe(events: Sequence[CloudEvent], answer: Answer, began_ns: int) -> None:
@@ -90,14 +104,6 @@ class WebhookRunner:
                 _log.error("%s stopped, and will be tried again: %s", what, error)
                 startup.drop(what)
                 await asyncio.sleep(_AGAIN_S)
-
-
-def checked(subscribers: Mapping[str, Subscriber], log: EventLog) -> Mapping[str, Subscriber]:
-    """Return subscribers whose events and secrets are there. Raises: WiringError."""
-    for each in subscribers.values():
-        each.event_types(log.choreography)
-        each.secret_texts()
-    return subscribers
 
 
 def _version(path: Path) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from eventlib.model.event import Event, contract_of
 from eventlib.model.topic import Topic
 from eventlib.pydantic_errors import sentence_of
 from eventlib.webhooks.cloudevents import ContentMode
+from eventlib.webhooks.signing import SigningSecret
 
 _NAME = r"^[a-z][a-z0-9_-]{0,39}$"
 _OTHERS = 0o077
@@ -68,9 +69,9 @@ class Subscriber(BaseModel):
             raise ValueError("url: events would travel unencrypted: give https://, or plaintext = true")
         return self
 
-    def secret_texts(self) -> list[str]:
-        """Return its secrets. Raises: WiringError when one cannot be read."""
-        return [_secret(each, f"subscriber {self.name}") for each in self.secrets]
+    def signing_secrets(self) -> list[SigningSecret]:
+        """Return its secrets. Raises: WiringError when one cannot be read, or is none of Standard Webhooks."""
+        return [_secret(each, f"subscriber {self.name}: its secret {each}") for each in self.secrets]
 
     def event_types(self, choreography: Choreography) -> list[type[Event]]:
         """Return the classes of its events; `*` are all. Raises: WiringError for a name that there is not."""
@@ -125,7 +126,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | bool | None) else str(value)
 
 
-def _secret(reference: str, whose: str) -> str:
+def _secret(reference: str, what: str) -> SigningSecret:
     kind, _, place = reference.partition(":")
     try:
         if kind == "env":
@@ -133,10 +134,15 @@ def _secret(reference: str, whose: str) -> str:
         else:
             path = Path(place)
             if path.stat().st_mode & _OTHERS:
-                raise WiringError(f"{whose}: others than its owner can read {place}: `chmod 600` it")
+                raise WiringError(f"{what} can be read by others than its owner: `chmod 600` it")
             text = path.read_text("ascii")
     except (OSError, UnicodeDecodeError) as error:
-        raise WiringError(f"{whose}: its secret {reference} cannot be read: {error}") from error
+        raise WiringError(f"{what} cannot be read: {error}") from error
     if not text.strip():
-        raise WiringError(f"{whose}: its secret {reference} is not set")
-    return text.strip()
+        raise WiringError(f"{what} is not set")
+    try:
+        secret = SigningSecret(text.strip())
+        secret.standard_key()
+    except WiringError as error:
+        raise WiringError(f"{what}: {error}") from error
+    return secret

@@ -1,17 +1,25 @@
 """Events reach subscribers: signed, at least once, those of a key in order, whatever the receiver does."""
 
 import asyncio
+import re
+import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from eventlib import EventLog, WiringError, open_log
+from eventlib.errors import LogUnavailable
+from eventlib.log.base import Claim
+from eventlib.log.record import Record
+from eventlib.webhooks import delivering as delivering_module
 from eventlib.webhooks.acts import SubscriberStatus, discard, enable, replay, retry, status_of
+from eventlib.webhooks.endpoint import trust
 from eventlib.webhooks.running import WebhookRunner
 from eventlib.webhooks.subscribers import read_subscribers
+from tests.contract.registry_servers import self_signed
 from tests.integration.webhook_app import APP, Counted
 from tests.webhook_receiver import SECRET, Decide, Delivered, Reply, receiving
 
@@ -260,3 +268,117 @@ async def test_personal_fields_are_masked_unless_they_are_declared(tmp_path: Pat
     assert one.taken[0].event.get_data()["by"] == "[personal]"
     assert other.taken[0].event.get_data()["by"] == "Ada Lovelace"
     assert b"Ada" not in one.taken[0].body
+
+
+async def test_a_log_that_fails_after_a_delivery_makes_duplicates_with_one_id_and_no_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_log("memory://", APP) as log, receiving() as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"')
+        await publish(log, range(20))
+        append, failures = log.port.append, iter([False, True, False, True, True])
+
+        async def failing(records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+            if next(failures, False):
+                raise LogUnavailable("the disk is away")
+            return await append(records, claim)
+
+        monkeypatch.setattr(log.port, "append", failing)
+        async with delivering(log, path):
+            await until(lambda: all(receiver.numbers(key) == [*range(20)] for key in KEYS))
+            await until_status(log, path, lag=0, retried=0, waiting=0)
+        assert len(receiver.taken) > 160
+        assert len({each.id for each in receiver.taken}) == 160
+
+
+async def test_no_more_is_read_than_can_be_parked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivering_module, "MOST_PARKED", 50)
+    async with open_log("memory://", APP) as log, receiving(lambda _: (500, {}, b"")) as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"\nattempts = 100')
+        await publish(log, range(100))
+        async with delivering(log, path):
+            await until(lambda: len(receiver.came) > 50)
+            found = await status(log, path)
+            assert found.lag is not None
+            assert found.lag >= 500
+            assert found.retried + found.waiting + found.failed <= 50 + 100
+            receiver.decide = lambda _: (204, {}, b"")
+            await until(lambda: all(receiver.numbers(key) == [*range(100)] for key in KEYS))
+
+
+async def test_of_two_processes_one_delivers_and_the_other_takes_over(tmp_path: Path) -> None:
+    async with open_log("memory://", APP) as log, receiving() as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"')
+        async with delivering(log, path):
+            async with delivering(log, path):
+                await publish(log, range(5))
+                await until(lambda: all(receiver.numbers(key) == [*range(5)] for key in KEYS))
+            await publish(log, range(5, 9))
+            await until(lambda: all(receiver.numbers(key) == [*range(9)] for key in KEYS))
+    assert len(receiver.taken) == 72
+
+
+async def test_a_private_address_is_refused_unless_it_is_allowed(tmp_path: Path) -> None:
+    async with open_log("memory://", APP) as log, receiving() as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nattempts = 1\nbegin = "start"')
+        path.write_text(path.read_text().replace("private = true\n", ""))
+        await publish(log, range(1), "a")
+        async with delivering(log, path):
+            found = await until_status(log, path, failed=1)
+    assert found.first[0].error == "127.0.0.1 is 127.0.0.1, which is not a public address: `private = true` allows it"
+    assert receiver.came == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        ('url = "http://example.org/"', "events would travel unencrypted: give https://, or plaintext = true"),
+        ('url = "ftp://example.org/"', "give https://HOST/PATH"),
+        ('url = "https://user:secret@example.org/"', "leave the user and the #fragment out"),
+        (
+            'url = "https://example.org/"\nevents = ["Counted"]\nsecrets = ["whsec_abc"]',
+            "name it as env:NAME or file:PATH",
+        ),
+        ('url = "https://example.org/"\nsecret = "x"', "field secret: Extra inputs are not permitted"),
+        ('url = "https://example.org/"\nevents = ["Nothing"]', "events: Nothing is no event of counting"),
+        ('url = "https://example.org/"\nwhere = {colour = "red"}', "none of its events has a field colour"),
+        ('url = "https://example.org/"\nsecrets = ["env:NOT_THERE"]', "its secret env:NOT_THERE is not set"),
+        ('url = "https://example.org/"\nsecrets = ["env:SHORT"]', "has 24 to 64 bytes: this one has 3"),
+    ],
+)
+async def test_what_is_declared_wrongly_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, sentence: str
+) -> None:
+    monkeypatch.setenv("SHORT", "whsec_YWJj")
+    always = {"events": 'events = ["Counted"]', "secrets": 'secrets = ["env:HOOK_SECRET"]'}
+    text = "\n".join([lines, *(line for name, line in always.items() if f"{name} =" not in lines)])
+    path = tmp_path / "hooks.toml"
+    path.write_text(f"[subscribers.one]\n{text}\n")
+    async with open_log("memory://", APP) as log:
+        with pytest.raises(WiringError, match=re.escape(sentence)) as error:
+            WebhookRunner(log, path)
+    assert "secret@" not in str(error.value)
+    assert "YWJj" not in str(error.value)
+
+
+async def test_a_certificate_has_to_be_that_of_the_urls_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address that was looked at is connected to, and the host's name is what the certificate has to have."""
+    tls = self_signed(tmp_path, "localhost")
+    monkeypatch.setenv("SSL_CERT_FILE", tls.certificate)
+    trust.cache_clear()
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(tls.certificate, tls.key)
+    async with open_log("memory://", APP) as log, receiving(tls=server) as receiver:
+        right, wrong = receiver.url.replace("127.0.0.1", "localhost"), receiver.url
+        path = declared(
+            tmp_path / "hooks.toml",
+            one=f'"{wrong}"\nattempts = 1\nbegin = "start"',
+            right=f'"{right}"\nbegin = "start"',
+        )
+        await publish(log, range(1), "a")
+        async with delivering(log, path):
+            found = await until_status(log, path, failed=1)
+            await until(lambda: receiver.numbers("a") == [0])
+    trust.cache_clear()
+    assert "certificate verify failed" in (found.first[0].error or "")
+    assert receiver.taken[0].headers["host"].startswith("localhost:")
