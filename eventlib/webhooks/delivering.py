@@ -3,23 +3,18 @@
 import asyncio
 import logging
 import random
-import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
-from time import time_ns
 
 from eventlib.errors import EventlibError, UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
 from eventlib.log.record import Record, text_of
-from eventlib.model.event import Event, contract_of
-from eventlib.model.identity import child_traceparent, derived_id
+from eventlib.model.event import contract_of
 from eventlib.sinks.consuming import Consumption, partitions_of
 from eventlib.values import escaped, now_ms
-from eventlib.webhooks.cloudevents import CloudEvent, cloud_event, content_of
-from eventlib.webhooks.endpoint import Answer, Endpoint
+from eventlib.webhooks.endpoint import Answer
 from eventlib.webhooks.ledger import (
     WEBHOOKS,
     Delivery,
@@ -29,6 +24,7 @@ from eventlib.webhooks.ledger import (
     read_ledger,
     unparked_record,
 )
+from eventlib.webhooks.sending import Observe, Sender
 from eventlib.webhooks.subscribers import Subscriber
 
 _log = logging.getLogger(__name__)
@@ -38,17 +34,10 @@ MOST_PARKED = 10_000
 
 _AT_ONCE = 100
 """How many events are taken together: what a crash can send a second time."""
+_FULL_S = 0.2
 _GROWTH = 4.0
-_SAFE_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
-
-_BATCH_BYTES = 256_000
-"""How many bytes the events of a batch have on the log at most, unless one alone has more."""
-
 Lane = deque[Delivery]
 """The deliveries of one key, in their order; of one partition where they are sent in batches."""
-
-Observe = Callable[[Sequence[CloudEvent], Answer, int], None]
-"""What is told of each attempt: what was sent, what became of it, and when it began (nanoseconds since 1970)."""
 
 
 class Delivering(Consumption):
@@ -67,9 +56,8 @@ class Delivering(Consumption):
         self._subscriber = subscriber
         self._types = {contract_of(each).type for each in subscriber.event_types(log.choreography)}
         self._claim = claim
-        self._observe = observe
         self._delivered = 0
-        self._endpoint = Endpoint(subscriber)
+        self._sender = Sender(log, subscriber, observe)
         self._slots = asyncio.Semaphore(subscriber.concurrency)
         self._lanes = dict[object, Lane]()
         self._fresh = dict[Location, tuple[Delivery, Record]]()
@@ -104,21 +92,14 @@ class Delivering(Consumption):
                 if not lane:
                     new.append(lane)
                 lane.append(delivery)
-        try:
-            await self._deliver(new)
-        except asyncio.CancelledError:
-            with suppress(EventlibError):  # so that what was delivered is not delivered again
-                await self._commit(offsets)
-            raise
-        await self._commit(offsets)
+        await self._deliver(new, offsets)
 
     async def retry(self) -> None:
         """See `Consumption.retry`: those whose pause is over, as many as may be under way at a time."""
         now = now_ms()
         due = [lane for lane in self._lanes.values() if lane and lane[0].due_ms is not None and lane[0].due_ms <= now]
         due.sort(key=lambda lane: lane[0].due_ms or 0)
-        await self._deliver(due[: self._subscriber.concurrency])
-        await self._commit({})
+        await self._deliver(due[: self._subscriber.concurrency], {})
 
     async def step(self, timeout_s: float = 1.0) -> int:
         """See `Consumption.step`; nothing is read while the subscriber is disabled, or has too much parked."""
@@ -126,7 +107,7 @@ class Delivering(Consumption):
             await asyncio.sleep(timeout_s)
             return 0
         if len(self._on_log) >= MOST_PARKED:
-            await asyncio.sleep(timeout_s)
+            await asyncio.sleep(_FULL_S)
             await self.retry()
             return 0
         return await super().step(timeout_s)
@@ -149,7 +130,7 @@ class Delivering(Consumption):
     async def end(self) -> None:
         """See `Consumption.end`."""
         await super().end()
-        await self._endpoint.close()
+        await self._sender.close()
 
     def _lane_of(self, delivery: Delivery) -> Lane:
         if self._subscriber.mode == "batch":
@@ -174,14 +155,19 @@ class Delivering(Consumption):
                 return None
         return delivery
 
-    async def _deliver(self, lanes: Sequence[Lane]) -> None:
+    async def _deliver(self, lanes: Sequence[Lane], offsets: Mapping[TopicPartition, int]) -> None:
+        """Deliver what is in lanes, as far as they come, and write what became of it, with the positions."""
         running = [asyncio.ensure_future(self._run(lane)) for lane in lanes]
         try:
             await asyncio.gather(*running)
+        except asyncio.CancelledError:
+            await _ended(running)
+            with suppress(EventlibError):  # so that what was delivered is not delivered again
+                await self._commit(offsets)
+            raise
         finally:
-            for each in running:
-                each.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await _ended(running)
+        await self._commit(offsets)
 
     async def _run(self, lane: Lane) -> None:
         """Deliver from a lane's head until one fails, the lane is empty, or others have waited long enough."""
@@ -190,7 +176,7 @@ class Delivering(Consumption):
             async with self._slots:
                 if self.disabled is not None:
                     return
-                answer, sent = await self._attempt(lane, left if self._subscriber.mode == "batch" else 1)
+                answer, sent = await self._sender.send(lane, self._fresh, left)
             if answer.error is not None:
                 self._failed(lane[0], answer)
                 return
@@ -222,40 +208,6 @@ class Delivering(Consumption):
             pause_s *= random.uniform(0.75, 1.0)  # noqa: S311  spreads load, hides nothing
             delivery.due_ms = now_ms() + int(max(pause_s, answer.after_s) * 1000)
 
-    async def _attempt(self, lane: Lane, most: int) -> tuple[Answer, int]:
-        """Send the first events of a lane, together; return how many. Raises: LogUnavailable."""
-        events, size, began_ns = list[CloudEvent](), 0, time_ns()
-        try:
-            for each in islice(lane, most):
-                event, event_bytes = await self._event_of(each)
-                if events and size + event_bytes > _BATCH_BYTES:
-                    break
-                events.append(event)
-                size += event_bytes
-            content = content_of(events, self._subscriber.mode)
-        except (UndecodableRecord, ValueError) as error:
-            if not events:
-                return Answer(escaped(str(error)), is_final=True), 0
-            content = content_of(events, self._subscriber.mode)
-        webhook_id = _webhook_id(events)
-        traceparent = events[0].attributes.get("traceparent")
-        caller = None if traceparent is None else child_traceparent(traceparent, derived_id(webhook_id, "", "", 0))
-        answer = await self._endpoint.post(webhook_id, content, caller)
-        self._observe(events, answer, began_ns)
-        return answer, len(events)
-
-    async def _event_of(self, delivery: Delivery) -> tuple[CloudEvent, int]:
-        """Return an event as it is sent, and its size; it is decoded for each attempt, since a person may be erased meanwhile."""
-        _, record = self._fresh.get(delivery.location, (None, None))
-        if record is None:
-            found = await self._log.port.read(*delivery.location, 1)
-            record = next((each for each in found if each.offset == delivery.offset), None)
-        event: Event | None = None if record is None else await self._log.decode_now(record)
-        if record is None or event is None:
-            raise ValueError(f"{delivery.id} is not on the log any more")
-        shown = cloud_event(record, event, self._log.choreography.name, personal=self._subscriber.personal)
-        return shown, len(record.value or b"")
-
     async def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Write what has changed, with the positions. Raises: OwnershipLost, LogUnavailable."""
         parked = {location: delivery for location, (delivery, _) in self._fresh.items()}
@@ -274,9 +226,7 @@ class Delivering(Consumption):
             del self._lanes[place]
 
 
-def _webhook_id(events: Sequence[CloudEvent]) -> str:
-    """Return what a receiver knows a delivery by: the event's id, where a header can have it."""
-    ids = [event.id for event in events]
-    if len(ids) == 1 and _SAFE_ID.fullmatch(ids[0]):
-        return ids[0]
-    return derived_id("webhook", "", "\n".join(ids), 0)
+async def _ended(running: Sequence["asyncio.Future[None]"]) -> None:
+    for each in running:
+        each.cancel()
+    await asyncio.gather(*running, return_exceptions=True)

@@ -100,8 +100,9 @@ class WebhookRunner:
             )
             try:
                 await runner.run(startup)
-            except TerminalError as error:  # an operator's act, or another file, mends it
-                _log.error("%s stopped, and will be tried again: %s", what, error)
+            except Exception as error:  # noqa: BLE001  whatever it is, others go on, and another attempt may work
+                unforeseen = None if isinstance(error, TerminalError) else error
+                _log.error("%s stopped, and will be tried again: %s", what, error, exc_info=unforeseen)
                 startup.drop(what)
                 await asyncio.sleep(_AGAIN_S)
 

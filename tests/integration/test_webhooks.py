@@ -295,15 +295,15 @@ async def test_no_more_is_read_than_can_be_parked(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(delivering_module, "MOST_PARKED", 50)
     async with open_log("memory://", APP) as log, receiving(lambda _: (500, {}, b"")) as receiver:
         path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"\nattempts = 100')
-        await publish(log, range(100))
+        await publish(log, range(40))
         async with delivering(log, path):
-            await until(lambda: len(receiver.came) > 50)
+            await until(lambda: len(receiver.came) > 20)
             found = await status(log, path)
             assert found.lag is not None
-            assert found.lag >= 500
-            assert found.retried + found.waiting + found.failed <= 50 + 100
+            assert found.lag >= 160
+            assert 50 <= found.retried + found.waiting + found.failed <= 50 + 100
             receiver.decide = lambda _: (204, {}, b"")
-            await until(lambda: all(receiver.numbers(key) == [*range(100)] for key in KEYS))
+            await until(lambda: all(receiver.numbers(key) == [*range(40)] for key in KEYS))
 
 
 async def test_of_two_processes_one_delivers_and_the_other_takes_over(tmp_path: Path) -> None:
