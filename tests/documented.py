@@ -21,7 +21,9 @@ from tests.commands import Run, ended
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(?:^ *<!-- no-run: ([^\n]+) -->\n)?^( *)```(\w*) ?([^\n]*)\n(.*?)^\2```", re.DOTALL | re.MULTILINE)
 RUN = {"console", "python"}
-LOOKING = re.compile(r"eventlib (saga|state|history|status|tail|topics|parked list|parked show|replay|webhook status) ?|curl -s |cat ")
+LOOKING = re.compile(
+    r"eventlib (saga|state|history|status|tail|topics|parked list|parked show|replay|webhook status) ?|curl -s |cat "
+)
 """Commands that only read, and so may be asked again until the services have come as far as the page shows."""
 
 _VARIES = [

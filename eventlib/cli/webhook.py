@@ -11,19 +11,22 @@ from typing import Annotated, Any
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.metrics import look_at_webhooks, metrics_address, serve_metrics, unless_failed
+from eventlib.cli._common.metrics import look_at_webhooks, metrics_address, serve_metrics, trace, unless_failed
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import agree
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.config.variables import read_settings
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.log.kafka.options import KafkaOptions
 from eventlib.opening import open_log
 from eventlib.project import load_choreography
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.webhooks import acts
+from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.running import WebhookRunner
 from eventlib.webhooks.subscribers import Subscriber, read_subscribers
 
@@ -81,7 +84,9 @@ async def _run(options: LogOptions, path: Path, metrics: str | None) -> None:
                 log = await startup.enter(
                     stack, "the log", lambda: open_log(options.url, choreography, services=[], personal=personal)
                 )
-                work = WebhookRunner(log, path, personal=personal)
+                recorder = trace(stack, log, options.url)
+                observe = (lambda _: None) if recorder is None else recorder.delivered
+                work = WebhookRunner(log, path, personal=personal, observe=observe)
                 serving, shown = None, ""
                 if metrics is not None:
                     see = partial(look_at_webhooks, work, log)
@@ -219,6 +224,23 @@ def enable(
     _subscriber(subscribers, name)
     _on_log(LogOptions.of(context, app, log), lambda opened: acts.enable(opened, name))
     print(f"{name} gets events again, from where it was.")
+
+
+@webhook.command(cls=Command)
+def rights(context: typer.Context, subscribers: FileOption = None, app: AppOption = None) -> None:
+    """Print a script that gives the deliverer's user its rights on a Kafka cluster.
+
+    [dim]Examples:[/dim]
+      eventlib webhook rights --subscribers webhooks.toml > rights.sh
+    """
+    from eventlib.manifests.databases import script, topic_of, webhook_user
+
+    found = read_subscribers(_file(subscribers))
+    choreography = load_choreography(LogOptions.of(context, app, None).app)
+    topics = [topic for each in found.values() for topic in each.topics(choreography)]
+    options = read_settings(KafkaOptions, {})
+    user = webhook_user(map(service_of, found), topics, WEBHOOKS, options)
+    print(script(user, [topic_of(WEBHOOKS, options)]))
 
 
 def _file(given: Path | None) -> Path:

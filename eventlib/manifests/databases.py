@@ -1,4 +1,4 @@
-"""Who brings events from a database to a cluster, and back: what the relay of an outbox and a sink need, and no more."""
+"""Who brings events from a database to a cluster, back, and to subscribers: what each of them needs, and no more."""
 
 from collections.abc import Iterable, Sequence
 
@@ -50,8 +50,19 @@ def sink_user(name: str, inputs: Iterable[Topic], options: KafkaOptions) -> User
     return User(user, f"runs the sink {name}", (*topics, *_shares(user, f"_sink.{name}", options)))
 
 
+def webhook_user(services: Iterable[str], inputs: Iterable[Topic], own: Topic, options: KafkaOptions) -> User:
+    """Return the user of webhooks: it reads what subscribers get, and writes how far they are; `services` share that work."""
+    user = user_name(options, "webhooks")
+    topics = (
+        *topic_rights(names_of([*inputs, SCHEMAS, DECLARATIONS]), READS, options),
+        *topic_rights({own.name, OWNERS.name}, BOTH, options),
+    )
+    shares = [right for service in services for right in _shares(user, service, options)]
+    return User(user, "delivers webhooks", (*topics, *shares))
+
+
 def topic_of(own: Topic, options: KafkaOptions) -> TopicSpec:
-    """Return a topic of a relay's own, which has to be there before."""
+    """Return a topic of their own, which has to be there before."""
     replicas = options.replication_factor or MOST_REPLICAS
     configs = creation_configs(own, replicas, options)
     return TopicSpec(f"{options.prefix}{own.name}", own.partitions, replicas, configs)

@@ -6,6 +6,7 @@ from time import time_ns
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import SpanKind
 
 from eventlib.errors import TerminalError
 from eventlib.log.record import Record
@@ -16,6 +17,7 @@ from eventlib.model.signatures import name_of
 from eventlib.runtime.transaction import Answer, ProcessingSpan, Transaction
 from eventlib.telemetry.counters import Counters
 from eventlib.telemetry.spans import (
+    Attributes,
     EmittedSpan,
     Joins,
     SpanMaker,
@@ -28,6 +30,7 @@ from eventlib.telemetry.spans import (
     within,
 )
 from eventlib.telemetry.tracer import Tracer
+from eventlib.webhooks.sending import Attempt
 
 
 class Recorder:
@@ -53,6 +56,20 @@ class Recorder:
                 parent = None if caller is None else context_of(caller)
                 by = "outside" if caller is None else self.maker.http
                 self.tracer.note(partial(self.maker.of_events, by, traced, parent, Times(began_ns, time_ns())))
+
+    def delivered(self, attempt: Attempt) -> None:
+        """Take note of a request to a subscriber of webhooks."""
+        if self.tracer is not None and is_sampled(attempt.traceparent):
+            self.tracer.note(partial(self._delivery, attempt, time_ns()))
+
+    def _delivery(self, attempt: Attempt, ended_ns: int) -> list[ReadableSpan]:
+        event, parent = attempt.events[0], context_of(attempt.parent or "")
+        attributes: Attributes = {"eventlib.subscriber": attempt.subscriber, "messaging.message.id": event.id}
+        attributes |= {"cloudevents.event_type": event.type, "messaging.batch.message_count": len(attempt.events)}
+        error = (attempt.answer.error or "").partition(":")[0]
+        span_data = EmittedSpan(f"deliver {attempt.subscriber}", SpanKind.CLIENT, attributes, error)
+        own = within(parent, context_of(attempt.traceparent or "").span_id)
+        return [made(own, parent, self.maker.resource("webhooks"), span_data, Times(attempt.began_ns, ended_ns))]
 
     def committed(self, service: Service, partition: int, transaction: Transaction, append_began_ns: int) -> None:
         """See `Observer`."""

@@ -10,10 +10,9 @@ from eventlib.errors import TerminalError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.sinks.consuming import ConsumptionRunner
 from eventlib.startup import Startup
-from eventlib.webhooks.cloudevents import CloudEvent
 from eventlib.webhooks.delivering import Delivering
-from eventlib.webhooks.endpoint import Answer
 from eventlib.webhooks.ledger import service_of
+from eventlib.webhooks.sending import Attempt, Observe
 from eventlib.webhooks.subscribers import Subscriber, read_subscribers
 
 _log = logging.getLogger(__name__)
@@ -30,10 +29,11 @@ class WebhookRunner:
     Raises: WiringError for a file that cannot be read, or that names an event or a secret that there is not.
     """
 
-    def __init__(self, log: EventLog, path: Path, *, personal: bool = True) -> None:
+    def __init__(self, log: EventLog, path: Path, *, personal: bool = True, observe: Observe = lambda _: None) -> None:
         self._log = log
         self._path = path
         self._personal = personal
+        self._observe = observe
         self._seen = _version(path)
         self.subscribers: Mapping[str, Subscriber] = self._read()
         self.attempts = Counter[tuple[str, str]]()
@@ -71,6 +71,12 @@ class WebhookRunner:
             else:
                 return
 
+    def _note(self, attempt: Attempt) -> None:
+        is_delivered = attempt.answer.error is None
+        self.attempts[attempt.subscriber, "delivered" if is_delivered else "failed"] += 1
+        self.delivered += len(attempt.events) if is_delivered else 0
+        self._observe(attempt)
+
     def _read(self) -> Mapping[str, Subscriber]:
         """Return subscribers whose events and secrets are there. Raises: WiringError."""
         found = read_subscribers(self._path)
@@ -84,11 +90,6 @@ class WebhookRunner:
         return found
 
     async def _deliver(self, subscriber: Subscriber, startup: Startup) -> None:
-        def observe(events: Sequence[CloudEvent], answer: Answer, began_ns: int) -> None:
-            del began_ns
-            self.attempts[subscriber.name, "delivered" if answer.error is None else "failed"] += 1
-            self.delivered += len(events) if answer.error is None else 0
-
         what = f"webhooks of subscriber {subscriber.name}"
         while True:
             runner = ConsumptionRunner(
@@ -96,7 +97,7 @@ class WebhookRunner:
                 what,
                 service_of(subscriber.name),
                 1,
-                lambda held: Delivering(self._log, subscriber, held[0], observe),
+                lambda held: Delivering(self._log, subscriber, held[0], self._note),
             )
             try:
                 await runner.run(startup)

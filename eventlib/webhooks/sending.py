@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from time import time_ns
+from typing import NamedTuple
 
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
@@ -23,8 +24,23 @@ _SAFE_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 Fresh = Mapping[Location, tuple[Delivery, Record]]
 """The records that were just read; those of earlier deliveries are read again."""
 
-Observe = Callable[[Sequence[CloudEvent], Answer, int], None]
-"""Is called after each attempt: with what was sent, the answer, and when it began (nanoseconds since 1970)."""
+
+class Attempt(NamedTuple):
+    """One request to a subscriber: what it carried, and what became of it.
+
+    `traceparent` is the span of the request, in the trace of its first event, which is `parent`; `began_ns` is since 1970.
+    """
+
+    subscriber: str
+    events: Sequence[CloudEvent]
+    answer: Answer
+    parent: str | None
+    traceparent: str | None
+    began_ns: int
+
+
+Observe = Callable[[Attempt], None]
+"""Is called after each attempt."""
 
 
 class Sender:
@@ -48,10 +64,11 @@ class Sender:
                 return await self.send(lane, fresh, 1)
             return Answer(escaped(str(error)), is_final=True), 0
         webhook_id = _webhook_id(events)
-        traceparent = events[0].attributes.get("traceparent")
-        caller = None if traceparent is None else child_traceparent(traceparent, derived_id(webhook_id, "", "", 0))
-        answer = await self._endpoint.post(webhook_id, content, caller)
-        self._observe(events, answer, began_ns)
+        name, parent = self._subscriber.name, events[0].attributes.get("traceparent")
+        span_id = derived_id("webhook", name, webhook_id, began_ns)
+        traceparent = None if parent is None else child_traceparent(parent, span_id)
+        answer = await self._endpoint.post(webhook_id, content, traceparent)
+        self._observe(Attempt(name, events, answer, parent, traceparent, began_ns))
         return answer, len(events)
 
     async def _events(self, deliveries: Iterable[Delivery], fresh: Fresh) -> list[CloudEvent]:

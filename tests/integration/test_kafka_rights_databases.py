@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -16,18 +17,23 @@ from eventlib.errors import LogDenied
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.record import Record
 from eventlib.manifests.acls import user_name, users_of
-from eventlib.manifests.databases import relay_user, sink_user, topic_of
+from eventlib.manifests.databases import relay_user, sink_user, topic_of, webhook_user
 from eventlib.manifests.topics import topic_specs
+from eventlib.operations.sending import prepare_sending
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import OUTBOXES, Relay
 from eventlib.sinks.database import SinkDatabase
 from eventlib.sinks.running import SinkRunner
 from eventlib.values import now_ms
+from eventlib.webhooks.ledger import WEBHOOKS, service_of
+from eventlib.webhooks.running import WebhookRunner
 from tests.commands import said
 from tests.integration.authorized import authorized_broker
 from tests.integration.outbox_app import APP, Counted
 from tests.integration.sink_app import outbox, totals
+from tests.integration.test_webhooks import declared
 from tests.postgres import PASSWORD, Postgres
+from tests.webhook_receiver import SECRET, receiving
 
 OPTIONS = KafkaOptions(prefix="p.", application="counting", replication_factor=1)
 RELAY, SINK = relay_user(APP, "outbox", OUTBOXES, OPTIONS), sink_user("totals", totals.topics, OPTIONS)
@@ -82,6 +88,28 @@ async def test_with_the_least_rights(postgres: Postgres, monkeypatch: pytest.Mon
     with engine.connect() as connection:
         assert connection.execute(text("SELECT sum(total) FROM totals.totals")).scalar() == 3
     engine.dispose()
+
+
+@pytest.mark.extended
+async def test_webhooks_with_the_least_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = webhook_user(map(service_of, ["one"]), totals.topics, WEBHOOKS, OPTIONS)
+    topics = [*topic_specs(APP, OPTIONS, []), topic_of(WEBHOOKS, OPTIONS)]
+    with authorized_broker([user, RELAY, INSTALLER], topics) as cluster:
+        log_url = f"{cluster.url}/?prefix={OPTIONS.prefix}&application={OPTIONS.application}"
+        come_as(monkeypatch, cluster, INSTALLER.name)
+        async with open_log(log_url, APP):
+            pass
+        come_as(monkeypatch, cluster, RELAY.name)
+        async with open_log(log_url, APP, services=[]) as log:
+            await prepare_sending(log, Counted)
+            await log.publish_many([Counted(counter="a", number=1), Counted(counter="b", number=2)])
+        come_as(monkeypatch, cluster, user.name)
+        monkeypatch.setenv("HOOK_SECRET", SECRET)
+        async with open_log(log_url, APP, services=[]) as log, receiving() as receiver:
+            runner = WebhookRunner(log, declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"'))
+            async with running(runner.run(), lambda: runner.delivered == 2):
+                with pytest.raises(LogDenied):
+                    await log.port.append([Record("counts", 0, -1, now_ms(), b"c", b"")])
 
 
 def come_as(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, user: str) -> None:

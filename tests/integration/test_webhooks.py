@@ -1,24 +1,31 @@
 """Events reach subscribers: signed, at least once, those of a key in order, whatever the receiver does."""
 
 import asyncio
+import json
 import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from eventlib import EventLog, WiringError, open_log
+from eventlib.cli._common.metrics import look_at_webhooks, trace
 from eventlib.errors import LogUnavailable
+from eventlib.eventlog import CALLER
 from eventlib.log.base import Claim
 from eventlib.log.record import Record
+from eventlib.personal.secret_file import create_secret
 from eventlib.webhooks import delivering as delivering_module
 from eventlib.webhooks.acts import SubscriberStatus, discard, enable, replay, retry, status_of
 from eventlib.webhooks.endpoint import trust
 from eventlib.webhooks.running import WebhookRunner
+from eventlib.webhooks.sending import Observe
 from eventlib.webhooks.subscribers import read_subscribers
+from tests.commands import ended, said
 from tests.contract.registry_servers import self_signed
 from tests.integration.webhook_app import APP, Counted
 from tests.webhook_receiver import SECRET, Decide, Delivered, Reply, receiving
@@ -43,8 +50,8 @@ def declared(path: Path, **subscribers: str) -> Path:
 
 
 @asynccontextmanager
-async def delivering(log: EventLog, path: Path) -> AsyncIterator[WebhookRunner]:
-    runner = WebhookRunner(log, path)
+async def delivering(log: EventLog, path: Path, observe: Observe = lambda _: None) -> AsyncIterator[WebhookRunner]:
+    runner = WebhookRunner(log, path, observe=observe)
     task = asyncio.create_task(runner.run())
     try:
         yield runner
@@ -382,3 +389,87 @@ async def test_a_certificate_has_to_be_that_of_the_urls_host(tmp_path: Path, mon
     trust.cache_clear()
     assert "certificate verify failed" in (found.first[0].error or "")
     assert receiver.taken[0].headers["host"].startswith("localhost:")
+
+
+async def test_a_request_is_a_span_in_the_trace_of_its_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    async with AsyncExitStack() as stack:
+        log = await stack.enter_async_context(open_log("memory://", APP))
+        receiver = await stack.enter_async_context(receiving())
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"')
+        token = CALLER.set("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+        await publish(log, range(1), "a")
+        CALLER.reset(token)
+        recorder = trace(stack, log, "memory://")
+        assert recorder is not None
+        async with delivering(log, path, recorder.delivered):
+            await until(lambda: len(receiver.taken) == 1)
+    (header,) = [each.headers["traceparent"] for each in receiver.taken]
+    assert header.startswith("00-0af7651916cd43dd8448eb211c80319c-")
+    assert re.search(
+        "trace 0af7651916cd43dd8448eb211c80319c.*\n  deliver one .webhooks. Counted", capsys.readouterr().err
+    )
+
+
+async def test_its_figures_are_served(tmp_path: Path) -> None:
+    async with open_log("memory://", APP) as log, receiving(refusing("a", 0, (500, {}, b""))) as receiver:
+        path = declared(
+            tmp_path / "hooks.toml", one=f'"{receiver.url}"\nattempts = 1\nbegin = "start"', other=f'"{receiver.url}"'
+        )
+        await publish(log, range(2), "ab")
+        async with delivering(log, path) as runner:
+            await until_status(log, path, failed=1, waiting=1, lag=0)
+            seen = (await look_at_webhooks(runner, log)).values
+    assert seen["eventlib.webhook.attempts"] == {("one", "delivered"): 2, ("one", "failed"): 1}
+    assert seen["eventlib.webhook.failed"]["one",] == 1
+    assert seen["eventlib.webhook.waiting"]["one",] == 1
+    assert seen["eventlib.webhook.disabled"]["one",] == 0
+    assert seen["eventlib.webhook.lag"]["one",] == 0
+
+
+async def test_commands_work_beside_a_process_or_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", f"file:{tmp_path / 'master.key'}")
+    create_secret(tmp_path / "master.key")
+    log_url = f"sqlite:///{tmp_path}/log.db"
+    async with open_log(log_url, APP) as log, receiving(refusing("a", 0, (410, {}, b""))) as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"')
+        monkeypatch.setenv("EVENTLIB_WEBHOOKS", str(path))
+
+        async def command(*words: str) -> CompletedProcess[str]:
+            options = ("--app", "tests.integration.webhook_app:APP", "--log", log_url)
+            return await asyncio.to_thread(ended, "webhook", *words, *options)
+
+        await publish(log, range(2), "a")
+        assert (await command("status")).stdout == "one has not begun.\n"
+        async with delivering(log, path):
+            await until_status(log, path, disabled="its endpoint answered 410 Gone")
+        (told,) = json.loads(f"[{(await command('status', '--json')).stdout}]")
+        assert (told["name"], told["waiting"], told["disabled"]) == ("one", 1, "its endpoint answered 410 Gone")
+        held = told["first"][0]
+        place = f"{held['topic']}/{held['partition']}/{held['offset']}"
+        assert "It is disabled: its endpoint answered 410 Gone." in (await command("status")).stdout
+        assert f"{place} will not be delivered to one" in (await command("discard", "one", place)).stdout
+        assert "gets events again, from where it was" in (await command("enable", "one")).stdout
+        assert "subscriber one is not disabled" in (await command("enable", "one")).stderr
+        assert "there is no subscriber 'two' in" in (await command("retry", "two")).stderr
+        assert (
+            "offsets differ from partition to partition" in (await command("replay", "one", "--from", "7", "-y")).stderr
+        )
+        async with delivering(log, path):
+            await until(lambda: receiver.numbers("a") == [1])
+
+
+def test_a_file_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("EVENTLIB_WEBHOOKS", raising=False)
+    assert "name the file of subscribers" in ended("webhook", "status").stderr
+    assert "there is no file of subscribers" in ended("webhook", "status", "--subscribers", str(tmp_path / "x")).stderr
+
+
+def test_the_command_prints_the_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLIB_KAFKA_PREFIX", "p.")
+    path = declared(tmp_path / "hooks.toml", one='"https://example.org/"')
+    printed = said("webhook", "rights", "--subscribers", str(path), "--app", "tests.integration.webhook_app:APP")
+    assert "--create --if-not-exists --topic p._webhooks" in printed
+    assert "--operation Read --operation Describe --operation DescribeConfigs --topic p.counts.made" in printed

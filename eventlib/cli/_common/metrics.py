@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eventlib.sinks.running import SinkRunner
     from eventlib.telemetry.catalogue import Meter
     from eventlib.telemetry.counters import Snapshot
+    from eventlib.telemetry.recorder import Recorder
     from eventlib.webhooks.running import WebhookRunner
 
 
@@ -50,18 +51,20 @@ async def serve_metrics(
     return listening.url, (await stack.enter_async_context(listening.serve(metered(app, identity_of())))).task
 
 
-def trace(stack: AsyncExitStack, log: EventLog, url: str) -> None:
-    """Export spans of what is put on a log, if the environment asks for them. Raises: WiringError."""
+def trace(stack: AsyncExitStack, log: EventLog, url: str) -> "Recorder | None":
+    """Export spans of what is put on a log, if the environment asks for them; return what notes more. Raises: WiringError."""
     options = telemetry_options()
     if not options.traces:
-        return
+        return None
     try:
         from eventlib.telemetry.process import telemetry_of
     except ModuleNotFoundError as error:
         raise WiringError(f"traces need the package {error.name}: install eventlib-sagas[telemetry]") from error
     telemetry = stack.enter_context(telemetry_of(log.choreography, url, options, metrics=False))
-    if telemetry is not None:
-        log.observer = telemetry.recorder
+    if telemetry is None:
+        return None
+    log.observer = telemetry.recorder
+    return telemetry.recorder
 
 
 async def unless_failed(work: Coroutine[Any, Any, None], serving: "asyncio.Task[None] | None") -> None:
