@@ -48,6 +48,7 @@ class Endpoint:
 
     def __init__(self, subscriber: Subscriber) -> None:
         self._timeout_s = subscriber.timeout_s
+        self._withholds = subscriber.personal  # an answer may quote what was sent, and the error is kept on the log
         self._url = httpx.URL(subscriber.url)
         self._secrets = subscriber.signing_secrets()
         port = self._url.port or (443 if self._url.scheme == "https" else 80)
@@ -99,7 +100,7 @@ class Endpoint:
                     text = (await response.aread()).decode("utf-8", "replace")
             except (httpx.HTTPError, TimeoutError):  # the status has come: nothing is needed of the body
                 text = ""
-        if answer.error is None or not text.strip():
+        if answer.error is None or not text.strip() or self._withholds:
             return answer
         return Answer(f"{answer.error}: {escaped(text.strip())[:_SHOWN]}", answer.after_s, answer.is_gone)
 

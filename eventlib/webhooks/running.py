@@ -58,7 +58,7 @@ class WebhookRunner:
             await _ended([task for _, task in running.values()])
 
     async def _changed(self) -> None:
-        """Wait until the file has other subscribers, or other secrets may be where it says."""
+        """Wait until the file has changed, and can be read."""
         while True:
             await asyncio.sleep(_LOOK_S)
             if (seen := _version(self._path)) == self._seen:

@@ -12,6 +12,7 @@ from eventlib.errors import WiringError
 from eventlib.log.url import is_loopback
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
+from eventlib.model.personal import personal_fields
 from eventlib.model.topic import Topic
 from eventlib.pydantic_errors import sentence_of
 from eventlib.webhooks.cloudevents import ContentMode
@@ -85,6 +86,13 @@ class Subscriber(BaseModel):
         absent = [name for name in self.where if not any(name in event.model_fields for event in found)]
         if absent:
             raise WiringError(f"subscriber {self.name}: where: none of its events has a field {absent[0]}")
+        hidden = [
+            name for name in self.where for event in found if name in personal_fields(event) and not self.personal
+        ]
+        if hidden:
+            raise WiringError(
+                f"subscriber {self.name}: where: {hidden[0]} is personal, and masked without personal = true"
+            )
         return found
 
     def topics(self, choreography: Choreography) -> list[Topic]:

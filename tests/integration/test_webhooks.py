@@ -349,6 +349,10 @@ async def test_a_private_address_is_refused_unless_it_is_allowed(tmp_path: Path)
         ('url = "https://example.org/"\nsecret = "x"', "field secret: Extra inputs are not permitted"),
         ('url = "https://example.org/"\nevents = ["Nothing"]', "events: Nothing is no event of counting"),
         ('url = "https://example.org/"\nwhere = {colour = "red"}', "none of its events has a field colour"),
+        (
+            'url = "https://example.org/"\nwhere = {by = "Ada"}',
+            "where: by is personal, and masked without personal = true",
+        ),
         ('url = "https://example.org/"\nsecrets = ["env:NOT_THERE"]', "its secret env:NOT_THERE is not set"),
         ('url = "https://example.org/"\nsecrets = ["env:SHORT"]', "has 24 to 64 bytes: this one has 3"),
     ],
@@ -366,6 +370,17 @@ async def test_what_is_declared_wrongly_is_a_sentence(
             WebhookRunner(log, path)
     assert "secret@" not in str(error.value)
     assert "YWJj" not in str(error.value)
+
+
+async def test_an_answer_that_may_quote_a_person_is_not_kept(tmp_path: Path) -> None:
+    async with open_log("memory://", APP) as log, receiving(lambda _: (400, {}, b"no Ada here")) as receiver:
+        path = declared(
+            tmp_path / "hooks.toml", one=f'"{receiver.url}"\nattempts = 1\nbegin = "start"\npersonal = true'
+        )
+        await log.publish(Counted(counter="a", number=1, by="Ada"))
+        async with delivering(log, path):
+            found = await until_status(log, path, failed=1)
+    assert found.first[0].error == "400 Bad Request"
 
 
 async def test_a_certificate_has_to_be_that_of_the_urls_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
