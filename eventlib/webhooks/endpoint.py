@@ -94,6 +94,7 @@ class Endpoint:
         url = self._url.copy_with(host=address)
         named = {"sni_hostname": self._host}
         async with self._client.stream("POST", url, content=body, headers=headers, extensions=named) as response:
+            self._client.cookies.clear()  # nothing that an endpoint sends is kept
             answer = answer_of(response)
             try:
                 async with asyncio.timeout(_BODY_S):

@@ -187,6 +187,15 @@ async def test_what_receivers_do_wrong_is_a_failed_attempt(tmp_path: Path, decid
     assert len(found.first[0].error or "") < 300
 
 
+async def test_no_cookie_is_kept(tmp_path: Path) -> None:
+    async with open_log("memory://", APP) as log, receiving(lambda _: (204, {"set-cookie": "a=b"}, b"")) as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"')
+        await publish(log, range(3), "a")
+        async with delivering(log, path):
+            await until(lambda: receiver.numbers("a") == [0, 1, 2])
+    assert not any("cookie" in each.headers for each in receiver.taken)
+
+
 async def test_an_answer_that_never_ends_is_taken_by_its_status(tmp_path: Path) -> None:
     endless = {"content-length": "1000000000"}
     async with open_log("memory://", APP) as log, receiving(lambda _: (200, endless, b"x" * 100_000)) as receiver:
