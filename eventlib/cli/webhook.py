@@ -1,12 +1,11 @@
 """`eventlib webhook`: delivers events to subscribers by HTTP."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,10 +15,10 @@ from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOp
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import agree
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
+from eventlib.cli._common.subscribers import FileOption, NameArgument, file_of, on_log, subscriber_of
 from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.config.variables import read_settings
-from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.opening import open_log
@@ -28,7 +27,7 @@ from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.webhooks import acts
 from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.running import WebhookRunner
-from eventlib.webhooks.subscribers import Subscriber, read_subscribers
+from eventlib.webhooks.subscribers import read_subscribers
 
 _SHOWN = 20
 
@@ -38,18 +37,6 @@ webhook = typer.Typer(
     no_args_is_help=True,
     help="Deliver events to subscribers by HTTP, signed, those of a key in order.",
 )
-
-FileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--subscribers",
-        metavar="FILE",
-        help="The subscribers, in TOML. [dim]Default: $EVENTLIB_WEBHOOKS[/dim]",
-        show_default=False,
-    ),
-]
-
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The subscriber's name.", show_default=False)]
 
 
 @webhook.command(cls=Command)
@@ -69,7 +56,7 @@ def run(
     [dim]Examples:[/dim]
       eventlib webhook run --subscribers webhooks.toml
     """
-    options, path = LogOptions.of(context, app, log), _file(subscribers)
+    options, path = LogOptions.of(context, app, log), file_of(subscribers)
     settings = eventlib_settings()
     set_up_logging(settings.log_format, settings.log_level)
     asyncio.run(_run(options, path, metrics_address(metrics_port)))
@@ -115,12 +102,12 @@ def status(
     [dim]Examples:[/dim]
       eventlib webhook status --subscribers webhooks.toml
     """
-    found = read_subscribers(_file(subscribers))
+    found = read_subscribers(file_of(subscribers))
 
     async def looked(opened: EventLog) -> list[acts.SubscriberStatus]:
         return [await acts.status_of(opened, each, _SHOWN) for each in found.values()]
 
-    every = _on_log(LogOptions.of(context, app, log), looked, read_only=True)
+    every = on_log(LogOptions.of(context, app, log), looked, read_only=True)
     if as_json:
         output.print_json([asdict(each) for each in every])
         return
@@ -163,8 +150,8 @@ def retry(
       eventlib webhook retry billing
       eventlib webhook retry billing orders/3/17
     """
-    _subscriber(subscribers, name)
-    done = _on_log(LogOptions.of(context, app, log), lambda opened: acts.retry(opened, name, delivery))
+    subscriber_of(subscribers, name)
+    done = on_log(LogOptions.of(context, app, log), lambda opened: acts.retry(opened, name, delivery))
     print(f"{counted(done, 'event')} will be tried again, and those that wait behind.")
 
 
@@ -182,8 +169,8 @@ def discard(
     [dim]Examples:[/dim]
       eventlib webhook discard billing orders/3/17
     """
-    _subscriber(subscribers, name)
-    _on_log(LogOptions.of(context, app, log), lambda opened: acts.discard(opened, name, delivery))
+    subscriber_of(subscribers, name)
+    on_log(LogOptions.of(context, app, log), lambda opened: acts.discard(opened, name, delivery))
     print(f"{delivery} will not be delivered to {name}; those that wait behind will.")
 
 
@@ -202,9 +189,9 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
     [dim]Examples:[/dim]
       eventlib webhook replay billing --from 2026-01-31T12:00:00Z
     """
-    found = _subscriber(subscribers, name)
+    found = subscriber_of(subscribers, name)
     agree(f"Deliver events to {found.name} again, from {since} on?", yes=yes)
-    records = _on_log(LogOptions.of(context, app, log), lambda opened: acts.replay(opened, found, since))
+    records = on_log(LogOptions.of(context, app, log), lambda opened: acts.replay(opened, found, since))
     print(f"{name} gets what it asks for of {counted(records, 'record')}.")
 
 
@@ -221,8 +208,8 @@ def enable(
     [dim]Examples:[/dim]
       eventlib webhook enable billing
     """
-    _subscriber(subscribers, name)
-    _on_log(LogOptions.of(context, app, log), lambda opened: acts.enable(opened, name))
+    subscriber_of(subscribers, name)
+    on_log(LogOptions.of(context, app, log), lambda opened: acts.enable(opened, name))
     print(f"{name} gets events again, from where it was.")
 
 
@@ -235,34 +222,9 @@ def rights(context: typer.Context, subscribers: FileOption = None, app: AppOptio
     """
     from eventlib.manifests.databases import script, topic_of, webhook_user
 
-    found = read_subscribers(_file(subscribers))
+    found = read_subscribers(file_of(subscribers))
     choreography = load_choreography(LogOptions.of(context, app, None).app)
     topics = [topic for each in found.values() for topic in each.topics(choreography)]
     options = read_settings(KafkaOptions, {})
     user = webhook_user(map(service_of, found), topics, WEBHOOKS, options)
     print(script(user, [topic_of(WEBHOOKS, options)]))
-
-
-def _file(given: Path | None) -> Path:
-    path = eventlib_settings(webhooks=None if given is None else str(given)).webhooks
-    if path is None:
-        raise WiringError("name the file of subscribers: --subscribers FILE, or EVENTLIB_WEBHOOKS")
-    return Path(path)
-
-
-def _subscriber(path: Path | None, name: str) -> Subscriber:
-    found: Mapping[str, Subscriber] = read_subscribers(_file(path))
-    if name not in found:
-        known = ", ".join(found) or "none"
-        raise WiringError(f"there is no subscriber {name!r} in {_file(path)}: there are {known}")
-    return found[name]
-
-
-def _on_log(options: LogOptions, work: Callable[[EventLog], Awaitable[Any]], *, read_only: bool = False) -> Any:
-    choreography = load_choreography(options.app)
-
-    async def opened() -> Any:
-        async with open_log(options.url, choreography, services=[], read_only=read_only, personal=False) as log:
-            return await work(log)
-
-    return asyncio.run(opened())

@@ -68,11 +68,15 @@ async def test_whatever_dies_each_event_arrives_in_the_order_of_its_key(
             ids = {each.event.get_id() for each in receiver.taken}
             assert len(ids) == len(expected) * len(KEYS)
             assert all(each.id == each.event.get_id() for each in receiver.came)
+            options = ("--subscribers", str(path), "--app", NAMED, "--log", log_url)
+            await asyncio.to_thread(said, "webhook", "replay", "one", "--from", "latest", "--yes", *options)
+            async with open_log(log_url, APP) as log:
+                await publish(log, range(len(expected), len(expected) + 1))
+            await until(lambda: all(receiver.numbers(key) == [*expected, len(expected)] for key in KEYS))
             for name, each in running.items():
                 while "Delivering events" not in (tmp_path / name).read_text():
                     await asyncio.sleep(0.1)
                 each.terminate()
                 assert await asyncio.to_thread(each.wait, LONGEST_S) == 0
-        options = ("--subscribers", str(path), "--app", NAMED, "--log", log_url)
         printed = await asyncio.to_thread(said, "webhook", "status", *options)
         assert "one is 0 offsets behind the log; 0 events parked, 0 retried, 0 waiting behind them." in printed

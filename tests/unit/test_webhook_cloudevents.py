@@ -1,4 +1,4 @@
-"""CloudEvents are those of the specification: what one side writes, the other reads, whoever has written it."""
+"""CloudEvents are those of the specification: what either side writes, the other reads."""
 
 import json
 from datetime import UTC, datetime
