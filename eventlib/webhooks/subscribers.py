@@ -115,7 +115,7 @@ def read_subscribers(path: Path) -> dict[str, Subscriber]:
         ) from error
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise WiringError(f"the file of subscribers {path} cannot be read: {error}") from error
-    tables = found.pop("subscribers", None)
+    tables = found.pop("subscribers", {})
     if found or not isinstance(tables, dict):
         raise WiringError(f"{path}: a subscriber is a table [subscribers.NAME], and there is nothing else in it")
     return {name: _subscriber(path, name, table) for name, table in tables.items()}

@@ -243,7 +243,7 @@ async def test_subscribers_come_go_and_change_while_others_go_on(
     monkeypatch.setenv("NEW_SECRET", new)
     async with open_log("memory://", APP) as log, receiving() as one, receiving() as other:
         path = declared(tmp_path / "hooks.toml", one=f'"{one.url}"')
-        async with delivering(log, path):
+        async with delivering(log, path) as runner:
             await until_begun(log, path, "one")
             path.write_text("this is no TOML")
             await asyncio.sleep(1.2)  # it is looked at once a second
@@ -255,6 +255,12 @@ async def test_subscribers_come_go_and_change_while_others_go_on(
             await until(lambda: one.numbers("a") == one.numbers("b") == other.numbers("b") == [0, 1])
             assert other.numbers("a") == []
             assert " v1," in one.came[-1].headers["webhook-signature"]
+            path.write_text("")
+            await until(lambda: not runner.subscribers)
+            came = len(one.came)
+            await publish(log, range(2, 3), "a")
+            await asyncio.sleep(0.5)
+            assert len(one.came) == came
 
 
 async def test_a_replay_sends_the_same_ids_again(tmp_path: Path) -> None:
