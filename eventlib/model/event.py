@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
@@ -49,6 +49,7 @@ class Contract:
     external: ExternalFormat | None = None
     failure: bool | None = None
     reverses: "tuple[EventType, ...]" = ()
+    once_for: timedelta | None = None
 
 
 class Event(BaseModel):
@@ -59,6 +60,8 @@ class Event(BaseModel):
 
     - `abstract=True`: a class to inherit from, never on a log; the only one that needs no topic.
     - `request=True`: published from outside the services, perhaps twice; each id is processed once, and remembered with the key.
+    - `once_for=timedelta(days=7)`: how long the id of a request is remembered (default: without limit): for what others
+      report, and may report again, such as the callback of a payment. A key is not forgotten before that.
     - `final=True`: ends a saga, so it needs no handler.
     - `failure=True`: a step was refused, has failed or was called off, so earlier steps have to be compensated.
       The event of an effect's `otherwise` is a failure too, unless it declares `failure=False`.
@@ -86,6 +89,7 @@ class Event(BaseModel):
         external: ExternalFormat | None = None,
         failure: bool | None = None,
         reverses: "EventType | tuple[EventType, ...]" = (),
+        once_for: timedelta | None = None,
         **config: Any,
     ) -> None:
         """Take the declarations off the class line, before Pydantic reads the fields."""
@@ -113,9 +117,14 @@ class Event(BaseModel):
                 f"event {cls.__name__} is external, but topic {declared.name!r} has latest=True: that copy is written "
                 "with each event, and others write these; declare compacted=True if they keep the newest of each key"
             )
+        if once_for is not None and (not request or once_for <= timedelta(0)):
+            raise WiringError(
+                f"event {cls.__name__}: once_for={once_for} says for how long the id of a request is remembered: give a time "
+                "above zero, and declare request=True"
+            )
         undone = reverses if isinstance(reverses, tuple) else (reverses,)
         cls.__contract__ = Contract(
-            cls.__name__, declared, key, request, final, tombstone, external, failure=failure, reverses=undone
+            cls.__name__, declared, key, request, final, tombstone, external, failure, undone, once_for
         )
 
     @classmethod

@@ -151,14 +151,16 @@ class KeyHistoryBuilder:
                 f"{self._decider.name} handled {consumed.type} {consumed.id} under key {self._key!r}, and the current code "
                 f"cannot read it: {consumed.error}"
             )
-        is_request = contract_of(type(event)).request
+        contract = contract_of(type(event))
+        is_request = contract.request
         cause = cause_of_input(record, entry if is_request else None, external=record.topic in self._external)
         emission = self._builder.emission(self._key, entry.sequence, cause, at_ms)
         emitted = self._emitted.of(emission)
         before = self._decider.initial if entry.state is None else entry.state
         state = self._with_emitted(self._evolved(before, event, record.meta()), emitted, emission)
         if is_request:
-            entry = entry.replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
+            answered = record.event_id, body_hash(record), at_ms, contract.once_for
+            entry = entry.replace(memory=entry.memory.with_answered(*answered))
         elif not emitted and (state is before or (state is None and entry.state is None)):
             return _StepResult("handled", consumed, meta=record.meta())
         changed = entry_after(entry, self._decider, cause, state, [each.record for each in emitted])

@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
 from eventlib.codec.base import Codec
 from eventlib.log.record import Record
-from eventlib.model.decider import Decider
+from eventlib.model.decider import FORGET, Decider
 from eventlib.model.evolution import wire_name_of
 from eventlib.runtime.records import state_key
 from eventlib.values import to_ms
 
 _HEADER = "task"
+_MS = timedelta(milliseconds=1)
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _FIELDS = ("state", "sequence", "changed_by", "correlation_id", "traceparent", "memory", "due")
 
@@ -21,30 +23,54 @@ class KeyMetadata:
     """What a task remembers about a key beside its state: immutable, and written out once for all who share it.
 
     `passed` holds the time in ms of each deadline that has passed; `answered` the hash of the body of each request
-    that was handled, by id.
+    that was handled, by id; `until` the time in ms to which that id is remembered, where that has an end.
     """
 
-    __slots__ = ("answered", "headers", "passed")
+    __slots__ = ("answered", "headers", "passed", "until")
 
-    def __init__(self, passed: Mapping[str, int] = _NONE, answered: Mapping[str, str] = _NONE) -> None:
+    def __init__(
+        self,
+        passed: Mapping[str, int] = _NONE,
+        answered: Mapping[str, str] = _NONE,
+        until: Mapping[str, int] = _NONE,
+    ) -> None:
         self.passed = passed
         self.answered = answered
-        kept = {name: dict(part) for name, part in (("passed", passed), ("answered", answered)) if part}
+        self.until = until
+        parts = ("passed", passed), ("answered", answered), ("until", until)
+        kept = {name: dict(part) for name, part in parts if part}
         self.headers = ((_HEADER, json.dumps(kept).encode()),) if kept else ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyMetadata) and (self.passed, self.answered) == (other.passed, other.answered)
+        if not isinstance(other, KeyMetadata):
+            return False
+        return (self.passed, self.answered, self.until) == (other.passed, other.answered, other.until)
 
     def __hash__(self) -> int:
         return hash(self.headers)
 
-    def with_answered(self, request_id: str, body_hash: str) -> "KeyMetadata":
-        """Return it with one more request answered."""
-        return KeyMetadata(self.passed, {**self.answered, request_id: body_hash})
+    def answer_to(self, request_id: str, at_ms: int) -> str | None:
+        """Return the hash of a request's body, if it was handled before and that is remembered at a time."""
+        if self.until and self.until.get(request_id, at_ms + 1) <= at_ms:
+            return None
+        return self.answered.get(request_id)
+
+    def with_answered(self, request_id: str, body_hash: str, at_ms: int, once_for: timedelta | None) -> "KeyMetadata":
+        """Return it with one more request answered at a time, remembered for so long; what is older goes."""
+        kept = self._without(at_ms) if self.until else self
+        until = kept.until if once_for is None else {**kept.until, request_id: at_ms + once_for // _MS}
+        return KeyMetadata(kept.passed, {**kept.answered, request_id: body_hash}, until)
 
     def with_passed(self, deadline: str, at_ms: int) -> "KeyMetadata":
-        """Return it with a deadline passed."""
-        return KeyMetadata({**self.passed, deadline: at_ms}, self.answered)
+        """Return it with a deadline passed; with a key goes what is remembered for a time, since that has passed too."""
+        kept = self._without(at_ms) if self.until and deadline == FORGET else self
+        return KeyMetadata({**kept.passed, deadline: at_ms}, kept.answered, kept.until)
+
+    def _without(self, at_ms: int) -> "KeyMetadata":
+        until = {request_id: until_ms for request_id, until_ms in self.until.items() if until_ms > at_ms}
+        gone = self.until.keys() - until.keys()
+        answered = {request_id: known for request_id, known in self.answered.items() if request_id not in gone}
+        return KeyMetadata(self.passed, answered, until)
 
 
 NO_MEMORY = KeyMetadata()
@@ -151,7 +177,10 @@ def due_times(decider: Decider[Any], state: Any, memory: KeyMetadata) -> Mapping
     if state is None or not decider.has_deadlines:
         return _NONE
     passed = memory.passed
-    return {name: at_ms for name, at in decider.due(state).items() if passed.get(name) != (at_ms := to_ms(at))}
+    due = {name: at_ms for name, at in decider.due(state).items() if passed.get(name) != (at_ms := to_ms(at))}
+    if memory.until and FORGET in due:
+        due[FORGET] = max(due[FORGET], *memory.until.values())
+    return due
 
 
 def _memory_of(record: Record) -> KeyMetadata:

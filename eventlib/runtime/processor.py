@@ -127,8 +127,9 @@ class InputProcessor:
     def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
         """Handle one input for one decider; return why it could not be, or None."""
         entry = self.state.entry(decider, key)
-        is_request = contract_of(type(event)).request
-        if is_request and (known := entry.memory.answered.get(record.event_id)) is not None:
+        contract = contract_of(type(event))
+        is_request = contract.request
+        if is_request and (known := entry.memory.answer_to(record.event_id, self.draft.at_ms)) is not None:
             detail = "duplicate" if known == body_hash(record) else "conflict"
             self.drop(decider, record, detail)
             return None
@@ -148,7 +149,8 @@ class InputProcessor:
                     failure = Failure.of(error, withheld=decider.is_personal)
                 continue
             if is_request:
-                entry = entry.replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
+                answered = record.event_id, body_hash(record), self.draft.at_ms, contract.once_for
+                entry = entry.replace(memory=entry.memory.with_answered(*answered))
             elif not emitted and (state is before or (state is None and entry.state is None)):
                 return None
             self._apply(emission, entry, state, emitted, records)

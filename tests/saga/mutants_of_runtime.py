@@ -32,7 +32,7 @@ from tests.saga.mutant import Mutant
 
 
 def requests_are_not_remembered(patch: pytest.MonkeyPatch) -> None:
-    def forget(memory: KeyMetadata, _id: str, _hash: str) -> KeyMetadata:
+    def forget(memory: KeyMetadata, *_: object) -> KeyMetadata:
         return memory
 
     patch.setattr(KeyMetadata, "with_answered", forget)
