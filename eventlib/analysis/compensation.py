@@ -1,6 +1,6 @@
 """Steps that stay done although something else fails. Proved from publish lists and two declarations on events.
 
-A *step* is what an effect answers (the outside world has acted), what some event `reverses`, and what a handler emits
+A *step* is what an effect answers, or awaits (the outside world has acted), what some event `reverses`, and what a handler emits
 where it could have emitted a failure instead (that one is a guess: a warning). A *risk* for a step is a failure that can
 come when the step is done (see `risks`). For each step and each of its risks, an event that reverses the step must
 follow from the failure, along handlers and effects; a deadline is no way there, since it would be long in coming.
@@ -42,7 +42,9 @@ def proved(flow: EventGraph) -> tuple[int, int]:
 
 def _steps(flow: EventGraph) -> dict[EventType, bool]:
     """Return the events that may have to be undone, and whether that is certain."""
-    answered = [event for r in flow.reactions if r.effect is not None for event in r.effect.ask.answers]
+    answered = [
+        event for r in flow.reactions if r.effect is not None for event in r.effect.ask.answers + r.effect.awaits
+    ]
     found = dict.fromkeys([*flow.reversers, *filter(flow.is_forward, answered)], True)
     for reaction in flow.reactions:
         decides = reaction.kind == "handler" and reaction.cause is not None and reaction.cause not in flow.compensating

@@ -1,4 +1,4 @@
-"""Effects that can end without an answer, and effects whose answers do not declare which one is the failure. Exact."""
+"""Effects that can end without an answer, that await one without an end, or whose answers declare no failure. Exact."""
 
 from collections.abc import Iterable
 
@@ -15,6 +15,8 @@ def findings(flow: EventGraph) -> Iterable[Finding]:
             yield _gives_up(flow, reaction, reaction.effect)
         if reaction.effect is not None and _is_undeclared(reaction.effect):
             yield _undeclared(reaction, reaction.effect)
+        if reaction.effect is not None and reaction.effect.awaits:
+            yield from _unfinished(reaction, reaction.effect)
 
 
 def _gives_up(flow: EventGraph, reaction: Transition, effect: Effect) -> Finding:
@@ -48,3 +50,29 @@ def _undeclared(reaction: Transition, effect: Effect) -> Finding:
         "without that, what has to be undone is unknown",
         "declare failure=True on the event class that is one (failure=False, if none is)",
     )
+
+
+def _unfinished(reaction: Transition, effect: Effect) -> Iterable[Finding]:
+    """Look for what is awaited without an end, or is awaited and then not handled."""
+    awaited = " or ".join(each.__name__ for each in effect.awaits)
+    if effect.within is None:
+        yield Finding(
+            "error",
+            "awaited-without-deadline",
+            effect.request.__name__,
+            reaction.where,
+            f"{reaction.name} awaits {awaited}, and no deadline ends that",
+            "a callback that is lost leaves the saga where it is, without notice",
+            f"give the effect within=, a deadline of {reaction.decider.name}, whose `passed` handler goes on without it",
+        )
+    for event in effect.awaits:
+        if event not in reaction.decider.handlers:
+            yield Finding(
+                "error",
+                "awaited-without-handler",
+                event.__name__,
+                reaction.where,
+                f"{reaction.name} awaits {event.__name__}, and {reaction.decider.name} does not handle it",
+                "the decider that has asked never learns what came of it",
+                f"handle it in {reaction.decider.name}, or do not await it",
+            )

@@ -151,6 +151,8 @@ class EventGraph:
 
 def _is_entry(event: EventType, choreography: Choreography) -> bool:
     contract = contract_of(event)
+    if any(event in decider.awaits for decider in choreography.deciders):
+        return False  # it comes from outside, and only after the effect has asked for it
     return contract.request or contract.external is not None or event in choreography.facts
 
 
@@ -161,7 +163,7 @@ def _reactions(choreography: Choreography) -> Iterable[Transition]:
                 yield Transition("handler", service.name, decider, handler.name, event, handler.emits)
             for event, effect in decider.effects.items():
                 name = signatures.name_of(effect.ask.call)
-                yield Transition("effect", service.name, decider, name, event, effect.emits, effect)
+                yield Transition("effect", service.name, decider, name, event, effect.leads_to, effect)
             for deadline in decider.deadlines.values():
                 emits = () if deadline.handler is None else deadline.handler.emits
                 yield Transition("deadline", service.name, decider, deadline.name, None, emits)

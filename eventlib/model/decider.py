@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 
 from eventlib.errors import ContractError, WiringError
 from eventlib.model import signatures
-from eventlib.model.effect import Effect, Retry, effect_of
+from eventlib.model.effect import Effect, Retry, awaiting, effect_of
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.personal import check_state, personal_fields
 from eventlib.model.searchable import check_searchable
@@ -206,11 +206,18 @@ class Decider(Generic[S]):
         retry: Retry | None = None,
         timeout_s: float = 10.0,
         otherwise: Callable[..., Any] | None = None,
+        awaits: type[Event] | tuple[type[Event], ...] = (),
+        within: Deadline[S] | None = None,
     ) -> Callable[[F], F]:
         """Run the decorated async function outside whenever this decider emits `request`; its answer goes on the log.
 
         The function takes (event), (event, port) or (event, port, meta); the second parameter's name is the port's.
         `meta.id` is the idempotency key. See Effect for the guarantee.
+
+        `awaits` names what completes the request when the answer is only that it was accepted: events from outside, such as
+        a callback, that this decider handles. They may come late, twice, before the answer, or after all is called off:
+        each is a case that its handler decides. `within` is the deadline of this decider that ends the wait.
+        Raises: WiringError for an awaited event that does not come from outside, or has another key.
         """
 
         def register(function: F) -> F:
@@ -219,10 +226,24 @@ class Decider(Generic[S]):
                 raise WiringError(f"{where}: {request.__name__} has an effect already")
             effect = effect_of(request, function, retry or Retry(), timeout_s, otherwise)
             self.check_emitted((request, *effect.emits), where)
+            if awaits or within is not None:
+                awaited = awaits if isinstance(awaits, tuple) else (awaits,)
+                effect = awaiting(effect, awaited, self._own(within, where), self.key, where)
             self.effects[request] = effect
             return function
 
         return register
+
+    def _own(self, within: Deadline[S] | None, where: str) -> str | None:
+        """Return the name of a deadline of this decider. Raises: WiringError for anything else."""
+        if within is None:
+            return None
+        if not (isinstance(within, Deadline) and self.deadlines.get(within.name) is within):
+            raise WiringError(
+                f"{where}, within={within!r}: give a deadline of {self.name}: `@{self.name}.deadline` above a function that "
+                "returns, for a state that waits, when the wait ends"
+            )
+        return within.name
 
     def add_handler(self, event_type: type[Event], handler: Handler, where: str) -> None:
         """Take a handler in. Raises: WiringError when it cannot be this decider's."""
@@ -258,6 +279,11 @@ class Decider(Generic[S]):
         emitted = [event for handler in handlers for event in handler.emits]
         answered = [event for effect in self.effects.values() for event in effect.emits]
         return tuple(dict.fromkeys(emitted + answered))
+
+    @property
+    def awaits(self) -> tuple[type[Event], ...]:
+        """Every event that its effects await from outside."""
+        return tuple(dict.fromkeys(event for effect in self.effects.values() for event in effect.awaits))
 
     @property
     def functions(self) -> list[Callable[..., Any]]:

@@ -1,14 +1,14 @@
 """Effects: the only way from a decider to the outside world."""
 
 import inspect
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eventlib.arguments import check
 from eventlib.errors import WiringError
 from eventlib.model import signatures
-from eventlib.model.event import Event
+from eventlib.model.event import Event, contract_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,20 @@ class Effect:
     otherwise: Callable[[Event], Event] | None
     uncertain: tuple[type[Event], ...]
     """What `otherwise` emits: it is unknown whether it was done."""
+    awaits: tuple[type[Event], ...] = ()
+    """What the outside reports later, by itself: events from outside, which the decider handles as any other."""
+    within: str | None = None
+    """The decider's deadline that ends the wait for those."""
 
     @property
     def emits(self) -> tuple[type[Event], ...]:
         """Every event that this effect can put on the log."""
         return tuple(dict.fromkeys(self.ask.answers + self.uncertain))
+
+    @property
+    def leads_to(self) -> tuple[type[Event], ...]:
+        """Every event that follows from this effect: what it emits, and what is reported later."""
+        return self.emits + self.awaits
 
     @property
     def gives_up(self) -> bool:
@@ -105,6 +114,22 @@ def effect_of(
             "question in an effect of its own"
         )
     return Effect(request, ask, otherwise, signatures.answers(otherwise, where, depth=3))
+
+
+def awaiting(effect: Effect, awaited: Sequence[type[Event]], within: str | None, key: str | None, where: str) -> Effect:
+    """Return an effect whose request is completed later by what is awaited. Raises: WiringError."""
+    for event in signatures.events_in(awaited, f"{where}, awaits=", "name the classes of events that are awaited"):
+        contract = contract_of(event)
+        if not (contract.request or contract.external):
+            raise WiringError(
+                f"{where}, awaits={event.__name__}: what comes later comes from outside: declare it with request=True, and "
+                "once_for= for how long a report of it may come again; or external=, if others write its topic"
+            )
+        if contract.key != key:
+            raise WiringError(
+                f"{where}, awaits={event.__name__}: it has key {contract.key!r}, and the decider that asks has {key!r}"
+            )
+    return replace(effect, awaits=tuple(awaited), within=within)
 
 
 def _asking(function: Callable[..., Any], where: str, retry: Retry, timeout_s: float) -> Asking:

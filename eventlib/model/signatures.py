@@ -72,6 +72,13 @@ def answers(function: Callable[..., Any], where: str, depth: int) -> tuple[type[
     return _event_types(_returned(hints_of(function, where, depth + 1), where), where, "return type")
 
 
+def reports(function: Callable[..., Any], where: str, depth: int) -> tuple[type[Event], ...]:
+    """Return the event types of `-> A | B | None`; `depth` is as in `hints_of`."""
+    found = _members(_returned(hints_of(function, where, depth + 1), where))
+    events = [each for each in found if each is not types.NoneType]
+    return tuple(event for each in events for event in _event_types(each, where, "return type"))
+
+
 def positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """Return the parameters that a call by position fills."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -165,7 +165,8 @@ def _nodes(flow: EventGraph) -> Iterator[Node]:
         yield Node(event.__name__, event.__name__, kind, "step", Lane(None, OUTSIDE), False, _about(flow, event))
     for service in flow.choreography.services:
         for decider in service.deciders:
-            own = [event for event in decider.emits if event not in flow.entries and _home(flow, event) is decider]
+            out = dict.fromkeys([*decider.emits, *decider.awaits])
+            own = [event for event in out if event not in flow.entries and _home(flow, event) is decider]
             for event in own:
                 role, ends = _role(flow, event), contract_of(event).final
                 lane = Lane(service.name, decider.name)
@@ -191,6 +192,9 @@ def _between(flow: EventGraph, reaction: Transition, service: str) -> Node:
     notes = [reaction.where, f"asked {'until it answers' if tries is None else f'at most {tries} times'}"]
     if asked is not None:
         notes.append(f"otherwise: {signatures.name_of(asked)}")
+    if reaction.effect.awaits:
+        awaited = " or ".join(each.__name__ for each in reaction.effect.awaits)
+        notes.append(f"awaits {awaited}, until {reaction.effect.within or 'it comes'}")
     node_id = effect_id(reaction.decider, reaction.cause)
     return Node(node_id, reaction.name, "effect", role, lane, False, tuple(notes))
 
