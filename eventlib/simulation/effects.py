@@ -11,6 +11,7 @@ from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.transaction import Answer
+from eventlib.simulation.callbacks import Callbacks
 from eventlib.simulation.log import driven
 from eventlib.simulation.owner import Owner, Reply, RunningEffect
 from eventlib.simulation.scenario import Choices
@@ -88,6 +89,7 @@ class SimulatedEffects:
 
     def __init__(self, world: World) -> None:
         self.faults = world.plan.outside
+        self.callbacks = Callbacks(world)
         self._world = world
         self._ports = {name: Port(name, port) for name, port in world.outside.items()}
         self._on_their_way: dict[int, Call] = {}
@@ -169,7 +171,7 @@ class SimulatedEffects:
             self._send_late(call)
         if outcome in {CallOutcome.NEVER_ARRIVES, CallOutcome.ARRIVES_LATE}:
             return _UNKNOWN, 0
-        reply = _acted(call)
+        reply = self._acted(call)
         if outcome is CallOutcome.TAKES_LONG:
             return reply, 1 + world.choose.number_of("for steps", _LONG)
         return _LOST.get(outcome, reply), 0
@@ -192,14 +194,19 @@ class SimulatedEffects:
         """Execute a call whose answer was given up."""
         call = self._on_their_way.pop(move.what)
         self._world.story.note(f"{call.method} arrives late", call.port)
-        _acted(call)
+        self._acted(call)
 
+    def stop_faults(self) -> None:
+        """Let all that comes from now on be answered, and reported, as it should."""
+        self.faults = self.callbacks.faults = False
 
-def _acted(call: Call) -> Reply:
-    try:
-        return Reply(call.act())
-    except Exception as error:  # noqa: BLE001  whatever the outside raises, it is for the effect to know
-        return Reply(error=error)
+    def _acted(self, call: Call) -> Reply:
+        try:
+            return Reply(call.act())
+        except Exception as error:  # noqa: BLE001  whatever the outside raises, it is for the effect to know
+            return Reply(error=error)
+        finally:
+            self.callbacks.look()
 
 
 _UNKNOWN = Reply(error=OutcomeUnknown("simulated: no answer"))

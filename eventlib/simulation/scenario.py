@@ -113,6 +113,13 @@ class Scenario(ABC):
     def ports(self, choose: Choices) -> Mapping[str, object]:
         """Return the external systems by parameter name: objects whose async methods never wait."""
 
+    def callbacks(self, ports: Mapping[str, object]) -> Mapping[str, Event]:  # noqa: ARG002  not every world calls back
+        """Return what the external systems have to report so far, by ids of their own: the same ones at every later call.
+
+        These are events that effects await. The simulator decides when each comes, whether it comes twice, or at all.
+        """
+        return {}
+
     def small_case(self) -> "SmallCase":
         """Return the case that is explored exhaustively; without requests there is nothing to explore."""
         return SmallCase()

@@ -56,9 +56,9 @@ class Schedule:
             at = self.plan.asked.get(number, _WHEN_IDLE + number)
             self.world.agenda.add(ScheduledMove("ask", None, number), after=1 + at)
         self._do_moves()
-        self._faults.stop()
-        self._errands.faults = False
+        self._errands.stop_faults()
         for _ in range(_ROUNDS):
+            self._faults.stop()  # each time: what was planned for a later step may have begun meanwhile
             self._do_moves()
             if not (self._resume_paused() or self._retry_parked() or self._let_time_pass()):
                 break
@@ -121,10 +121,11 @@ class Schedule:
         return bool(parked)
 
     def _let_time_pass(self) -> bool:
-        """Advance to the next deadline, if there is one."""
+        """Advance to the next deadline, if there is one, and to what is reported late."""
         due = self.world.next_due_ms()
+        is_reported = self._errands.callbacks.let_time_pass(passes=due is not None)
         if due is None:
-            return False
+            return is_reported
         self.world.now_ms = max(self.world.now_ms, due)
         self.world.add_all_moves()
         return True

@@ -13,7 +13,7 @@ class Moment(NamedTuple):
     """A state of the whole; equal moments have equal futures.
 
     `knows` is by task, `waiting` by (service, partition, topic); `asked` has a bit for each request that was made,
-    `flying` are the calls that may still arrive; `at_ms` moves when a deadline passes.
+    `flying` are the calls that may still arrive, `reported` the callbacks that came; `at_ms` moves when a deadline passes.
     """
 
     knows: tuple[tuple[TaskName, int], ...]
@@ -23,6 +23,7 @@ class Moment(NamedTuple):
     asked: int
     flying: tuple[int, ...]
     at_ms: int
+    reported: tuple[int, ...] = ()
 
 
 class Step(NamedTuple):

@@ -7,6 +7,7 @@ from eventlib.eventlog import EventLog
 from eventlib.invariants import Invariant, Violation
 from eventlib.log.record import Record
 from eventlib.model.effect import Effect
+from eventlib.publication import Publication
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.exhaustive.external import ExternalWorlds
@@ -29,6 +30,7 @@ class Steps:
         self.outside = ExternalWorlds(scenario.ports)
         self.verdicts = Verdicts(invariants, self.tasks)
         self.requests: Sequence[int] = ()
+        self._reports: dict[int, Sequence[int]] = {}
         self.effects: dict[tuple[str, str], Effect] = {
             (service.name, request.__name__): effect
             for service in stage.played.services
@@ -60,6 +62,7 @@ class Steps:
             landed = moment._replace(flying=tuple(each for each in moment.flying if each != call))
             for world in self.outside.land(moment.outside, call):
                 yield Step(f"{self.outside.described(call)} arrives late", landed._replace(outside=world))
+        yield from self._callbacks(moment)
         if deadlines:
             yield from self._deadlines(moment)
 
@@ -93,6 +96,18 @@ class Steps:
         if effect.ask.retry.attempts is not None:
             made = self.tasks.handle_answer(task, known, _given_up(course()), moment.at_ms)
             yield self.made(f"{request.type} is given up", moment, task, made)
+
+    def _callbacks(self, moment: Moment) -> Iterator[Step]:
+        """Yield what external systems may report, each once; that they report it twice is covered by simulated schedules."""
+        if moment.outside not in self._reports:
+            events = self._scenario.callbacks(self.outside[moment.outside])
+            published = [Publication(event, f"callback {name}") for name, event in events.items()]
+            records = [self.log.records_of(each, BEGIN_MS)[0] for each in published]
+            self._reports[moment.outside] = [self.tasks.number(record) for record in records]
+        for number in self._reports[moment.outside]:
+            if number not in moment.reported:
+                reported = moment._replace(reported=tuple(sorted((*moment.reported, number))))
+                yield self.after_emitting(f"{self.tasks.record(number).type} is reported", reported, (number,), ())
 
     def _deadlines(self, moment: Moment) -> Iterator[Step]:
         """Yield the passing of each task's next deadline, once the task has read what was there before.
