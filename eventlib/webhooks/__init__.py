@@ -6,6 +6,7 @@ from eventlib.facade import lazy
 
 if TYPE_CHECKING:
     from eventlib.webhooks.inbound import cloud_events_route
+    from eventlib.webhooks.receiving import callback_route
     from eventlib.webhooks.signing import (
         STANDARD_WEBHOOKS,
         STRIPE,
@@ -22,6 +23,7 @@ __all__ = [
     "Signed",
     "SigningSecret",
     "TimestampedSignature",
+    "callback_route",
     "cloud_events_route",
 ]
 
@@ -30,6 +32,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
         __name__,
         {
             "webhooks.inbound": ["cloud_events_route"],
+            "webhooks.receiving": ["callback_route"],
             "webhooks.signing": [
                 "STANDARD_WEBHOOKS",
                 "STRIPE",

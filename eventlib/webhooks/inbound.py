@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from fastapi import APIRouter, Request, Response
 
-from eventlib.arguments import check_each
 from eventlib.errors import ContractError, RetryableError, SignatureRefused, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.http.problems import Refusal, documented, try_later
@@ -15,11 +14,11 @@ from eventlib.model.event import Event, contract_of
 from eventlib.operations.sending import event_of, refuse_masked
 from eventlib.publication import Publication
 from eventlib.webhooks.cloudevents import CloudEvent, Content, events_of
+from eventlib.webhooks.receiving import body_of, usable
 from eventlib.webhooks.signing import STANDARD_WEBHOOKS, SigningSecret
 
 _APPEND_S = 5.0
 _MOST = 1_000
-_MOST_BYTES = 1_000_000
 
 
 def cloud_events_route(
@@ -41,18 +40,17 @@ def cloud_events_route(
                 f"CloudEvents at {path}: {event.__name__} is not a request of {log.choreography.name}: declare it with "
                 "request=True, and handle it in a decider, or one that comes twice counts twice"
             )
-    given = check_each(secrets, SigningSecret, "secrets", "give SigningSecret(...) objects, the newest first")
-    if not given:
-        raise WiringError(f"CloudEvents at {path}: no secret is given, so no signature could be right")
-    STANDARD_WEBHOOKS.sign(given, "wired", 0, b"")  # refuses a secret of another form now
+    given = usable(secrets, STANDARD_WEBHOOKS, f"CloudEvents at {path}")
     known = {contract_of(event).type: event for event in events}
     routes = APIRouter(tags=["events"])
 
-    @routes.post(path, status_code=204, responses=documented(400, 401, 413, 422, 503), summary=f"CloudEvents {path}")
+    @routes.post(
+        path, status_code=204, responses=documented(400, 401, 413, 415, 422, 503), summary=f"CloudEvents {path}"
+    )
     @public
     async def take(request: Request) -> Response:
         """Put CloudEvents on the log; repeating it is safe."""
-        content = Content(await _body(request), {name.lower(): value for name, value in request.headers.items()})
+        content = Content(await body_of(request), {name.lower(): value for name, value in request.headers.items()})
         try:
             STANDARD_WEBHOOKS.verify(given, content.headers, content.body, time.time())
         except SignatureRefused as error:
@@ -61,15 +59,6 @@ def cloud_events_route(
         return Response(status_code=204)
 
     return routes
-
-
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _MOST_BYTES:
-            raise Refusal(413, "too-large", f"a body has {_MOST_BYTES:,} bytes at most")
-    return bytes(body)
 
 
 def _publications(content: Content, known: Mapping[str, type[Event]]) -> list[Publication]:

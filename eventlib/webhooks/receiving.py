@@ -1,0 +1,158 @@
+"""Takes the callbacks of external systems: signed requests, each put on the log as an event before it is answered."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
+
+from eventlib.arguments import check_each
+from eventlib.errors import ContractError, RetryableError, SignatureRefused, WiringError
+from eventlib.eventlog import EventLog
+from eventlib.http.body_limit import RefusedEncoding, compression_of
+from eventlib.http.problems import Refusal, documented, try_later
+from eventlib.http.traffic import Metrics
+from eventlib.identity.principal import public
+from eventlib.model.event import Event, contract_of
+from eventlib.model.signatures import name_of, reports
+from eventlib.pydantic_errors import sentence_of
+from eventlib.strict_json import decode_json
+from eventlib.webhooks.signing import STANDARD_WEBHOOKS, TOLERANCE_S, SignatureScheme, SigningSecret
+
+_APPEND_S = 5.0
+_LONGEST_ID = 500
+_MOST_BYTES = 1_000_000
+_COUNTERS = {
+    "callbacks_accepted": "Callbacks that are on the log, repeated ones included.",
+    "callbacks_ignored": "Callbacks with a right signature that are about something else.",
+    "callbacks_unsigned": "Callbacks refused for their signature, or its time.",
+    "callbacks_unreadable": "Callbacks with a right signature that no event could be made of.",
+}
+
+
+class _Receiver(NamedTuple):
+    """What a route is made of; see `callback_route`."""
+
+    log: EventLog
+    path: str
+    secrets: Sequence[SigningSecret]
+    read: Callable[[bytes], Event | None]
+    scheme: SignatureScheme
+    id_member: str
+    tolerance_s: float
+    metrics: Metrics
+
+    async def take(self, request: Request) -> Response:
+        """Answer one callback. Raises: Refusal."""
+        body = await body_of(request)
+        try:
+            signed = self.scheme.verify(self.secrets, request.headers, body, time.time(), self.tolerance_s)
+        except SignatureRefused as error:
+            self.metrics.count("callbacks_unsigned")
+            raise Refusal(401, "signature-refused", str(error)) from error
+        try:
+            event = self.read(body)
+            key = "" if event is None else f"callback{self.path}/{self._id(signed.id, body)}"
+        except (ContractError, ValueError) as error:
+            raise self._unreadable(error) from error
+        if event is None:
+            self.metrics.count("callbacks_ignored")
+        else:
+            await self._put(event, key)
+            self.metrics.count("callbacks_accepted")
+        return Response(status_code=204)
+
+    def _id(self, signed: str | None, body: bytes) -> str:
+        """Return the id under which this is reported, however often it is sent. Raises: ValueError."""
+        found = signed
+        if found is None:
+            content = decode_json(body.decode())
+            found = content.get(self.id_member) if isinstance(content, dict) else None
+        if not (isinstance(found, str) and 0 < len(found) <= _LONGEST_ID):
+            raise ValueError(f"member {self.id_member!r} is not an id of 1 to {_LONGEST_ID} characters")
+        return found
+
+    async def _put(self, event: Event, key: str) -> None:
+        try:
+            async with asyncio.timeout(_APPEND_S):
+                await self.log.publish(event, idempotency_key=key)
+        except ContractError as error:
+            raise self._unreadable(error) from error
+        except (RetryableError, TimeoutError) as error:
+            raise try_later(
+                "outcome-unknown", "the log did not say whether it has taken this: send it again under the same id"
+            ) from error
+
+    def _unreadable(self, error: Exception) -> Refusal:
+        self.metrics.count("callbacks_unreadable")
+        why = sentence_of(error) if isinstance(error, ValidationError) else str(error)
+        return Refusal(422, "unreadable", f"no event can be made of the body: {why:.300}")
+
+
+def usable(secrets: Sequence[SigningSecret], scheme: SignatureScheme, where: str) -> tuple[SigningSecret, ...]:
+    """Return secrets that deliveries can be verified with. Raises: WiringError for none, or of another form."""
+    given = check_each(secrets, SigningSecret, "secrets", "give SigningSecret(...) objects, the newest first")
+    if not given:
+        raise WiringError(f"{where}: no secret is given, so no signature could be right")
+    scheme.sign(given, "wired", 0, b"")
+    return given
+
+
+async def body_of(request: Request) -> bytes:
+    """Return a body byte for byte, since that is what is signed; anyone may send one, so it is bounded. Raises: Refusal."""
+    if (encoding := compression_of(request)) is not None:
+        raise RefusedEncoding(encoding)
+    found = bytearray()
+    async for piece in request.stream():
+        found += piece
+        if len(found) > _MOST_BYTES:
+            raise Refusal(413, "too-large", f"a body has {_MOST_BYTES:,} bytes at most")
+    return bytes(found)
+
+
+def callback_route(  # noqa: PLR0913  what an external system may do in its own way
+    log: EventLog,
+    path: str,
+    read: Callable[[bytes], Event | None],
+    *,
+    secrets: Sequence[SigningSecret],
+    scheme: SignatureScheme = STANDARD_WEBHOOKS,
+    id_member: str = "id",
+    tolerance_s: float = TOLERANCE_S,
+    metrics: Metrics | None = None,
+) -> APIRouter:
+    """Return a router with `POST path`: what comes with a right signature is put on the log as the event that `read` makes of it.
+
+    `read` takes the body and returns one of the events that its return type names, each with `request=True`, or None for
+    what is about something else; a ValueError says that the body is not as agreed. `secrets` are the newest first: give two
+    while one is replaced. `id_member` names the id in the JSON body, where the scheme signs none. Counters go to `metrics`.
+    The sender needs no token: its signature is what lets it in.
+
+    Guarantee: a body is bounded, and not parsed before its signature is right; answered with 204 only when it is on the log. The
+    same id gives the same event id, so that its decider handles it once, for as long as the event's `once_for`. 401: the
+    signature or its time is wrong; 413: more than 1,000,000 bytes; 422: no event could be made of it;
+    503: send it again. Raises: WiringError for events that cannot be put so, and for secrets that cannot sign.
+    """
+    where = f"callback {path}, {name_of(read)}"
+    for event in reports(read, where, 2):
+        if event not in log.choreography.events or not contract_of(event).request:
+            raise WiringError(
+                f"{where}: {event.__name__} is not a request of {log.choreography.name}: declare it with request=True, and "
+                "handle it in a decider, or a callback that comes twice counts twice"
+            )
+    given = usable(secrets, scheme, where)
+    metrics = metrics or Metrics("callbacks")
+    for name, text in _COUNTERS.items():
+        metrics.declare(name, text)
+    receiver = _Receiver(log, path, given, read, scheme, id_member, tolerance_s, metrics)
+    routes = APIRouter(tags=["callbacks"])
+
+    @routes.post(path, status_code=204, responses=documented(401, 413, 415, 422, 503), summary=f"Callback {path}")
+    @public
+    async def take(request: Request) -> Response:
+        """Put what an external system reports on the log; repeating it is safe."""
+        return await receiver.take(request)
+
+    return routes
