@@ -2,15 +2,18 @@
 
 from datetime import timedelta
 from itertools import permutations
+from typing import Annotated
 
 import pytest
+from pydantic import TypeAdapter
 
 from eventlib.model.event import Event
 from eventlib.testing import given
 from eventlib.testing.given import DEFAULT_TIME
 from services.dispatch.events import CancelRefused
+from services.fields import Plain
 from services.order.decider import LONGEST, orders, standing
-from services.order.events import OrderCancelRequested
+from services.order.events import OrderCancelRequested, OrderSubmitted
 from services.order.state import Cancel, Status
 from tests.unit.services.telling import (
     CANCEL_REQUESTED,
@@ -19,6 +22,7 @@ from tests.unit.services.telling import (
     DECLINED,
     DISPATCH_CANCELLED,
     DISPATCHED,
+    ORDERED_AT,
     PLACED,
     REJECTED,
     RESERVED,
@@ -182,3 +186,21 @@ def test_an_order_that_was_never_submitted_is_never_overdue() -> None:
 
 def test_an_order_is_never_forgotten() -> None:
     assert orders.forgotten_at is None
+
+
+@pytest.mark.parametrize("at", [None, "2010-12-01T08:26:00Z", "2010-12-01T09:26:00+01:00"])
+def test_an_order_may_come_without_a_time(at: str | None) -> None:
+    made = OrderSubmitted.model_validate(SUBMITTED.model_dump() | {"placed_at": at})
+    assert made.placed_at == (at and ORDERED_AT)
+
+
+def test_a_time_without_an_offset_is_refused() -> None:
+    with pytest.raises(ValueError, match="offset from UTC"):
+        OrderSubmitted.model_validate(SUBMITTED.model_dump() | {"placed_at": "2010-12-01T08:26:00"})
+
+
+def test_plain_text_stays_as_it_is_and_other_text_is_refused_with_the_character() -> None:
+    plain = TypeAdapter(Annotated[str, Plain])
+    assert plain.validate_python("Ä plain name") == "Ä plain name"
+    with pytest.raises(ValueError, match="control character"):
+        plain.validate_python("a\nb")

@@ -89,3 +89,13 @@ def test_a_waived_payment_is_remembered_until_its_order_has_ended() -> None:
 def test_a_completed_payment_is_forgotten_after_a_day() -> None:
     ended = given(payments, RESERVED, CHARGE, TAKEN).when(COMPLETED).then()
     assert payments.due(ended.state) == {"forget": DEFAULT_TIME + KEPT}
+
+
+def test_a_refund_carries_the_first_reason() -> None:
+    called_off = given(payments, RESERVED, CHARGE, UNDELIVERABLE).when(DISPATCH_CANCELLED).then()
+    called_off.when(TAKEN).then(refund("undeliverable"))
+
+
+def test_a_cancelled_payment_is_forgotten_after_a_day() -> None:
+    ended = given(payments, RESERVED, CHARGE, DECLINED).when(cancelled("declined")).then()
+    assert payments.due(ended.state) == {"forget": DEFAULT_TIME + KEPT}

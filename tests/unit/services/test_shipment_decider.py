@@ -16,6 +16,7 @@ from tests.unit.services.telling import (
     TAKEN,
     TOO_LATE,
     UNDELIVERABLE,
+    cancelled,
 )
 
 
@@ -69,4 +70,11 @@ def test_a_wish_after_a_failed_dispatch_changes_nothing() -> None:
 def test_a_shipment_is_remembered_until_its_order_has_ended() -> None:
     gone = given(shipments, TAKEN, DISPATCH, DISPATCHED)
     assert shipments.due(gone.state) == {}
-    assert shipments.due(gone.when(COMPLETED).then().state) == {"forget": DEFAULT_TIME + KEPT}
+    for end in (COMPLETED, cancelled("customer")):
+        assert shipments.due(gone.when(end).then().state) == {"forget": DEFAULT_TIME + KEPT}
+
+
+def test_a_wish_that_was_refused_does_not_wait_any_more() -> None:
+    waits = given(shipments, TAKEN, DISPATCH, CANCEL_REQUESTED).then_state(cancel_waits=True)
+    refused = waits.when(DISPATCHED).then(TOO_LATE).then_state(cancel_waits=False, stage=Stage.DISPATCHED)
+    refused.when(DISPATCHED).then()

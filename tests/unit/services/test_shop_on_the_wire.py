@@ -1,6 +1,7 @@
 """Every event and every state of the shop survives the wire."""
 
 from dataclasses import replace
+from enum import StrEnum
 
 import pytest
 
@@ -9,8 +10,11 @@ from eventlib.log.memory import MemoryLog
 from eventlib.model.event import Event, contract_of
 from eventlib.testing import given
 from services import shop
+from services.dispatch import state as dispatch_state
 from services.dispatch.decider import shipments
 from services.order.decider import orders
+from services.order.state import Cancel, Money, Parcel, Status, Stock
+from services.payment import state as payment_state
 from services.payment.decider import payments
 from services.stock.reservation import reservations
 from tests.unit.services import telling
@@ -46,3 +50,8 @@ async def test_a_reservation_grows_with_what_it_holds_and_is_small_when_it_has_c
     held = given(reservations, *large_order(1_114)).state
     assert len(wire.encode(held)) < 12 * 1_114
     assert len(wire.encode(replace(held, held=()))) < 60
+
+
+@pytest.mark.parametrize("kind", [Stock, Money, Parcel, Cancel, Status, payment_state.Stage, dispatch_state.Stage])
+def test_what_stands_in_states_on_the_log_is_the_name_in_small_letters(kind: type[StrEnum]) -> None:
+    assert [each.value for each in kind] == [each.name.lower() for each in kind]

@@ -126,3 +126,26 @@ def test_an_open_reservation_is_not_forgotten() -> None:
 def test_a_cancellation_of_a_forgotten_order_is_forgotten_too() -> None:
     late = given(reservations).when(DISPATCH_CANCELLED).then()
     assert reservations.due(late.state) == {"forget": DEFAULT_TIME + KEPT}
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        (PLACED, A_RESERVED, B_REFUSED, A_RELEASED, REJECTED),
+        (PLACED, A_RESERVED, B_RESERVED, DECLINED, A_RELEASE, B_RELEASE, A_RELEASED, B_RELEASED, released("declined")),
+    ],
+)
+def test_a_reservation_that_came_to_nothing_is_closed_once_and_forgotten(history: tuple[Event, ...]) -> None:
+    closed = given(reservations, *history).then_state(held=(), closed_at=DEFAULT_TIME)
+    assert reservations.due(closed.state) == {"forget": DEFAULT_TIME + KEPT}
+    closed.when(B_REFUSED).then()
+
+
+def test_an_order_of_one_line_is_rejected_with_that_line() -> None:
+    one = PLACED.model_copy(update={"lines": PLACED.lines[1:]})
+    given(reservations, one).when(B_REFUSED).then(REJECTED)
+
+
+@pytest.mark.parametrize("late", [A_RELEASED, B_REFUSED])
+def test_an_answer_to_a_forgotten_order_says_nothing(late: Event) -> None:
+    given(reservations).when(late).then()
