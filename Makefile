@@ -51,6 +51,9 @@ test-long: setup ## run the long tests too: the whole real file, many kills
 simulate: setup  ## play the shop under 10,000 schedules of faults, on all cores
 	$(RUN)eventlib simulate --schedules 10000
 
+mutants: setup   ## plant mutants into the services, and list those that nothing notices; an ended run goes on
+	$(RUN)python -m tests.mutation services
+
 check: docs      ## lint, types, import rules, and the site of the documentation
 	$(RUN)ruff check .
 	$(RUN)ruff format --check .
@@ -91,4 +94,4 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup setup-browser pure wheel demo test test-pure test-quick test-long simulate check docs bench bench-budget bench-kafka bench-analytics lock clean
+.PHONY: help setup setup-browser pure wheel demo test test-pure test-quick test-long simulate mutants check docs bench bench-budget bench-kafka bench-analytics lock clean

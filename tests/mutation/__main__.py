@@ -1,0 +1,136 @@
+"""`python -m tests.mutation`: plants mutants, and counts which detectors notice them. `make mutants` runs it."""
+
+import argparse
+import importlib
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.mutation.mutants import ROOT, Mutant, files_in, mutants_in, sample
+from tests.mutation.planting import plant_on_import
+from tests.mutation.results import DETECTORS, RESULTS, Results, equivalent, table
+
+
+class Target(NamedTuple):
+    """What is mutated, how many of its mutants are chosen (None: all), and which of the quick tests are about it."""
+
+    places: Sequence[str]
+    most: int | None
+    tests: Sequence[str]
+    with_sources: bool
+
+    def mutants(self) -> list[Mutant]:
+        """Return its mutants, in the order in which they are tried."""
+        found = mutants_in(self.places)
+        return found if self.most is None else sample(found, self.most)
+
+
+_LEFT_OUT = [
+    f"--ignore-glob=*/{name}.py" for name in ("test_planted_bugs", "test_mutants", "test_mutation", "test_types")
+]
+"""Tests that plant mutants of their own, and one that asks another process about types."""
+_QUICK = "not slow and not extended and not heavy"
+_PYTEST = [
+    *("-n0", "-q", "-p", "no:cacheprovider", "-m", _QUICK, "--continue-on-collection-errors", *_LEFT_OUT),
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # what the detectors import is imported before pytest begins
+]
+TARGETS = {
+    "services": Target(
+        [
+            *(f"services/order/{name}.py" for name in ("decider", "evolve", "state", "events")),
+            *("services/stock", "services/payment", "services/dispatch", "services/invariants", "services/fields.py"),
+        ],
+        None,
+        [
+            *("tests/unit/services", "tests/unit/test_live_views.py", "tests/contract/test_outside.py"),
+            *("tests/contract/test_http_calls.py", "tests/contract/test_outgoing.py"),
+        ],
+        with_sources=False,
+    ),
+    "runtime": Target(
+        ["eventlib/runtime", "eventlib/log", "eventlib/replay"],
+        500,
+        ["tests/unit", "tests/contract", "tests/saga"],
+        with_sources=True,
+    ),
+}
+
+
+def main() -> None:
+    """Do what the command line says."""
+    given = _arguments()
+    target = TARGETS[given.target]
+    mutants = target.mutants() if given.most is None else sample(target.mutants(), given.most)
+    results = Results(given.results)
+    if given.planted is not None:
+        _try_planted(given, target, mutants, results)
+        return
+    if not given.table:
+        _try_all(given, target, mutants, results)
+    print(*table(mutants, results), "", sep="\n")
+    same = equivalent()
+    survivors = [mutant for mutant in results.survivors(mutants) if mutant.name not in same]
+    for mutant in survivors:
+        print(f"survived: {mutant.file}:{mutant.line} {mutant.name.partition(':')[2]}")
+    sys.exit(bool(survivors))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("target", choices=TARGETS)
+    parser.add_argument("--only", choices=DETECTORS, action="append", help="these detectors alone")
+    parser.add_argument("--minutes", type=float, help="end after so many; the next run goes on")
+    parser.add_argument("--most", type=int, help="of the target's mutants a seeded sample of so many")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--again", action="store_true", help="try again what was not noticed")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where results are kept")
+    parser.add_argument("--table", action="store_true", help="print what was found, and run nothing")
+    parser.add_argument("--planted", help=argparse.SUPPRESS)
+    parser.add_argument("--tests", action="append", metavar="PATH", help="these tests, not all that are about it")
+    return parser.parse_args()
+
+
+def _try_all(given: argparse.Namespace, target: Target, mutants: Sequence[Mutant], results: Results) -> None:
+    if target.with_sources:
+        importlib.import_module("tests.pure_core")
+    from tests.mutation.recorded import record
+
+    if given.again:
+        results.forget_survival(given.only or DETECTORS)
+    record()
+    if ended := _run(given, target, mutants, results, None):
+        sys.exit(f"pytest ended with {ended}: not all was tried")
+
+
+def _try_planted(given: argparse.Namespace, target: Target, mutants: Sequence[Mutant], results: Results) -> None:
+    planted = next((each for each in mutants if each.name == given.planted), None)
+    if planted is None:
+        sys.exit(f"there is no such mutant: {given.planted}")
+    if target.with_sources:
+        importlib.import_module("tests.pure_core")
+    plant_on_import(planted)
+    _run(given, target, [planted], results, planted)
+
+
+def _run(
+    given: argparse.Namespace, target: Target, mutants: Sequence[Mutant], results: Results, planted: Mutant | None
+) -> int:
+    from tests.mutation.running import Options, Run  # what is planted on import has to be planted first
+
+    def elsewhere(mutant: Mutant, wanted: Sequence[str], files: Sequence[str]) -> None:
+        only = [f"--only={each}" for each in wanted]
+        command = [sys.executable, "-m", "tests.mutation", given.target, f"--planted={mutant.name}", *only]
+        command += [f"--results={given.results}", *(f"--tests={file}" for file in files)]
+        subprocess.run(command, cwd=ROOT, check=False, capture_output=True)
+
+    files, chosen = files_in(target.places), given.only or DETECTORS
+    options = Options(mutants, files, chosen, given.processes, given.minutes, planted)
+    return pytest.main([*_PYTEST, *(given.tests or target.tests)], plugins=[Run(options, results, elsewhere)])
+
+
+if __name__ == "__main__":
+    main()
