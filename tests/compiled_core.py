@@ -23,22 +23,28 @@ _KEPT = 4
 """How many compiled cores are kept: a branch or two, and what is being changed."""
 
 
+def _hook() -> dict[str, list[str]]:
+    """Return how pyproject.toml has the core compiled."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    found: dict[str, list[str]] = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]
+    return found
+
+
 def sources() -> list[Path]:
     """Return the modules that are compiled."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    names = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]["include"]
-    return [ROOT / name.lstrip("/") for name in names]
+    return [ROOT / name.lstrip("/") for name in _hook()["include"]]
 
 
-def compiled() -> list[Path]:
+def compiled(root: Path = ROOT) -> list[Path]:
     """Return the compiled modules that are there, and the library that they share."""
-    return [*(ROOT / "eventlib").rglob("*.so"), *ROOT.glob("*__mypyc.*.so")]
+    return [*(root / "eventlib").rglob("*.so"), *root.glob("*__mypyc.*.so")]
 
 
 def fingerprint() -> str:
     """Return what tells one compiled core from another (16 hex digits)."""
     made_of = blake2b(f"{sys.version} {sysconfig.get_platform()} {version('mypy')}".encode(), digest_size=8)
-    for each in (ROOT / "pyproject.toml", *sources()):
+    made_of.update(repr(_hook()).encode())
+    for each in sources():
         made_of.update(each.read_bytes())
     return made_of.hexdigest()
 
@@ -92,20 +98,25 @@ def main() -> None:
 def _compile(kept: Path) -> None:
     making = kept.with_name("making")
     shutil.rmtree(making, ignore_errors=True)
-    making.mkdir(parents=True)
+    # In a copy, since the hook moves pyproject.toml out of the way of mypy while it runs.
+    copy = making / "copy"
+    for name in ("analytics", "eventlib"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for name in ("pyproject.toml", "CHANGELOG.md", "LICENSE", "README.md"):
+        shutil.copy2(ROOT / name, copy)
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(making)]
     environment = {**os.environ, "HATCH_BUILD_HOOK_ENABLE_MYPYC": "1"}
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, cwd=copy, env=environment, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     if done.returncode:
         sys.exit(
             f"{done.stdout[-4000:]}\nthe core cannot be compiled; `python -m tests.compiled_core --remove` goes without"
         )
-    for each in compiled():
-        copy = making / "core" / each.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(each, copy)
+    for each in compiled(copy):
+        target = making / "core" / each.relative_to(copy)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(each, target)
     (making / "core").rename(kept)
     shutil.rmtree(making)
     for old in sorted(CACHE.iterdir(), key=lambda each: each.stat().st_mtime)[:-_KEPT]:
