@@ -72,6 +72,12 @@ class EventLog:
         self._recent: OrderedDict[tuple[str, int, int], tuple[Event, int]] = OrderedDict()
         self._recent_bytes = 0
 
+    def over(self, port: Log, codec: Codec) -> "EventLog":
+        """Return the same choreography's events on another log, with nothing that this one remembers."""
+        made = EventLog(port, codec, self.choreography, self._source)
+        made.external, made.rebuild = self.external, self.rebuild
+        return made
+
     async def prepare(self, services: Sequence[Service] | None = None) -> None:
         """Create topics and register events' schemas, where they are not there yet: all, or what some services need.
 

@@ -21,7 +21,7 @@ from eventlib.cli.saga import saga_as_json
 from eventlib.cli.sql import answer_json, tables_json
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.operations.parked_preview import preview
+from eventlib.operations.parked_preview import preview_retries
 from eventlib.queries.parked import Parking, parkings, waiting_inputs
 from eventlib.queries.sagas import find_saga
 from eventlib.queries.state import state_of
@@ -130,7 +130,7 @@ class LogTools:
 
     async def _explained(self, parking: Parking) -> Answered:
         waiting = await waiting_inputs(self._log, parking, _MOST_WAITING)
-        retried = await preview(self._log, parking)
+        (retried,) = await preview_retries(self._log, [parking])
         return {
             **parking_json(parking),
             "inputs": [waiting_json(parking, each) for each in waiting],

@@ -20,7 +20,7 @@ from eventlib.identity.principal import Principal, Role, allow
 from eventlib.log.record import key_text
 from eventlib.model.event import Event, contract_of
 from eventlib.operations.parked_groups import ParkedGroup, grouped
-from eventlib.operations.parked_preview import Preview, preview
+from eventlib.operations.parked_preview import Preview, preview_edit, preview_retries
 from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, waiting_inputs
 from eventlib.search.parked import OF_PARKED, parked_where
 
@@ -67,9 +67,11 @@ class ParkedReader:
     async def previewed(self, parking: Parking, instead: Event | None = None) -> Preview:
         """Return what would come of a retry, or of an edit; where that fails, why it is not known."""
         try:
-            return await preview(self.log, parking, instead)
+            if instead is not None:
+                return await preview_edit(self.log, parking, instead)
+            return (await preview_retries(self.log, [parking]))[0]
         except EventlibError as error:
-            return Preview(parking, "unknown", 0, parking.waiting, [], str(error))
+            return Preview(parking, "unknown", waiting=parking.waiting, reason=str(error))
 
 
 def parked_routes(pages: Pages, reader: ParkedReader) -> APIRouter:

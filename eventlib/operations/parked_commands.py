@@ -5,6 +5,7 @@ A request is a record on the service's control topic; its task executes it once,
 
 from collections.abc import Mapping, Sequence
 from secrets import token_hex
+from typing import NamedTuple
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
@@ -29,6 +30,14 @@ _ATTRIBUTES_BYTES = 10_000
 _AT_ONCE = 500
 
 
+class Command(NamedTuple):
+    """A request about what is parked, not sent yet; `about` is the input that it is about, if it is one alone."""
+
+    parking: Parking
+    request: Request
+    about: Record | None = None
+
+
 async def request_retry(log: EventLog, parking: Parking, by: str, reason: str = "") -> Position:
     """Request that the service handles a parked key or effect again, in order; it does so as soon as it runs.
 
@@ -41,9 +50,7 @@ async def request_retries(log: EventLog, found: Sequence[Parking], by: str, reas
     """Request many retries; see `request_retry`. An interrupted call has made some of the requests."""
     positions = list[Position]()
     for first in range(0, len(found), _AT_ONCE):
-        chunk = found[first : first + _AT_ONCE]
-        asked = [(each, ParkedRetryRequested(each.decider, each.id or each.key, by, reason), None) for each in chunk]
-        positions += await _ask(log, asked)
+        positions += await send(log, [retry_of(each, by, reason) for each in found[first : first + _AT_ONCE]])
     return positions
 
 
@@ -54,9 +61,28 @@ async def request_edit(log: EventLog, parking: Parking, event: Event, by: str, r
     changes nothing when another input is first by then. Raises: ContractError; NoRight where a field is personal, and this
     process may not write it.
     """
-    first = await first_waiting(log, parking)
+    return (await send(log, [await edit_of(log, parking, event, by, reason)]))[0]
+
+
+async def request_discard(log: EventLog, parking: Parking, by: str, reason: str) -> Position:
+    """Request that the first input of a parked key, or a parked effect, is discarded permanently.
+
+    Those behind it are then handled. What it would have caused does not happen: its saga continues by its deadlines, or
+    becomes overdue. The request changes nothing when another input is first by then.
+    Raises: ContractError without a reason, and for a deadline, which is not an input.
+    """
+    return (await send(log, [await discard_of(log, parking, by, reason)]))[0]
+
+
+def retry_of(parking: Parking, by: str, reason: str) -> Command:
+    """Return the command of a retry."""
+    return Command(parking, ParkedRetryRequested(parking.decider, parking.id or parking.key, by, reason))
+
+
+async def edit_of(log: EventLog, parking: Parking, event: Event, by: str, reason: str) -> Command:
+    """Return the command of an edit. Raises: as `request_edit`."""
+    service, first = log.choreography.service(parking.service), await first_waiting(log, parking)
     contract, record = contract_of(type(event)), first.record
-    service = log.choreography.service(parking.service)
     if contract.topic.name != record.topic or type(event) not in log.choreography.decider(parking.decider).handlers:
         raise ContractError(f"{parking.decider} handles no {contract.type} from {record.topic}: keep the input's type")
     if (key := key_of(event) or "") != key_text(record):
@@ -71,25 +97,21 @@ async def request_edit(log: EventLog, parking: Parking, event: Event, by: str, r
     if len(data) > most - _ATTRIBUTES_BYTES:
         raise ContractError(f"{contract.type} has {len(data)} bytes; an edit takes up to {most - _ATTRIBUTES_BYTES}")
     edit = ParkedInputEdited(parking.decider, parking.key, record.event_id, contract.type, data, by, reason)
-    return (await _ask(log, [(parking, edit, record)]))[0]
+    return Command(parking, edit, record)
 
 
-async def request_discard(log: EventLog, parking: Parking, by: str, reason: str) -> Position:
-    """Request that the first input of a parked key, or a parked effect, is discarded permanently.
-
-    Those behind it are then handled. What it would have caused does not happen: its saga continues by its deadlines, or
-    becomes overdue. The request changes nothing when another input is first by then.
-    Raises: ContractError without a reason, and for a deadline, which is not an input.
-    """
+async def discard_of(log: EventLog, parking: Parking, by: str, reason: str) -> Command:
+    """Return the command of a discard. Raises: as `request_discard`."""
     if not reason.strip():
         raise ContractError("give a reason: it is stored on the log")
     if parking.id is not None:
         about = next((each.record for each in await waiting_inputs(log, parking)), None)
-        discard = ParkedInputDiscarded(parking.decider, parking.id, parking.id, by, reason.strip())
-    else:
-        about = (await first_waiting(log, parking)).record
-        discard = ParkedInputDiscarded(parking.decider, parking.key, about.event_id, by, reason.strip())
-    return (await _ask(log, [(parking, discard, about)]))[0]
+        return Command(
+            parking, ParkedInputDiscarded(parking.decider, parking.id, parking.id, by, reason.strip()), about
+        )
+    first = (await first_waiting(log, parking)).record
+    discard = ParkedInputDiscarded(parking.decider, parking.key, first.event_id, by, reason.strip())
+    return Command(parking, discard, first)
 
 
 async def first_waiting(log: EventLog, parking: Parking) -> WaitingInput:
@@ -149,21 +171,27 @@ async def _paused(log: EventLog, found: Sequence[Parking]) -> dict[tuple[str, st
     }
 
 
-async def _ask(log: EventLog, asked: Sequence[tuple[Parking, Request, Record | None]]) -> list[Position]:
-    for paused in (await _paused(log, [parking for parking, *_ in asked])).values():
-        raise ContractError(f"{paused.target} is paused, by {paused.by}: {paused.reason}. Resume it first")
-    now = now_ms()
-    services = {parking.service: log.choreography.service(parking.service) for parking, *_ in asked}
-    controls = [service.control.name for service in services.values()]
-    await log.codec.prepare([(control, kind) for control in controls for kind in REQUESTS])
-    records = [_record(log, each, now) for each in asked]
+async def send(log: EventLog, commands: Sequence[Command]) -> list[Position]:
+    """Put commands on the control topics, all or none of them. Raises: ContractError for what is paused."""
+    records = await control_records(log, commands)
     offsets = await log.port.append(records)
     places = zip(records, offsets, strict=True)
-    return [Position(record.topic, record.partition, offset, from_ms(now)) for record, offset in places]
+    return [Position(each.topic, each.partition, offset, from_ms(each.timestamp_ms)) for each, offset in places]
 
 
-def _record(log: EventLog, asked: tuple[Parking, Request, Record | None], now: int) -> Record:
-    parking, request, about = asked
+async def control_records(log: EventLog, commands: Sequence[Command]) -> list[Record]:
+    """Return the records of commands. Raises: ContractError for what is paused."""
+    for paused in (await _paused(log, [each.parking for each in commands])).values():
+        raise ContractError(f"{paused.target} is paused, by {paused.by}: {paused.reason}. Resume it first")
+    services = {each.parking.service: log.choreography.service(each.parking.service) for each in commands}
+    controls = [service.control.name for service in services.values()]
+    await log.codec.prepare([(control, kind) for control in controls for kind in REQUESTS])
+    now = now_ms()
+    return [_record(log, each, now) for each in commands]
+
+
+def _record(log: EventLog, command: Command, now: int) -> Record:
+    parking, request, about = command
     event_id = token_hex(16)
     return Record(
         topic=log.choreography.service(parking.service).control.name,

@@ -1,119 +1,177 @@
-"""What this process's code would make of what is parked: handlers are pure, so nothing happens, and nothing is written."""
+"""What the code of this process would make of a command about what is parked: the runtime handles it in a dry run."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
-from eventlib.errors import EventlibError, LogUnavailable
 from eventlib.eventlog import EventLog
-from eventlib.model.decider import Decider
+from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
-from eventlib.queries.parked import Parking, WaitingInput, waiting_inputs
-from eventlib.queries.state import newest_of_key
-from eventlib.runtime.emit import RecordBuilder, cause_of_deadline, cause_of_input, meta_of_deadline
-from eventlib.runtime.keyed_state import KeyedState, entry_of
-from eventlib.runtime.parking.parked import Failure
-from eventlib.runtime.records import state_key
+from eventlib.operations.dry_run import TaskParts, dry_run_of, masks, token_of
+from eventlib.operations.parked_commands import Command, control_records, discard_of, edit_of, retry_of
+from eventlib.operations.seek import handled
+from eventlib.queries.parked import Parking
+from eventlib.runtime.parking.requests import OperatorRequests
+from eventlib.runtime.records import JournalEntry, Step, effect_key, parked_key, state_key
+from eventlib.runtime.task import Task
+from eventlib.runtime.transaction import Inputs, Transaction
 from eventlib.values import now_ms
 
-MOST_INPUTS = 50
-Prospect = Literal["is handled", "parks again", "asks again", "unknown"]
+Prospect = Literal["is handled", "is discarded", "parks again", "asks again", "changes nothing", "unknown"]
+MASKED = "personal fields are masked here: the service, which reads them, may decide otherwise"
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a retry of a parked key or effect would come to, as its state is now.
+    """What a command about a parked key or effect would come to, as the log is now.
 
-    `emitted` are the events of all inputs that would be handled, in order; `handled` counts these inputs, of `waiting`.
+    `emitted` are the events of all inputs that would be handled, in order, and `records` theirs. `handled` counts these
+    inputs, of `waiting`; `requested` are the effects that would run. `overdue` are the events of deadlines that fell due
+    while it waited: they pass next, unless an answer comes first.
     `reason` says why it parks again, or why that is not known: an effect asks the outside world, which is not asked here.
+    `position` names what it was found at. `doubt` says why the service may decide otherwise; empty: no reason is known.
     """
 
     parking: Parking
     prospect: Prospect
-    handled: int
-    waiting: int
-    emitted: Sequence[Event]
+    handled: int = 0
+    waiting: int = 0
+    emitted: Sequence[Event] = ()
+    records: Sequence[Record] = field(default=(), repr=False)
+    requested: Sequence[str] = ()
+    overdue: Sequence[Event] = ()
     reason: str = ""
     traceback: str = ""
+    doubt: str = ""
+    position: str = ""
 
 
-async def preview(log: EventLog, parking: Parking, instead: Event | None = None) -> Preview:
-    """Return what would come of a retry, of at most the first 50 inputs; or of an edit that puts `instead` in the first's place.
+async def preview_retries(log: EventLog, found: Sequence[Parking]) -> list[Preview]:
+    """Return what would come of retries; see `preview`."""
+    return await preview(log, [retry_of(each, "", "") for each in found])
 
-    Guarantee: writes nothing, and asks nothing outside. Another input may be first by the time of the act.
-    Raises: ContractError when the state cannot be read; LogUnavailable and the like.
+
+async def preview_edit(log: EventLog, parking: Parking, event: Event) -> Preview:
+    """Return what would come of an edit that puts `event` in the first input's place; see `preview`."""
+    trial = await dry_run_of(log, [log.choreography.service(parking.service)])
+    return (await _previewed(log, trial, [await edit_of(trial, parking, event, "", "")]))[0]
+
+
+async def preview_discard(log: EventLog, parking: Parking) -> Preview:
+    """Return what would come of a discard; see `preview`."""
+    return (await preview(log, [await discard_of(log, parking, "", "a preview")]))[0]
+
+
+async def preview(log: EventLog, commands: Sequence[Command]) -> list[Preview]:
+    """Return what would come of commands, each by itself.
+
+    Guarantee: writes nothing, and asks nothing outside; what then happens is the same, unless the log has moved on, or
+    the service runs other code. Raises: ContractError for what is paused, and when a state cannot be read;
+    LogUnavailable and the like.
     """
-    if parking.id is not None:
-        effects = log.choreography.decider(parking.decider).effects.items()
-        asks = (effect.asks for request, effect in effects if contract_of(request).type == parking.effect)
-        reason = f"{next(asks, 'the outside world')} decides: it is asked again, under the same key"
-        return Preview(parking, "asks again", 0, 1, [], reason)
-    waiting = await waiting_inputs(log, parking, MOST_INPUTS)
-    trial = await _Trial.of(log, parking)
-    handled = 0
-    for position, each in enumerate(waiting):
-        event = instead if position == 0 and instead is not None else each.reading.value
-        failure = trial.tried(each, event)
-        if failure is not None:
-            return Preview(
-                parking, "parks again", handled, parking.waiting, trial.emitted, failure.reason, failure.traceback
-            )
-        handled += 1
-    if not waiting:
-        return Preview(parking, "unknown", 0, 0, [], "nothing waits any more")
-    return Preview(parking, "is handled", handled, parking.waiting, trial.emitted)
+    services = [log.choreography.service(name) for name in sorted({each.parking.service for each in commands})]
+    return await _previewed(log, await dry_run_of(log, services), commands)
+
+
+def token_of_previews(found: Sequence[Preview]) -> str:
+    """Return what names previews, by the positions that they were made at."""
+    return token_of("parked", *sorted(each.position for each in found))
+
+
+async def _previewed(log: EventLog, trial: EventLog, commands: Sequence[Command]) -> list[Preview]:
+    tasks = defaultdict[tuple[str, int], list[int]](list)
+    for number, each in enumerate(commands):
+        tasks[each.parking.service, each.parking.partition].append(number)
+    records, found = await control_records(trial, commands), dict[int, Preview]()
+    for (name, partition), numbers in tasks.items():
+        service = trial.choreography.service(name)
+        parts = TaskParts(trial, service, partition)
+        await parts.read(_state(commands[each].parking) for each in numbers)
+        end = await trial.port.end(service.control.name, partition)
+        for number in numbers:
+            once = _Trial(trial, commands[number], parts, doubts=masks(log))
+            found[number] = await once.run(records[number].placed(end))
+    return [found[number] for number in range(len(commands))]
+
+
+def _state(parking: Parking) -> str:
+    return state_key(parking.decider, parking.key)
 
 
 class _Trial:
-    """A key's state, to which its inputs are given one after the other."""
+    """One command, handled by a task that knows of its key only."""
 
-    def __init__(self, log: EventLog, parking: Parking, entry: KeyedState) -> None:
-        service = log.choreography.service(parking.service)
-        self.emitted: list[Event] = []
-        self._key = parking.key
-        self._decider: Decider[Any] = log.choreography.decider(parking.decider)
-        self._builder = RecordBuilder(self._decider, service.emits_as, {}, log.codec)
-        self._external = log.external.topics
-        self._entry = entry
-        self._now = now_ms()
+    def __init__(self, log: EventLog, command: Command, parts: TaskParts, *, doubts: bool) -> None:
+        self._log = log
+        self._command = command
+        self._parking = command.parking
+        self._parts = parts
+        self._decider = log.choreography.decider(command.parking.decider)
+        self._doubts = doubts and self._decider.is_personal
+        self._transactions: list[Transaction] = []
 
-    @classmethod
-    async def of(cls, log: EventLog, parking: Parking) -> "_Trial":
-        service, decider = log.choreography.service(parking.service), log.choreography.decider(parking.decider)
-        name = state_key(decider.name, parking.key)
-        record = await newest_of_key(log, service.changelog.name, parking.partition, name)
-        entry = KeyedState() if record is None else await log.codec.known(lambda: entry_of(record, decider, log.codec))
-        return cls(log, parking, entry)
+    async def run(self, control: Record) -> Preview:
+        parking, now = self._parking, now_ms()
+        notes = [parked_key(parking.decider, parking.key), effect_key(parking.id or "")]
+        task = await self._parts.task([_state(parking), *notes])
+        release = await OperatorRequests(task, self._log).release(control)
+        self._transactions.append(await handled(self._log, task, Inputs(now, release=release)))
+        if parking.id is None and not release.refusal:
+            await self._pass_deadlines(task, now)
+        position = token_of(
+            *(type(self._command.request).__name__, parking.name, parking.first, parking.waiting, parking.edited),
+            *(self._parts.offset(_state(parking)), getattr(self._command.request, "data", b"").hex()),
+        )
+        return self._seen(task, position)
 
-    def tried(self, waiting: WaitingInput, event: object) -> Failure | None:
-        """Handle an input; return why that fails, or None."""
-        try:
-            if not waiting.record.topic:
-                state, emitted = self._deadline(waiting)
-            elif isinstance(event, Event):
-                state, emitted = self._input(waiting, event)
-            else:
-                return Failure(waiting.reading.error or "the input cannot be read")
-        except LogUnavailable:
-            raise
-        except Exception as error:  # noqa: BLE001  whatever a handler raises is what a retry would park it for
-            is_withheld = self._decider.is_personal and not isinstance(error, EventlibError)
-            return Failure.of(error, withheld=is_withheld)
-        self.emitted += emitted
-        self._entry = self._entry.replace(state=state, sequence=self._entry.sequence + len(emitted))
-        return None
+    async def _pass_deadlines(self, task: Task, now: int) -> None:
+        """Let deadlines pass that fell due while the key was parked: that is what the task does next."""
+        first = self._transactions[0]
+        task.committed(first, range(1, len(first.records) + 1))
+        due = task.next_due_ms(now)
+        if due is not None and due <= now:
+            self._transactions.append(await handled(self._log, task, Inputs(now, due_ms=now)))
 
-    def _input(self, waiting: WaitingInput, event: Event) -> tuple[Any, list[Event]]:
-        record, entry = waiting.record, self._entry
-        is_request = contract_of(type(event)).request
-        cause = cause_of_input(record, entry if is_request else None, external=record.topic in self._external)
-        emission = self._builder.emission(self._key, entry.sequence, cause, self._now)
-        before = self._decider.initial if entry.state is None else entry.state
-        return self._decider.decide(before, event, record.meta(), emission.meta)
+    def _seen(self, task: Task, position: str) -> Preview:
+        parking, steps = self._parking, self._steps()
+        kinds = [each.kind for each in steps]
+        parks = [each for each in steps if each.kind == "park"]
+        tried = kinds.count("release") + kinds.count("edit")
+        handled_count = max(0, tried - kinds.count("drop") - len([each for each in parks if each.topic]))
+        first, *later = self._transactions
+        emitted = [pair for pair in zip(first.emitted, first.events, strict=True) if pair[0] is not None]
+        prospect, reason = self._prospect(kinds, [*parks, *(each for each in steps if each.kind == "refuse")])
+        parked = task.processor.parked.get(parking.decider, parking.key) if parks else None
+        return Preview(
+            parking,
+            prospect,
+            handled_count if parking.id is None else 0,
+            parking.waiting,
+            [event for event, _ in emitted if event is not None],
+            [record for _, record in emitted],
+            [] if parking.id else [record.type or "" for record, _ in first.requested],
+            [event for each in later for event in each.emitted if event is not None],
+            reason,
+            "" if parked is None else parked.traceback,
+            MASKED if self._doubts else "",
+            position,
+        )
 
-    def _deadline(self, waiting: WaitingInput) -> tuple[Any, list[Event]]:
-        entry, name = self._entry, waiting.record.type or ""
-        cause = cause_of_deadline((self._decider.name, self._key), name, waiting.record.timestamp_ms, entry)
-        meta = meta_of_deadline(cause, self._now, self._builder.source, self._key)
-        emission = self._builder.emission(self._key, entry.sequence, cause, self._now)
-        return self._decider.pass_deadline(name, entry.state, meta, emission.meta)
+    def _prospect(self, kinds: Sequence[str], why: Sequence[Step]) -> tuple[Prospect, str]:
+        if why:
+            return ("changes nothing" if why[-1].kind == "refuse" else "parks again"), why[-1].detail
+        if "discard" in kinds:
+            return "is discarded", ""
+        if self._parking.id is not None and "release" in kinds:
+            effects = self._decider.effects.items()
+            asks = (each.asks for request, each in effects if contract_of(request).type == self._parking.effect)
+            return "asks again", f"{next(asks, 'the outside world')} decides: it is asked again, under the same key"
+        if {"release", "edit", "deadline"} & {*kinds}:
+            return "is handled", ""
+        return "unknown", "nothing waits any more"
+
+    def _steps(self) -> list[Step]:
+        read = self._log.codec.decode
+        entries = [read(JournalEntry, record.value or b"") for each in self._transactions for record in each.journal]
+        return [step for entry in entries for step in entry.steps]

@@ -69,14 +69,19 @@ async def _act(log: EventLog, claim: Claim, task: Task, decide: Decide) -> Trans
     inputs = await decide(task)
     if inputs is None:
         return None
+    transaction = await handled(log, task, inputs)
+    await log.port.append(transaction.records, claim)
+    return transaction
+
+
+async def handled(log: EventLog, task: Task, inputs: Inputs) -> Transaction:
+    """Return the transaction that a task makes of inputs, after learning the schemas that are new."""
     try:
-        transaction = task.handle(inputs)
+        return task.handle(inputs)
     except UnknownSchema:
         task.rolled_back()
         await log.codec.refresh()
-        transaction = task.handle(replace(inputs, schemas_known=True))
-    await log.port.append(transaction.records, claim)
-    return transaction
+        return task.handle(replace(inputs, schemas_known=True))
 
 
 Later = Literal["latest"] | datetime

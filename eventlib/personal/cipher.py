@@ -9,6 +9,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from eventlib.errors import ContractError
+from eventlib.model.personal import ERASED
 from eventlib.personal.base import FieldCipher
 from eventlib.personal.store import KEY_BYTES, KEY_ID_BYTES
 
@@ -17,6 +18,7 @@ PREFIX = "pd1."
 _NONCE_BYTES = 12
 _HEAD_BYTES = KEY_ID_BYTES + _NONCE_BYTES
 _TAG_BYTES = 16
+_EPHEMERAL = b"ephemeral"
 
 
 class DataKey:
@@ -66,7 +68,7 @@ class EphemeralCipher(FieldCipher):
     """Encrypts with a key of its own that ends with the process: for logs in memory and temporary files."""
 
     def __init__(self) -> None:
-        self._key = DataKey(b"ephemeral", token_bytes(KEY_BYTES))
+        self._key = DataKey(_EPHEMERAL, token_bytes(KEY_BYTES))
 
     def encrypt(self, subject: str, field: str, text: str) -> str:  # noqa: ARG002  one key for all of them
         """See `FieldCipher.encrypt`."""
@@ -75,6 +77,25 @@ class EphemeralCipher(FieldCipher):
     def decrypt(self, text: str, subject: str | None = None) -> str:  # noqa: ARG002  the text has its key
         """See `FieldCipher.decrypt`."""
         return self._key.decrypt(sealed_bytes(text)) if is_ciphertext(text) else text
+
+
+class DryRunCipher(EphemeralCipher):
+    """Decrypts what another cipher can, and encrypts with a key of its own: a dry run makes no key for a subject."""
+
+    def __init__(self, cipher: FieldCipher) -> None:
+        super().__init__()
+        self._cipher = cipher
+
+    def encrypt(self, subject: str, field: str, text: str) -> str:
+        """See `FieldCipher.encrypt`."""
+        is_erased = self._cipher.decrypt(text, subject) == ERASED
+        return ERASED if is_erased else super().encrypt(subject, field, text)
+
+    def decrypt(self, text: str, subject: str | None = None) -> str:
+        """See `FieldCipher.decrypt`."""
+        if is_ciphertext(text) and sealed_bytes(text).startswith(_EPHEMERAL):
+            return super().decrypt(text, subject)
+        return self._cipher.decrypt(text, subject)
 
 
 def is_ciphertext(value: object) -> bool:

@@ -1,5 +1,6 @@
 """What a decider knows of a key, read from its service's changelog."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -107,16 +108,22 @@ def partition_of(service: Service, key: str) -> int:
 
 async def newest_of_key(log: EventLog, topic: str, partition: int, key: str) -> Record | None:
     """Return the newest record of a key, looking from the end backwards."""
-    wanted = key.encode()
+    return (await newest_of_keys(log, topic, partition, [key])).get(key)
+
+
+async def newest_of_keys(log: EventLog, topic: str, partition: int, keys: Iterable[str]) -> dict[str, Record]:
+    """Return the newest record of each of these keys that has one, looking from the end backwards, once for all."""
+    wanted, found = {key.encode() for key in keys}, dict[str, Record]()
     start = await log.port.start(topic, partition)
     high = await log.port.end(topic, partition)
-    while high > start:
+    while wanted and high > start:
         low = max(start, high - _CHUNK)
         for record in reversed(await log.port.read(topic, partition, low, high - low)):
-            if record.key == wanted and record.offset < high:
-                return record
+            if record.key in wanted and record.offset < high:
+                wanted.remove(record.key)
+                found[record.key.decode()] = record
         high = low
-    return None
+    return found
 
 
 async def _entry(log: EventLog, record: Record, decider: Decider[Any]) -> KeyedState:

@@ -18,14 +18,25 @@ from eventlib.log.record import Record, key_text
 from eventlib.log.url import log_file
 from eventlib.model.saga_status import SagaState, SagaStates
 from eventlib.model.service import Service
-from eventlib.runtime.records import EFFECT, PARKED, PAUSE, POSITION_KEY, ParkedKey, Pause, Positions, state_key, unpack
+from eventlib.runtime.records import (
+    EFFECT,
+    PARKED,
+    PAUSE,
+    POSITION_KEY,
+    SKIP,
+    ParkedKey,
+    Pause,
+    Positions,
+    state_key,
+    unpack,
+)
 from eventlib.state.inspect import kept_in
 from eventlib.state.open import stores_beside
 from eventlib.values import now_ms
 
 T = TypeVar("T")
 
-_NOTES = (PARKED, PAUSE, EFFECT, POSITION_KEY)
+_NOTES = (PARKED, PAUSE, SKIP, EFFECT, POSITION_KEY)
 _CHUNK = 2_000
 _FRESH_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
 
