@@ -108,11 +108,11 @@ async def test_what_was_previewed_is_what_happens(seed: int) -> None:
         )
         still = {each.name: each for each in await parkings(log) if each.id is None}
         assert {name for name, each in seen.items() if each.prospect == "parks again"} == {*still}
-        for name, each in seen.items():
-            assert acts[name] != "discard" or each.prospect in {"is discarded", "parks again"}
-            if each.prospect == "parks again":
-                left = each.waiting - each.handled - (acts[name] == "discard")
-                assert (each.reason, each.traceback, left) == (
+        for name, preview in seen.items():
+            assert acts[name] != "discard" or preview.prospect in {"is discarded", "parks again"}
+            if preview.prospect == "parks again":
+                left = preview.waiting - preview.handled - (acts[name] == "discard")
+                assert (preview.reason, preview.traceback, left) == (
                     still[name].reason,
                     still[name].traceback,
                     still[name].waiting,
