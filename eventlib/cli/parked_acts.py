@@ -21,7 +21,7 @@ from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.parked_commands import event_with, not_paused, request_discard, request_edit, request_retries
 from eventlib.operations.parked_preview import (
     Preview,
-    preview_discard,
+    preview_discards,
     preview_edit,
     preview_retries,
     token_of_previews,
@@ -110,8 +110,8 @@ def edit_input(log_options: LogOptions, name: tuple[str, str], change: Change, h
     async def asked(log: EventLog, parking: Parking) -> Position:
         return await request_edit(log, parking, await event_with(log, parking, data, fields), *how.why)
 
-    async def previewed(log: EventLog, parking: Parking) -> Preview:
-        return await preview_edit(log, parking, await event_with(log, parking, data, fields))
+    async def previewed(log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
+        return [await preview_edit(log, found[0], await event_with(log, found[0], data, fields))]
 
     return _amend(log_options, name, asked, previewed, how)
 
@@ -122,14 +122,14 @@ def discard_input(log_options: LogOptions, name: tuple[str, str], how: How) -> i
     async def asked(log: EventLog, parking: Parking) -> Position:
         return await request_discard(log, parking, *how.why)
 
-    return _amend(log_options, name, asked, preview_discard, how)
+    return _amend(log_options, name, asked, preview_discards, how)
 
 
 def _amend(
     log_options: LogOptions,
     name: tuple[str, str],
     ask: Callable[[EventLog, Parking], Awaitable[Position]],
-    preview: Callable[[EventLog, Parking], Awaitable[Preview]],
+    preview: Callable[[EventLog, Sequence[Parking]], Awaitable[Sequence[Preview]]],
     how: How,
 ) -> int:
     async def the_one(log: EventLog) -> Sequence[Parking]:
@@ -139,14 +139,11 @@ def _amend(
             raise ContractError(f"more than one thing is parked under {name[1]!r}: name one of {ids}")
         return found
 
-    async def previewed(log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
-        return [await preview(log, found[0])]
-
     async def requested(log: EventLog, found: Sequence[Parking]) -> Retried:
         position = await ask(log, found[0])
         return await follow(log, [CommandQuery(found[0], position.offset)], Patience(SOON_S))
 
-    return carry_out(log_options, ParkedAct(the_one, previewed, requested), how)
+    return carry_out(log_options, ParkedAct(the_one, preview, requested), how)
 
 
 async def _named(log: EventLog, name: tuple[str, str]) -> Sequence[Parking]:

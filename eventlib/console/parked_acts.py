@@ -21,6 +21,7 @@ from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Role, allow
 from eventlib.model.event import Event
 from eventlib.operations.command_status import CommandQuery, Outcomes, pending_retries
+from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.parked_commands import (
     event_with,
     first_waiting,
@@ -28,6 +29,7 @@ from eventlib.operations.parked_commands import (
     request_edit,
     request_retries,
 )
+from eventlib.operations.parked_preview import token_of_previews
 from eventlib.queries.parked import Parking
 
 _KEPT = 200
@@ -116,14 +118,16 @@ def _add_acts(routes: APIRouter, pages: Pages, reader: ParkedReader, batches: Ba
     @routes.post(f"{one}/retry")
     @allow(Role.OPERATOR)
     async def retry(service: str, decider: str, key: str, form: OwnForm, caller: Caller) -> Response:
-        reason = form.reason()
-        return await batches.retry([await reader.one(service, decider, key)], caller.by, reason)
+        reason, parking = form.reason(), await reader.one(service, decider, key)
+        await _refuse_moved(reader, form, parking, "retry")
+        return await batches.retry([parking], caller.by, reason)
 
     @routes.post(f"{one}/discard")
     @allow(Role.OPERATOR)
     async def discard(service: str, decider: str, key: str, form: OwnForm, caller: Caller) -> Response:
         reason = form.reason()
         parking = await reader.one(service, decider, key)
+        await _refuse_moved(reader, form, parking, "discard")
         place = await request_discard(reader.log, parking, caller.by, reason)
         return batches.begin("discard", caller.by, reason, [CommandQuery(parking, place.offset)])
 
@@ -136,6 +140,7 @@ def _add_acts(routes: APIRouter, pages: Pages, reader: ParkedReader, batches: Ba
         try:
             event, content["difference"] = await _edited(reader, parking, content["fields"], form)
             if form.get("step") == "send":
+                await _refuse_moved(reader, form, parking, "edit", event)
                 place = await request_edit(reader.log, parking, event, caller.by, form.reason())
                 return batches.begin("edit", caller.by, form.reason(), [CommandQuery(parking, place.offset)])
         except ContractError as error:
@@ -161,6 +166,14 @@ def _add_following(routes: APIRouter, pages: Pages, batches: Batches) -> None:
             lines=[*zip(found.requests, found.outcomes.all, strict=True)][:200],
             again=again,
         )
+
+
+async def _refuse_moved(
+    reader: ParkedReader, form: Form, parking: Parking, act: str, event: Event | None = None
+) -> None:
+    """Refuse an act that is not what its page has shown. Raises: ContractError."""
+    if shown_as := form.get("as_previewed"):
+        refuse_moved(shown_as, token_of_previews([await reader.previewed(parking, act, event)]))
 
 
 async def _chosen(reader: ParkedReader, fingerprint: str, form: Form) -> Sequence[Parking]:

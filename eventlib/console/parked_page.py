@@ -20,13 +20,20 @@ from eventlib.identity.principal import Principal, Role, allow
 from eventlib.log.record import key_text
 from eventlib.model.event import Event, contract_of
 from eventlib.operations.parked_groups import ParkedGroup, grouped
-from eventlib.operations.parked_preview import Preview, preview_edit, preview_retries
+from eventlib.operations.parked_preview import (
+    Preview,
+    preview_discards,
+    preview_edit,
+    preview_retries,
+    token_of_previews,
+)
 from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, waiting_inputs
 from eventlib.search.parked import OF_PARKED, parked_where
 
 _INPUTS = 20
 _MEMBERS = 200
 _TRIED = 50
+_ACTS = ("retry", "discard")
 
 
 class ParkedReader:
@@ -60,18 +67,16 @@ class ParkedReader:
             )
         return found[0]
 
-    async def previews(self, found: Sequence[Parking]) -> Sequence[Preview]:
-        """Return what would come of retries, of the first ones."""
-        return [await self.previewed(each) for each in found[:_TRIED]]
+    async def previews(self, found: Sequence[Parking], act: str) -> Sequence[Preview]:
+        """Return what would come of retries, or discards, of the first ones."""
+        preview = preview_discards if act == "discard" else preview_retries
+        return await preview(self.log, found[:_TRIED])
 
-    async def previewed(self, parking: Parking, instead: Event | None = None) -> Preview:
-        """Return what would come of a retry, or of an edit; where that fails, why it is not known."""
-        try:
-            if instead is not None:
-                return await preview_edit(self.log, parking, instead)
-            return (await preview_retries(self.log, [parking]))[0]
-        except EventlibError as error:
-            return Preview(parking, "unknown", waiting=parking.waiting, reason=str(error))
+    async def previewed(self, parking: Parking, act: str, instead: Event | None = None) -> Preview:
+        """Return what would come of a retry, a discard or an edit. Raises: as `preview_edit`."""
+        if instead is not None:
+            return await preview_edit(self.log, parking, instead)
+        return (await self.previews([parking], act))[0]
 
 
 def parked_routes(pages: Pages, reader: ParkedReader) -> APIRouter:
@@ -118,9 +123,8 @@ def parked_routes(pages: Pages, reader: ParkedReader) -> APIRouter:
     @allow(*LOOK)
     async def group_preview(request: Request, fingerprint: str) -> Response:
         found = await reader.group(fingerprint)
-        return pages.render(
-            request, "parked_preview.html", **summary_of(await reader.previews(found.members), len(found.members))
-        )
+        acts = {act: summary_of(await reader.previews(found.members, act), len(found.members)) for act in _ACTS}
+        return pages.render(request, "parked_preview.html", acts=acts)
 
     @routes.get("/parked/{service}/{decider}/{key:path}")
     @allow(*LOOK)
@@ -139,15 +143,24 @@ async def shown(
     """Return what the page of something parked shows; what would come of it if its first input was `instead`."""
     waiting = await waiting_inputs(reader.log, parking, _INPUTS)
     personal = caller.sees_personal
-    found = await reader.previewed(parking, instead)
-    emitted = [as_seen(each, personal=personal) for each in found.emitted]
+    acts = {act: await reader.previewed(parking, act) for act in _ACTS}
+    if instead is not None:
+        acts["edit"] = await reader.previewed(parking, "edit", instead)
     return {
         "parking": parking,
         "inputs": [(each, as_seen(each.reading.value, personal=personal)) for each in waiting],
         "fields": _fields(reader, parking, waiting) if caller.has(Role.OPERATOR) else [],
-        "preview": found,
-        "emitted": [(contract_of(type(each)).type, dict(each)) for each in emitted if each is not None],
+        "previews": [
+            (act, each, _told(each.emitted, personal), _told(each.overdue, personal)) for act, each in acts.items()
+        ],
+        "tokens": {act: token_of_previews([each]) for act, each in acts.items() if each.prospect != "unknown"},
     }
+
+
+def _told(events: Sequence[Event], personal: bool) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """Return events as a caller may see them: their types, and their data."""
+    seen = [as_seen(each, personal=personal) for each in events]
+    return [(contract_of(type(each)).type, dict(each)) for each in seen if each is not None]
 
 
 def _fields(reader: ParkedReader, parking: Parking, waiting: Sequence[WaitingInput]) -> Sequence[EditField]:
@@ -167,7 +180,7 @@ def _fields(reader: ParkedReader, parking: Parking, waiting: Sequence[WaitingInp
 
 def summary_of(found: Sequence[Preview], of: int) -> Mapping[str, Any]:
     """Return what would come of many retries: how many of each kind, what they would emit, and why some park again."""
-    prospects = Counter(each.prospect for each in found)
+    prospects = Counter((each.prospect, each.would) for each in found)
     emitted = Counter(contract_of(type(event)).type for each in found for event in each.emitted)
     reasons = Counter(each.reason for each in found if each.prospect != "is handled")
     return {

@@ -106,6 +106,6 @@ def refuse_moved(previewed: str, now: str) -> None:
     """Refuse an act that was previewed at other positions. Raises: ContractError."""
     if previewed and previewed != now:
         raise ContractError(
-            f"the log has moved on since the preview {previewed}, and nothing was done: look at it again (it is {now} now), "
-            "or act without naming a preview"
+            f"nothing was done: what the preview {previewed} has shown is not what would happen now, since the log has "
+            "moved on, or it was about something else. Look at a new preview first"
         )

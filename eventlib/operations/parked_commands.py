@@ -156,11 +156,12 @@ async def event_with(log: EventLog, parking: Parking, data: object, changes: Map
 
 async def not_paused(log: EventLog, found: Sequence[Parking]) -> list[Parking]:
     """Return what of this can be handled now: its service, decider and key are not paused; effects wait by themselves."""
-    held = await _paused(log, found)
+    held = await paused_among(log, found)
     return [each for each in found if each.name not in held]
 
 
-async def _paused(log: EventLog, found: Sequence[Parking]) -> dict[tuple[str, str, str], Paused]:
+async def paused_among(log: EventLog, found: Sequence[Parking]) -> dict[tuple[str, str, str], Paused]:
+    """Return by name what of this is paused, and how."""
     every = [each for each in await pauses(log, {each.service for each in found}) if not each.is_ending]
     return {
         each.name: paused
@@ -173,16 +174,21 @@ async def _paused(log: EventLog, found: Sequence[Parking]) -> dict[tuple[str, st
 
 async def send(log: EventLog, commands: Sequence[Command]) -> list[Position]:
     """Put commands on the control topics, all or none of them. Raises: ContractError for what is paused."""
+    for paused in (await paused_among(log, [each.parking for each in commands])).values():
+        raise is_paused(paused)
     records = await control_records(log, commands)
     offsets = await log.port.append(records)
     places = zip(records, offsets, strict=True)
     return [Position(each.topic, each.partition, offset, from_ms(each.timestamp_ms)) for each, offset in places]
 
 
+def is_paused(paused: Paused) -> ContractError:
+    """Return why a command about what is paused is refused."""
+    return ContractError(f"{paused.target} is paused, by {paused.by}: {paused.reason}. Resume it first")
+
+
 async def control_records(log: EventLog, commands: Sequence[Command]) -> list[Record]:
-    """Return the records of commands. Raises: ContractError for what is paused."""
-    for paused in (await _paused(log, [each.parking for each in commands])).values():
-        raise ContractError(f"{paused.target} is paused, by {paused.by}: {paused.reason}. Resume it first")
+    """Return the records of commands."""
     services = {each.parking.service: log.choreography.service(each.parking.service) for each in commands}
     controls = [service.control.name for service in services.values()]
     await log.codec.prepare([(control, kind) for control in controls for kind in REQUESTS])

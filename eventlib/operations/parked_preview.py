@@ -1,15 +1,24 @@
 """What the code of this process would make of a command about what is parked: the runtime handles it in a dry run."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
 from eventlib.operations.dry_run import TaskParts, dry_run_of, masks, token_of
-from eventlib.operations.parked_commands import Command, control_records, discard_of, edit_of, retry_of
+from eventlib.operations.parked_commands import (
+    Command,
+    control_records,
+    discard_of,
+    edit_of,
+    is_paused,
+    paused_among,
+    retry_of,
+)
 from eventlib.operations.seek import handled
 from eventlib.queries.parked import Parking
 from eventlib.runtime.parking.requests import OperatorRequests
@@ -19,6 +28,14 @@ from eventlib.runtime.transaction import Inputs, Transaction
 from eventlib.values import now_ms
 
 Prospect = Literal["is handled", "is discarded", "parks again", "asks again", "changes nothing", "unknown"]
+_WOULD: dict[Prospect, str] = {
+    "is handled": "be handled",
+    "is discarded": "be discarded",
+    "parks again": "park again",
+    "asks again": "ask outside again",
+    "changes nothing": "change nothing",
+    "unknown": "come to what is not known",
+}
 MASKED = "personal fields are masked here: the service, which reads them, may decide otherwise"
 
 
@@ -46,32 +63,34 @@ class Preview:
     doubt: str = ""
     position: str = ""
 
+    @property
+    def would(self) -> str:
+        """What it would do, in words: be handled, park again, …."""
+        return _WOULD[self.prospect]
+
 
 async def preview_retries(log: EventLog, found: Sequence[Parking]) -> list[Preview]:
-    """Return what would come of retries; see `preview`."""
-    return await preview(log, [retry_of(each, "", "") for each in found])
+    """Return what would come of retries, each by itself; see `preview_edit`."""
+    return await _previews(log, found, _retry)
+
+
+async def preview_discards(log: EventLog, found: Sequence[Parking]) -> list[Preview]:
+    """Return what would come of discards, each by itself; see `preview_edit`."""
+    return await _previews(log, found, lambda each: discard_of(log, each, "", "a preview"))
 
 
 async def preview_edit(log: EventLog, parking: Parking, event: Event) -> Preview:
-    """Return what would come of an edit that puts `event` in the first input's place; see `preview`."""
-    trial = await dry_run_of(log, [log.choreography.service(parking.service)])
-    return (await _previewed(log, trial, [await edit_of(trial, parking, event, "", "")]))[0]
-
-
-async def preview_discard(log: EventLog, parking: Parking) -> Preview:
-    """Return what would come of a discard; see `preview`."""
-    return (await preview(log, [await discard_of(log, parking, "", "a preview")]))[0]
-
-
-async def preview(log: EventLog, commands: Sequence[Command]) -> list[Preview]:
-    """Return what would come of commands, each by itself.
+    """Return what would come of an edit that puts `event` in the first input's place.
 
     Guarantee: writes nothing, and asks nothing outside; what then happens is the same, unless the log has moved on, or
-    the service runs other code. Raises: ContractError for what is paused, and when a state cannot be read;
-    LogUnavailable and the like.
+    the service runs other code. What cannot be known is `unknown`, with the reason, as for what is paused.
+    Raises: as `request_edit`; LogUnavailable and the like.
     """
-    services = [log.choreography.service(name) for name in sorted({each.parking.service for each in commands})]
-    return await _previewed(log, await dry_run_of(log, services), commands)
+    trial = await dry_run_of(log, [log.choreography.service(parking.service)])
+    command = await edit_of(trial, parking, event, "", "")
+    if (paused := (await paused_among(log, [parking])).get(parking.name)) is not None:
+        return _unknown(parking, is_paused(paused))
+    return (await _previewed(log, trial, [command]))[0]
 
 
 def token_of_previews(found: Sequence[Preview]) -> str:
@@ -79,20 +98,47 @@ def token_of_previews(found: Sequence[Preview]) -> str:
     return token_of("parked", *sorted(each.position for each in found))
 
 
+def _unknown(parking: Parking, why: EventlibError) -> Preview:
+    return Preview(parking, "unknown", waiting=parking.waiting, reason=str(why))
+
+
+async def _retry(parking: Parking) -> Command:
+    return retry_of(parking, "", "")
+
+
+async def _previews(
+    log: EventLog, found: Sequence[Parking], command_of: Callable[[Parking], Awaitable[Command]]
+) -> list[Preview]:
+    services = [log.choreography.service(name) for name in sorted({each.service for each in found})]
+    trial, held = await dry_run_of(log, services), await paused_among(log, found)
+    known, commands = dict[tuple[str, str, str], Preview](), list[Command]()
+    for each in found:
+        try:
+            if each.name in held:
+                raise is_paused(held[each.name])
+            commands.append(await command_of(each))
+        except ContractError as error:
+            known[each.name] = _unknown(each, error)
+    known |= {each.parking.name: each for each in await _previewed(log, trial, commands)}
+    return [known[each.name] for each in found]
+
+
 async def _previewed(log: EventLog, trial: EventLog, commands: Sequence[Command]) -> list[Preview]:
-    tasks = defaultdict[tuple[str, int], list[int]](list)
-    for number, each in enumerate(commands):
-        tasks[each.parking.service, each.parking.partition].append(number)
-    records, found = await control_records(trial, commands), dict[int, Preview]()
-    for (name, partition), numbers in tasks.items():
+    tasks = defaultdict[tuple[str, int], list[tuple[Command, Record]]](list)
+    for command, record in zip(commands, await control_records(trial, commands), strict=True):
+        tasks[command.parking.service, command.parking.partition].append((command, record))
+    found = list[Preview]()
+    for (name, partition), of_task in tasks.items():
         service = trial.choreography.service(name)
         parts = TaskParts(trial, service, partition)
-        await parts.read(_state(commands[each].parking) for each in numbers)
+        await parts.read(_state(command.parking) for command, _ in of_task)
         end = await trial.port.end(service.control.name, partition)
-        for number in numbers:
-            once = _Trial(trial, commands[number], parts, doubts=masks(log))
-            found[number] = await once.run(records[number].placed(end))
-    return [found[number] for number in range(len(commands))]
+        for command, record in of_task:
+            try:
+                found.append(await _Trial(trial, command, parts, doubts=masks(log)).run(record.placed(end)))
+            except ContractError as error:  # a state that today's code cannot read
+                found.append(_unknown(command.parking, error))
+    return found
 
 
 def _state(parking: Parking) -> str:

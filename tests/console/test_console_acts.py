@@ -14,7 +14,7 @@ from eventlib.identity import Role
 from eventlib.operations.acts import acts
 from eventlib.queries.parked import parkings
 from tests.console.parked_rates import broken, logged_in, parked_log, settled
-from tests.console.rates_app import RateQuoted, app
+from tests.console.rates_app import RateAsked, RateQuoted, app
 from tests.saga.shop_runs import ROOT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -32,8 +32,10 @@ async def test_a_group_is_tried_and_retried_once_by_two_operators(browser: Brows
         assert await page.locator(".group").count() == 1, "KeyErrors about other names are one cause"
         await page.locator(".group .button").click()
         await page.locator(".prospect").first.wait_for()
-        assert "3 would be handled" in (await page.locator(".prospects").inner_text()).replace("\n", " ")
-        assert "4 RateQuoted" in await page.locator(".preview-card").inner_text()
+        assert "3 would be handled" in (await page.locator("#preview-retry").inner_text()).replace("\n", " ")
+        assert "4 RateQuoted" in await page.locator("#preview-retry").inner_text()
+        discarded = (await page.locator("#preview-discard").inner_text()).replace("\n", " ")
+        assert ("3 would be discarded" in discarded, "1 RateQuoted" in discarded) == (True, True)
         assert await visit.findings() == []
         other = await visit.context.new_page()
         await other.goto(page.url)
@@ -82,7 +84,7 @@ async def test_some_are_chosen_and_what_parks_again_is_told_before_and_after(bro
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (_, page):
         with broken():
             await page.locator(".group .button").click()
-            await page.locator(".prospect.parks", has_text="3").wait_for()
+            await page.locator("#preview-retry .prospect.parks", has_text="3").wait_for()
             assert "no rate for" in await page.locator(".preview-card").inner_text()
             await page.check("input[name=chosen] >> nth=0")
             await page.check("input[value=chosen]")
@@ -104,7 +106,7 @@ async def test_an_input_is_edited_after_its_difference_was_shown(browser: Browse
         await page.fill("#field-number", "70")
         await page.click("button[value=preview]")
         assert (await page.locator("#difference tbody").inner_text()).split() == ["number", "1", "70"]
-        assert (await page.locator(".facts").inner_text()).split() == ["name", "IS", "number", "70"]
+        assert (await page.locator("#preview-edit .facts").inner_text()).split() == ["name", "IS", "number", "70"]
         await page.click("button[value=send]")
         assert "give a reason" in await page.locator("[role=alert]").inner_text()
         assert await acts(log) == []
@@ -115,6 +117,26 @@ async def test_an_input_is_edited_after_its_difference_was_shown(browser: Browse
         await page.locator(".badge", has_text="handled").wait_for()
         assert ("IS", 70) in await quoted(log)
         assert [(act.what, act.reason) for act in await acts(log)] == [("edit", "a typo")]
+
+
+async def test_an_act_is_refused_when_the_log_has_moved_on_since_its_page(browser: Browser, tmp_path: Path) -> None:
+    async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
+        await visit.open("/parked/rates/quotes/IS")
+        assert "it would be discarded" in await page.locator("#preview-discard").inner_text()
+        await log.publish(RateAsked(name="IS", number=9))
+        with broken():
+            await settled(log)  # another input waits behind the first
+        await page.fill("#retry-reason", "mended")
+        await page.get_by_role("button", name="Retry").click()
+        assert "the log has moved on" in await page.locator("main").inner_text()
+        assert await acts(log) == []
+        await visit.open("/parked/rates/quotes/IS")
+        assert "2 of 2 inputs go through" in await page.locator("#preview-retry").inner_text()
+        await page.fill("#retry-reason", "mended")
+        await page.get_by_role("button", name="Retry").click()
+        await page.wait_for_url("**/parked/batch/*")
+        await settled(log)
+        assert ("IS", 9) in await quoted(log)
 
 
 async def test_a_group_is_discarded_only_by_its_number(browser: Browser, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from eventlib.log.record import Record
 from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retry
 from eventlib.operations.parked_preview import (
     Preview,
-    preview_discard,
+    preview_discards,
     preview_edit,
     preview_retries,
 )
@@ -48,7 +48,7 @@ async def previewed(log: EventLog, parking: Parking, act: str) -> Preview:
     if act == "edit":
         found = await preview_edit(log, parking, await event_with(log, parking, None, {"cents": 7}))
     elif act == "discard":
-        found = await preview_discard(log, parking)
+        (found,) = await preview_discards(log, [parking])
     else:
         (found,) = await preview_retries(log, [parking])
     assert await contents(log) == before, "a preview writes nothing"
@@ -150,8 +150,11 @@ async def test_what_is_paused_is_refused_as_the_act_is() -> None:
         await settle(log, outside)
         (parking,) = await parkings(log)
         await pause(log, PauseTarget.of(log, "orders"), "ada", "a test")
-        with pytest.raises(ContractError, match=r"is paused, by ada: a test. Resume it first"):
-            await previewed(log, parking, "retry")
+        found = [await previewed(log, parking, act) for act in ("retry", "discard", "edit")]
+        assert {each.prospect for each in found} == {"unknown"}
+        with pytest.raises(ContractError) as refused:
+            await done(log, parking, "retry")
+        assert {each.reason for each in found} == {str(refused.value)}
 
 
 def rates(quoted: type[Event], *, is_broken: bool) -> Choreography:

@@ -11,7 +11,7 @@ from eventlib.cli._common import output
 from eventlib.eventlog import EventLog
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.personal import masked
-from eventlib.operations.parked_preview import Preview, Prospect, token_of_previews
+from eventlib.operations.parked_preview import Preview, token_of_previews
 from eventlib.runtime.records import code_version
 
 DryRunOption = Annotated[
@@ -28,14 +28,6 @@ AsPreviewedOption = Annotated[
 ]
 
 _SHOWN = 200
-WOULD: dict[Prospect, str] = {
-    "is handled": "be handled",
-    "is discarded": "be discarded",
-    "parks again": "park again",
-    "asks again": "ask outside again",
-    "changes nothing": "change nothing",
-    "unknown": "(not known)",
-}
 
 
 def preview_json(found: Preview, *, personal: bool = False) -> dict[str, object]:
@@ -87,13 +79,13 @@ def _print_table(found: Sequence[Preview]) -> None:
     shown = output.table("decider", "key", "would", "inputs", "emits", "why", right=["inputs"], whole=["would"])
     for each in found[:_SHOWN]:
         parking, inputs = each.parking, f"{each.handled} of {each.waiting}" if each.parking.id is None else "effect"
-        cells = [parking.effect or parking.decider, parking.key, WOULD[each.prospect], inputs, _emits(each), _why(each)]
+        cells = [parking.effect or parking.decider, parking.key, each.would, inputs, _emits(each), _why(each)]
         shown.add_row(*(Text(output.printable(cell)) for cell in cells))
     console.print(shown)
     if len(found) > _SHOWN:
         console.print(Text(f"and {len(found) - _SHOWN:,} more: --json has them all", style="dim"))
-    counts = Counter(each.prospect for each in found)
-    console.print(", ".join(f"{count:,} would {WOULD[prospect]}" for prospect, count in counts.most_common()) + ".")
+    counts = Counter(each.would for each in found)
+    console.print(", ".join(f"{count:,} would {would}" for would, count in counts.most_common()) + ".")
     console.print(f"Nothing was written. To act only if this still holds: --as-previewed {token_of_previews(found)}")
 
 
