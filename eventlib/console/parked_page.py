@@ -143,9 +143,8 @@ async def shown(
     """Return what the page of something parked shows; what would come of it if its first input was `instead`."""
     waiting = await waiting_inputs(reader.log, parking, _INPUTS)
     personal = caller.sees_personal
-    acts = {act: await reader.previewed(parking, act) for act in _ACTS}
-    if instead is not None:
-        acts["edit"] = await reader.previewed(parking, "edit", instead)
+    acts = {} if instead is None else {"edit": await reader.previewed(parking, "edit", instead)}
+    acts |= {act: await reader.previewed(parking, act) for act in _ACTS}
     return {
         "parking": parking,
         "inputs": [(each, as_seen(each.reading.value, personal=personal)) for each in waiting],

@@ -13,7 +13,7 @@ from eventlib.cli import run
 from eventlib.errors import WiringError
 from eventlib.operations.acts import acts
 from tests.connections import opened_from_here, silent
-from tests.integration.test_runtime import Ordered, Outside, events, make_shop, settle
+from tests.integration.test_runtime import Ordered, Outside, events, everything, make_shop, settle
 
 TOKEN, NEXT_TOKEN = "x" * 32, "y" * 32
 KNOWN = {"Authorization": f"Bearer {TOKEN}"}
@@ -98,6 +98,29 @@ async def test_an_edit_a_discard_and_retries(admin: httpx.AsyncClient, log: Even
     await settle(log)
     assert (await admin.get("/parked")).json() == {"count": 0, "parked": []}
     assert sorted(event.cents for event in await events(log, "charges") if hasattr(event, "cents")) == [1, 1, 50]
+
+
+async def test_a_dry_run_tells_what_then_happens_and_its_token_holds_while_nothing_moves(
+    admin: httpx.AsyncClient, log: EventLog
+) -> None:
+    edit = {"set": {"cents": 50}, "dry_run": True}
+    edited = (await admin.post("/parked/orders/order/a/edit", json=edit)).json()
+    (seen,) = edited["previews"]
+    assert (edited["done"], seen["prospect"], seen["requested"]) == (False, "is handled", ["ChargeAsked"] * 2)
+    assert [each["data"].get("cents") for each in seen["emitted"]] == [None, 50, None, 1]
+    retried = (await admin.post("/parked/retry", json={"dry_run": True})).json()
+    assert sorted(each["prospect"] for each in retried["previews"]) == ["asks again", "is handled", "is handled"]
+    gone = {"reason": "a test order", "dry_run": True}
+    discarded = (await admin.post("/parked/orders/order/a/discard", json=gone)).json()
+    assert discarded["previews"][0]["prospect"] == "is discarded"
+    assert await everything(log, "orders.control") == []
+    other = await admin.post("/parked/orders/order/a/retry", json={"as_previewed": edited["as_previewed"]})
+    assert (other.status_code, "it was about something else" in other.json()["detail"]) == (422, True)
+    same = {"set": {"cents": 50}, "as_previewed": edited["as_previewed"]}
+    assert (await admin.post("/parked/orders/order/a/edit", json=same)).status_code == 202
+    await settle(log)
+    late = await admin.post("/parked/retry", json={"as_previewed": retried["as_previewed"]})
+    assert (late.status_code, "the log has moved on" in late.json()["detail"]) == (422, True)
 
 
 async def test_an_event_is_sent_with_who_and_why(admin: httpx.AsyncClient, log: EventLog) -> None:
