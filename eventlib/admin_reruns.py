@@ -33,18 +33,21 @@ class Begin(_Body):
 
 
 class TakeOver(_Body):
-    """Why a service takes over a rerun's states, and whether effects run that only the rerun has requested."""
+    """Why a service takes over a rerun's states, and whether effects run that only the rerun has requested.
+
+    A dry run only shows what would be done.
+    """
 
     reason: Reason
     run_effects: bool = False
+    dry_run: bool = False
 
 
 class Reset(TakeOver):
-    """Where a service goes on: earliest, latest, or a time. A dry run only shows what would be done."""
+    """Where a service goes on: earliest, latest, or a time."""
 
     to: Annotated[str, Field(min_length=1, max_length=40)]
     topics: list[str] = []
-    dry_run: bool = False
 
 
 class RerunHandlers:
@@ -84,7 +87,7 @@ class RerunHandlers:
         """Make a rerun's states the service's."""
         note = await existing_metadata(self._log, self._log.choreography.service(service), name)
         spec = RerunSpec(_signed(caller, request.reason), note.since_ms, note.until_ms)
-        job = RerunJob(service, name, spec, cutover=True, runs_effects=request.run_effects)
+        job = RerunJob(service, name, spec, cutover=True, runs_effects=request.run_effects, dry_run=request.dry_run)
         return _job_json(self._jobs.begin(job))
 
     @allow(Role.OPERATOR)
@@ -104,7 +107,7 @@ class RerunHandlers:
             done = plans if request.dry_run else await move(self._log, of, plans, why)
             return {"service": service, "done": not request.dry_run, "moves": [asdict(each) for each in done]}
         job = await way_back(self._log, of, target, why)
-        job.cutover, job.runs_effects = not request.dry_run, request.run_effects
+        job.cutover, job.runs_effects, job.dry_run = True, request.run_effects, request.dry_run
         return _job_json(self._jobs.begin(job))
 
 
@@ -131,7 +134,7 @@ def _job_json(job: RerunJob) -> dict[str, object]:
     found: dict[str, object] = {
         "service": job.service,
         "rerun": job.name,
-        "takes_over": job.cutover,
+        "takes_over": job.cutover and not job.dry_run,
         "status": job.status,
         "done": job.done,
         "of": job.of,
@@ -139,5 +142,5 @@ def _job_json(job: RerunJob) -> dict[str, object]:
     if job.error:
         found["error"] = job.error
     if job.switched is not None:
-        found["switched"] = asdict(job.switched)
+        found["would_switch" if job.dry_run else "switched"] = asdict(job.switched)
     return found

@@ -9,7 +9,6 @@ from eventlib.cli._common.parked_keys import DecidersOption, ReasonMatches, Serv
 from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.prompts import actor
 from eventlib.cli.parked_acts import Change, How, discard_input, edit_input, retry_all, retry_one
-from eventlib.personal.opening import personal_options
 
 DeciderArgument = Annotated[str, typer.Argument(metavar="DECIDER", help="The decider's name, from the list.")]
 
@@ -163,9 +162,8 @@ def discard(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 def _log_options(context: typer.Context, app: str | None, log: str | None, how: How) -> LogOptions:
-    """Return the log's options: a dry run reads personal fields where it can, since handlers decide by them."""
-    reads_personal = (how.dry_run or bool(how.as_previewed)) and personal_options().personal_master is not None
-    return LogOptions.of(context, app, log, personal=reads_personal)
+    is_tried = how.dry_run or how.as_previewed
+    return LogOptions.deciding(context, app, log) if is_tried else LogOptions.of(context, app, log)
 
 
 def _how(by: str | None, reason: str, dry_run: bool, as_previewed: str, as_json: bool) -> How:

@@ -10,6 +10,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, YesOption, print_switch
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.prompts import actor, signed_reason
 from eventlib.cli._common.rerun_report import difference_json, print_difference
 from eventlib.config.settings import runtime_config
@@ -59,6 +60,8 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
         bool, typer.Option("--follow", "-f", metavar="", help="Follow the service until Ctrl-C.")
     ] = False,
     effects: EffectsOption = Effects.RECORDED,
+    dry_run: DryRunOption = False,
+    as_previewed: AsPreviewedOption = "",
     yes: YesOption = False,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many differences are shown in full.")] = 10,
     as_json: JsonOption = False,
@@ -78,6 +81,7 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
 
     [dim]Examples:[/dim]
       eventlib rerun payment --into payment-2
+      eventlib rerun payment --switch payment-2 --dry-run
       eventlib rerun payment --switch payment-2 --reason "refunds were forgotten"
       eventlib rerun payment --drop payment-2
       eventlib rerun --list
@@ -90,11 +94,14 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
         return
     if service is None:
         raise typer.BadParameter("name a service", param_hint="SERVICE")
+    if switch is None and (dry_run or as_previewed):
+        raise typer.BadParameter("they need --switch", param_hint="--dry-run / --as-previewed")
     if into is not None:
         wanted = RerunSpec(f"{actor()}: {reason}".removesuffix(": "), ms_of(since), ms_of(until), follow)
         print_rerun(log_options, service, into, wanted, limit=limit, as_json=as_json)
     elif switch is not None:
-        consent = Consent(signed_reason(reason), effects is Effects.RUN, yes)
+        why = "" if dry_run else signed_reason(reason)
+        consent = Consent(why, effects is Effects.RUN, yes, dry_run, as_previewed)
         print_switch(log_options, service, switch, consent, limit=limit, as_json=as_json)
     elif drop is not None:
         drop_rerun(log_options, service, drop, as_json=as_json)

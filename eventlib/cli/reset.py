@@ -1,5 +1,6 @@
 """`eventlib reset`: moves a service's offsets on purpose, or skips one input."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -12,10 +13,12 @@ from eventlib.cli._common import output
 from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, YesOption, print_way_back
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
+from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption, event_json
 from eventlib.cli._common.prompts import agree, signed_reason
 from eventlib.eventlog import EventLog
-from eventlib.operations.seek import SeekPlan, move, reset_plans, reset_target
-from eventlib.operations.skip import skip
+from eventlib.operations.dry_run import refuse_moved
+from eventlib.operations.seek import SeekPlan, move, reset_plans, reset_target, token_of_plans
+from eventlib.operations.skip import SkippedNow, SkipPreview, preview_skip, skip
 from eventlib.values import to_ms
 
 ReasonOption = Annotated[
@@ -27,7 +30,7 @@ ReasonOption = Annotated[
 def reset(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     service: Annotated[str, typer.Argument(metavar="SERVICE", help="The service's name.")],
-    reason: ReasonOption,
+    reason: ReasonOption = "",
     to: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +49,8 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
         typer.Option("--topic", metavar="TOPIC", help="Move only in this topic; may be repeated.", show_default=False),
     ] = None,
     effects: EffectsOption = Effects.RECORDED,
-    dry_run: Annotated[bool, typer.Option("--dry-run", metavar="", help="Only print what would be done.")] = False,
+    dry_run: DryRunOption = False,
+    as_previewed: AsPreviewedOption = "",
     yes: YesOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,
@@ -64,19 +68,20 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
     or is parked; the inputs that wait behind it are then handled.
 
     [dim]Examples:[/dim]
-      eventlib reset payment --to latest --reason "replayed by hand" --dry-run
+      eventlib reset payment --to latest --dry-run
+      eventlib reset payment --to latest --reason "replayed by hand"
       eventlib reset payment --to earliest --reason "refunds were forgotten"
       eventlib reset stock --skip 3f2a… --reason "order 536365 was a test"
     """
-    log_options, why = LogOptions.of(context, app, log), signed_reason(reason)
+    log_options, why = LogOptions.deciding(context, app, log), "" if dry_run else signed_reason(reason)
     if (to is None) == (skip is None):
         raise typer.BadParameter("give one of the two", param_hint="--to / --skip")
     if skip is not None:
-        if topic or dry_run:
-            raise typer.BadParameter("they need --to, not --skip", param_hint="--topic / --dry-run")
-        print_skip(log_options, service, skip, why, as_json=as_json)
+        if topic:
+            raise typer.BadParameter("it needs --to, not --skip", param_hint="--topic")
+        print_skip(log_options, service, SkipOptions(skip, why, dry_run, as_previewed), as_json=as_json)
     elif to is not None:
-        options = SeekOptions(to, topic or [], why, dry_run, yes, effects is Effects.RUN)
+        options = SeekOptions(to, topic or [], why, dry_run, as_previewed, yes, effects is Effects.RUN)
         print_reset(log_options, service, options, as_json=as_json)
 
 
@@ -94,8 +99,19 @@ class SeekOptions:
     topics: Sequence[str]
     why: str
     dry_run: bool
+    as_previewed: str
     yes: bool
     runs_effects: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SkipOptions:
+    """Which input is skipped, why, and whether it is a dry run, or has to be what one has shown."""
+
+    event_id: str
+    why: str
+    dry_run: bool
+    as_previewed: str
 
 
 def print_reset(log_options: LogOptions, service_name: str, options: SeekOptions, *, as_json: bool) -> None:
@@ -108,9 +124,10 @@ def print_reset(log_options: LogOptions, service_name: str, options: SeekOptions
     plan = run_on_log(log_options, planned)
     if plan is None:
         since_ms = to_ms(start) if isinstance(start, datetime) else 0
-        consent = Consent(options.why, options.runs_effects, options.yes, options.dry_run)
+        consent = Consent(options.why, options.runs_effects, options.yes, options.dry_run, options.as_previewed)
         print_way_back(log_options, service_name, since_ms, consent, limit=_MOST_SHOWN, as_json=as_json)
         return
+    refuse_moved(options.as_previewed, token_of_plans(plan))
     if options.dry_run or not plan:
         _print_passages(service_name, plan, options, as_json=as_json, is_done=False)
         return
@@ -126,7 +143,9 @@ def print_reset(log_options: LogOptions, service_name: str, options: SeekOptions
 
 def _print_passages(service: str, plan: list[SeekPlan], options: SeekOptions, *, as_json: bool, is_done: bool) -> None:
     if as_json:
-        output.print_json({"service": service, **asdict(each), "done": is_done, "why": options.why} for each in plan)
+        shared = {"done": is_done, "why": options.why}
+        shared |= {} if is_done else {"as_previewed": token_of_plans(plan)}
+        output.print_json({"service": service, **asdict(each), **shared} for each in plan)
         return
     console = output.terminal()
     if not plan:
@@ -139,6 +158,8 @@ def _print_passages(service: str, plan: list[SeekPlan], options: SeekOptions, *,
     console.print(shown)
     total, keys = sum(each.inputs for each in plan), {key for each in plan for key in each.keys}
     console.print(f"{service} would skip {counted(total, 'input')} of {counted(len(keys), 'key')}.")
+    if options.dry_run:
+        console.print(f"Nothing was written. To act only if this still holds: --as-previewed {token_of_plans(plan)}")
 
 
 def _keys(passage: SeekPlan) -> str:
@@ -147,17 +168,41 @@ def _keys(passage: SeekPlan) -> str:
     return ", ".join(map(output.printable, named[:_MOST_KEYS])) + (f" and {more:,} more" if more > 0 else "")
 
 
-def print_skip(log_options: LogOptions, service_name: str, event_id: str, why: str, *, as_json: bool) -> None:
-    """Make a service skip one input."""
-    done = run_on_log(log_options, lambda log: skip(log, log.choreography.service(service_name), event_id, why))
+def print_skip(log_options: LogOptions, service_name: str, options: SkipOptions, *, as_json: bool) -> None:
+    """Make a service skip one input, or print what would come of it."""
+
+    async def skipped(log: EventLog) -> tuple[SkippedNow, SkipPreview | None]:
+        service, preview = log.choreography.service(service_name), None
+        if options.dry_run or options.as_previewed:
+            preview = await preview_skip(log, service, options.event_id)
+            refuse_moved(options.as_previewed, preview.token)
+        if preview is not None and options.dry_run:
+            return preview.skipped, preview
+        return await skip(log, service, options.event_id, options.why), None
+
+    done, preview = run_on_log(log_options, skipped)
     if as_json:
-        output.print_json([{**asdict(done), "why": why}])
+        line = {**asdict(done), "why": options.why, "done": preview is None}
+        if preview is not None:
+            line |= {"emitted": [event_json(each) for each in preview.emitted], "as_previewed": preview.token}
+        output.print_json([line])
         return
-    where = f"{done.topic}/{done.partition}/{done.offset}"
-    print(f"{done.service} skips {done.type or 'the record'} of {output.printable(done.key)} ({where}).")
+    where, skips = f"{done.topic}/{done.partition}/{done.offset}", "skips" if preview is None else "would skip"
+    print(f"{done.service} {skips} {done.type or 'the record'} of {output.printable(done.key)} ({where}).")
+    print(_follows(done, is_done=preview is None))
+    if preview is not None:
+        types = Counter(type(each).__name__ for each in preview.emitted)
+        for name, count in types.items():
+            print(f"  {count:,} {name} would be emitted")
+        print(f"Nothing was written. To act only if this still holds: --as-previewed {preview.token}")
+
+
+def _follows(done: SkippedNow, *, is_done: bool) -> str:
+    were = "were" if is_done else "would be"
     if not done.was_parked:
-        print("It passes over it when it gets there.")
-    elif done.parked_again:
-        print(f"{done.released:,} inputs behind it were handled; the next one failed, and waits: eventlib parked list")
-    else:
-        print(f"Nothing blocks its key any more: {done.released:,} waiting inputs were handled.")
+        return "It passes over it when it gets there."
+    if done.parked_again:
+        waits = "failed, and waits" if is_done else "would fail, and wait"
+        return f"{done.released:,} inputs behind it {were} handled; the next one {waits}: eventlib parked list"
+    blocks = "blocks" if is_done else "would block"
+    return f"Nothing {blocks} its key any more: {done.released:,} waiting inputs {were} handled."

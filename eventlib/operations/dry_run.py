@@ -12,8 +12,9 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.overlay import OverlayLog
 from eventlib.log.record import Record, key_text
+from eventlib.model.event import Event
 from eventlib.model.service import Service
-from eventlib.personal.base import FieldCipher, Mask
+from eventlib.personal.base import NO_MASTER, FieldCipher, Mask, NoRight
 from eventlib.personal.opening import personal_classes
 from eventlib.queries.state import newest_of_keys
 from eventlib.queries.task_metadata import TaskNotes
@@ -26,12 +27,14 @@ from eventlib.state.memory import MemoryStores
 _TOKEN_LENGTH = 12
 
 
-async def dry_run_of(log: EventLog, services: Sequence[Service]) -> EventLog:
+async def dry_run_of(log: EventLog, services: Sequence[Service], *, may_be_masked: bool = False) -> EventLog:
     """Return a log on which acts on some services can be carried out; what they write there is in its `port.written`.
 
     Guarantee: nothing is written to the log, to a schema registry or to the keys of subjects. Raises: ContractError when
-    today's code would be refused, as when it cannot read what is there.
+    today's code would be refused, as when it cannot read what is there; NoRight when handlers would decide by masks.
     """
+    if masks(log) and not may_be_masked and any(each.is_personal for service in services for each in service.deciders):
+        raise NoRight(f"handlers decide by personal fields, and this process has no right to read them: {NO_MASTER}")
     port, codec = OverlayLog(log.port), log.codec
     registry = None if isinstance(codec.registry, Schemas) else codec.registry
     registers = isinstance(codec, FramedCodec) and codec.auto_register and registry is None
@@ -95,6 +98,15 @@ class TaskParts:
         task = Task(service, partition, self._log, state, positions=positions, code_version=self._code_version)
         task.processor.parked_end = self._parked_end
         return task
+
+
+async def emitted_on(trial: EventLog) -> list[tuple[Record, Event]]:
+    """Return the events that were emitted on the log of a dry run, in order, without the copies in compacted topics."""
+    port = trial.port
+    written = port.written if isinstance(port, OverlayLog) else []
+    topics = {topic.name for topic in trial.choreography.topics}
+    found = await trial.decode_many(each for each in written if each.topic in topics)
+    return [(record, event) for record, event in found if isinstance(event, Event)]
 
 
 def token_of(act: str, *positions: Any) -> str:

@@ -86,7 +86,7 @@ async def preview_edit(log: EventLog, parking: Parking, event: Event) -> Preview
     the service runs other code. What cannot be known is `unknown`, with the reason, as for what is paused.
     Raises: as `request_edit`; LogUnavailable and the like.
     """
-    trial = await dry_run_of(log, [log.choreography.service(parking.service)])
+    trial = await dry_run_of(log, [log.choreography.service(parking.service)], may_be_masked=True)
     command = await edit_of(trial, parking, event, "", "")
     if (paused := (await paused_among(log, [parking])).get(parking.name)) is not None:
         return _unknown(parking, is_paused(paused))
@@ -110,7 +110,7 @@ async def _previews(
     log: EventLog, found: Sequence[Parking], command_of: Callable[[Parking], Awaitable[Command]]
 ) -> list[Preview]:
     services = [log.choreography.service(name) for name in sorted({each.service for each in found})]
-    trial, held = await dry_run_of(log, services), await paused_among(log, found)
+    trial, held = await dry_run_of(log, services, may_be_masked=True), await paused_among(log, found)
     known, commands = dict[tuple[str, str, str], Preview](), list[Command]()
     for each in found:
         try:

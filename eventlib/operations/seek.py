@@ -14,6 +14,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
 from eventlib.log.record import key_text
 from eventlib.model.service import Service
+from eventlib.operations.dry_run import token_of
 from eventlib.queries.state import newest_of_key
 from eventlib.queries.stream import start_of
 from eventlib.runtime.config import RuntimeConfig
@@ -107,6 +108,11 @@ class SeekPlan:
     def inputs(self) -> int:
         """How many inputs are skipped."""
         return sum(self.keys.values())
+
+
+def token_of_plans(plans: Sequence[SeekPlan]) -> str:
+    """Return what names the seeks of a preview."""
+    return token_of("seek", *plans)
 
 
 async def positions_of(log: EventLog, service: Service, partition: int) -> Positions:

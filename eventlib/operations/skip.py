@@ -9,7 +9,9 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
 from eventlib.log.record import Record, key_text
+from eventlib.model.event import Event
 from eventlib.model.service import Service
+from eventlib.operations.dry_run import dry_run_of, emitted_on, token_of
 from eventlib.operations.seek import act, positions_of
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.parking.parked import original_of, waiting_behind
@@ -39,11 +41,29 @@ class SkippedNow:
     parked_again: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SkipPreview:
+    """What skipping an input would come to: what the act returns, the events that would be emitted, and what names this."""
+
+    skipped: SkippedNow
+    emitted: Sequence[Event]
+    token: str
+
+
 class _Parked(NamedTuple):
     """An input that was parked once, and its decider; it may be parked no longer."""
 
     decider: str
     original: Record
+
+
+async def preview_skip(log: EventLog, service: Service, event_id: str) -> SkipPreview:
+    """Return what `skip` would come to, by carrying it out in a dry run. Raises: as `skip`."""
+    trial = await dry_run_of(log, [service])
+    found = await skip(trial, service, event_id, "a preview")
+    emitted = await emitted_on(trial)
+    token = token_of("skip", found, [record.id for record, _ in emitted])
+    return SkipPreview(found, [event for _, event in emitted], token)
 
 
 async def skip(log: EventLog, service: Service, event_id: str, why: str) -> SkippedNow:

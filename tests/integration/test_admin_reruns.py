@@ -14,6 +14,7 @@ from eventlib.admin_api import create_admin
 from eventlib.operations.acts import acts
 from eventlib.operations.reprocessing.metadata import reruns
 from tests.integration.rerunning import Code, GivenBack, market, said, send, settle
+from tests.integration.test_parked_previews import contents
 from tests.integration.test_rerun import shelves_of
 from tests.integration.test_switch import some_short_baskets
 
@@ -107,8 +108,12 @@ async def test_a_rerun_is_deleted_and_wrong_ones_fail_with_a_sentence(tmp_path: 
 async def test_a_reset_goes_back_and_forth_after_a_dry_run(tmp_path: Path) -> None:
     async with administered(tmp_path) as (log, client):
         back = {"to": "earliest", "reason": "forgotten"}
+        before = await contents(log)
         name = (await client.post("/services/store/reset", json={**back, "dry_run": True})).json()["rerun"]
-        assert (await over(client, f"/services/store/reruns/{name}"))["differences"][0]["same"] is False
+        dry_run = await over(client, f"/services/store/reruns/{name}")
+        assert (dry_run["differences"][0]["same"], dry_run["takes_over"]) == (False, False)
+        assert dry_run["would_switch"]["said"] == 12
+        assert await contents(log) == before
         assert await stock(log) == WRONG_DAY
         assert (await client.post("/services/store/reset", json=back)).json()["takes_over"] is True
         assert (await over(client, f"/services/store/reruns/{name}"))["switched"]["said"] == 12

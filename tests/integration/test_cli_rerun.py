@@ -126,11 +126,26 @@ def test_what_is_thrown_away_changes_nothing(typed: Typed, url: str) -> None:
     assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 3, "C": 0})
 
 
+def test_a_switch_is_what_its_dry_run_was_and_refused_when_the_log_has_moved_on(typed: Typed, url: str) -> None:
+    typed("rerun", "store", "--into", "again")
+    records = count(url)
+    shown = json.loads(typed("rerun", "store", "--switch", "again", "--dry-run", "--json"))
+    assert (count(url), shown["done"], shown["said"]) == (records, False, 12)
+    switch = ["rerun", "store", "--switch", "again", "--reason", "forgotten", "--yes", "--json"]
+    asyncio.run(another_wrong_basket(url))
+    token = shown["as_previewed"]
+    assert "the log has moved on" in typed(*switch, "--as-previewed", token, code=1)
+    shown = json.loads(typed("rerun", "store", "--switch", "again", "--dry-run", "--json"))
+    done = json.loads(typed(*switch, "--as-previewed", shown.pop("as_previewed")))
+    assert done | {"done": False, "why": ""} == shown
+    assert asyncio.run(shelves(url))[0] == shown["said"] == 13
+
+
 def test_a_reset_backwards_does_again_what_came_after(typed: Typed, url: str) -> None:
     moment = datetime.now(UTC).isoformat()
     asyncio.run(another_wrong_basket(url))
-    shown = typed("reset", "store", "--to", moment, "--reason", "forgotten", "--dry-run")
-    assert "Nothing was changed: this is what a reset of store would do." in shown
+    shown = typed("reset", "store", "--to", moment, "--dry-run")
+    assert "keys in 8 tasks, and emit 1 event; 0 events could not be taken back." in shown
     assert "There is no rerun on this log." in typed("rerun", "--list"), "nothing is left of the look"
     assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 2, "C": 0})
     done = json.loads(typed("reset", "store", "--to", moment, "--reason", "forgotten", "--yes", "--json"))

@@ -10,9 +10,10 @@ import pytest
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
 from eventlib.operations.seek import move, seek_plans
-from eventlib.operations.skip import SkippedNow, skip
+from eventlib.operations.skip import SkippedNow, SkipPreview, preview_skip, skip
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Input, Moved, Released, Skipped
+from tests.integration.test_parked_previews import contents
 from tests.integration.test_runtime import (
     Noted,
     Opened,
@@ -206,3 +207,39 @@ async def test_a_log_in_memory_gives_the_task_back() -> None:
             while len(await noted(log)) < 3:
                 await asyncio.sleep(0.05)
         assert await noted(log) == ["1", "2", "3"]
+
+
+async def previewed_skip(opened: Opened, event_id: str, broken: set[str] | None = None) -> SkipPreview:
+    async with opened(make_shop(broken or set())) as log:
+        before = await contents(log)
+        found = await preview_skip(log, log.choreography.service("orders"), event_id)
+        assert await contents(log) == before, "a preview writes nothing"
+        return found
+
+
+async def test_a_skip_is_what_its_preview_was(opened: Opened) -> None:
+    async with opened(make_shop({"a", "b"})) as log:
+        for number in range(3):
+            await order(log, "a", f"a{number}")
+        await order(log, "b", "b0")
+        await settle(log)
+        await order(log, "c", "c0")
+    for order_id, broken, released, parked_again in (
+        ("a", set[str](), 2, False),
+        ("b", {"b"}, 0, False),
+        ("c", set[str](), 0, False),
+    ):
+        async with opened(make_shop(broken)) as log:
+            event_id, noted_before = await id_of(log, order_id), await everything(log, "notes")
+        preview = await previewed_skip(opened, event_id, broken)
+        done = await skipped(opened, event_id, broken)
+        assert (preview.skipped, done.released, done.parked_again) == (done, released, parked_again)
+        async with opened(make_shop(broken)) as log:
+            new = [each for each in await everything(log, "notes") if each not in noted_before]
+            emitted = [each for each in preview.emitted if isinstance(each, Noted)]
+            assert emitted == [each for _, each in await log.decode_many(new)]
+            with pytest.raises(ContractError) as refused:
+                await skip(log, log.choreography.service("orders"), event_id, WHY)
+        with pytest.raises(ContractError) as also:
+            await previewed_skip(opened, event_id, broken)
+        assert str(also.value) == str(refused.value), "what is refused is refused by its preview, in the same words"

@@ -135,6 +135,13 @@ class LogOptions:
         settings = eventlib_settings(app=app or before.app, log=log or before.log)
         return cls(settings.app, settings.log, personal)
 
+    @classmethod
+    def deciding(cls, context: typer.Context, app: str | None, log: str | None) -> "LogOptions":
+        """Return the options of a command in which handlers decide: it reads personal fields where a master key is named."""
+        from eventlib.personal.opening import personal_options
+
+        return cls.of(context, app, log, personal=personal_options().personal_master is not None)
+
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -43,9 +43,9 @@ def preview_json(found: Preview, *, personal: bool = False) -> dict[str, object]
         "prospect": found.prospect,
         "handled": found.handled,
         "waiting": found.waiting,
-        "emitted": [_event_json(each, personal=personal) for each in found.emitted],
+        "emitted": [event_json(each, personal=personal) for each in found.emitted],
         "requested": [*found.requested],
-        "overdue": [_event_json(each, personal=personal) for each in found.overdue],
+        "overdue": [event_json(each, personal=personal) for each in found.overdue],
         "reason": found.reason,
         "traceback": found.traceback,
         "doubt": found.doubt,
@@ -58,7 +58,8 @@ def previews_json(log: EventLog, found: Sequence[Preview], *, personal: bool = F
     return [{**preview_json(each, personal=personal), **shared} for each in found]
 
 
-def _event_json(event: Event, *, personal: bool) -> dict[str, object]:
+def event_json(event: Event, *, personal: bool = False) -> dict[str, object]:
+    """Return an event that would be emitted as JSON, with personal fields masked unless they may be seen."""
     return {"type": contract_of(type(event)).type, "key": key_of(event), "data": event if personal else masked(event)}
 
 

@@ -4,18 +4,29 @@ Events that only the rerun emitted are emitted by the service then; events that 
 of both with different content stays as the service emitted it: consumers have acted on it.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from eventlib.errors import ContractError, OwnershipLost
+from eventlib.eventlog import EventLog
+from eventlib.model.service import Service
+from eventlib.operations.dry_run import dry_run_of, emitted_on, token_of
 from eventlib.operations.reprocessing.comparison import restored_original
 from eventlib.operations.reprocessing.cutover_plan import cutover_plan
-from eventlib.operations.reprocessing.running import Rerun
+from eventlib.operations.reprocessing.metadata import RerunSpec
+from eventlib.operations.reprocessing.running import Progress, Rerun, rerunning
 from eventlib.operations.reprocessing.takeover import Takeover
 from eventlib.runtime.runtime import prepare_own
+from eventlib.state.memory import MemoryStores
 
 _PATIENCE_S = 60.0
+Look = Callable[[Rerun], Awaitable[None]]
+
+
+async def _look_at_nothing(_: Rerun) -> None:
+    return
 
 
 @dataclass(slots=True)
@@ -69,6 +80,29 @@ async def switch(rerun: Rerun, why: str, *, runs_effects: bool = False) -> Switc
             "moment, and do this again"
         ) from error
     return done
+
+
+async def preview_switch(  # noqa: PLR0913  what the rerun is, and what looks at it
+    log: EventLog,
+    service: Service,
+    name: str,
+    spec: RerunSpec,
+    look: Look = _look_at_nothing,
+    progress: Progress = lambda _done, _of: None,
+    *,
+    runs_effects: bool,
+) -> tuple[Switched, str]:
+    """Return what a cutover to a rerun, begun anew where there is none, would come to, and what names that.
+
+    `look` gets the rerun before the cutover. Guarantee: writes nothing; it needs memory for what the act would write.
+    Raises: as `rerunning` and `switch`.
+    """
+    trial = await dry_run_of(log, [service])
+    async with rerunning(trial, MemoryStores(), service, name, spec, progress) as rerun:
+        await look(rerun)
+        done = await switch(rerun, "a preview", runs_effects=runs_effects)
+    emitted = sorted(record.event_id for record, _ in await emitted_on(trial))
+    return done, token_of("switch", service.name, name, done, emitted)
 
 
 async def _switch(rerun: Rerun, why: str, done: Switched, *, runs_effects: bool) -> None:

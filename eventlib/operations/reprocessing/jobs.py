@@ -15,9 +15,9 @@ from eventlib.model.personal import MASKED
 from eventlib.model.service import Service
 from eventlib.opening import open_log
 from eventlib.operations.reprocessing.comparison import Difference, difference
-from eventlib.operations.reprocessing.cutover import Switched, switch
+from eventlib.operations.reprocessing.cutover import Switched, preview_switch, switch
 from eventlib.operations.reprocessing.metadata import RerunSpec, name_of_reset
-from eventlib.operations.reprocessing.running import rerunning
+from eventlib.operations.reprocessing.running import Rerun, rerunning
 from eventlib.operations.seek import Later
 from eventlib.personal.opening import personal_classes
 from eventlib.replay.comparison import Change
@@ -38,7 +38,8 @@ class _Stopped(Exception):
 class RerunJob:
     """A rerun that is carried out: what it has to do, how far it is (transactions done, of how many), what came of it.
 
-    With `cutover` the service takes over the rerun's states once it is caught up; `runs_effects` is for that.
+    With `cutover` the service takes over the rerun's states once it is caught up; `runs_effects` is for that. With
+    `dry_run` nothing of this is written: `switched` is what would come of it.
     """
 
     service: str
@@ -46,6 +47,7 @@ class RerunJob:
     spec: RerunSpec
     cutover: bool = False
     runs_effects: bool = False
+    dry_run: bool = False
     begun_at: datetime = field(default_factory=lambda: from_ms(now_ms()))
     status: Literal["waiting", "running", "done", "failed"] = "waiting"
     done: int = 0
@@ -137,9 +139,12 @@ class RerunJobs:
         url = self._log.port.url
         # What handlers decide from a mask would be wrong: without the right to read personal fields this raises.
         async with open_log(url, self._log.choreography, read_only=True, personal=True) as log:
+            service = log.choreography.service(job.service)
+            if job.dry_run:
+                await self._preview(job, log, service)
+                return
             stores = open_stores(url, self._state_dir)
             try:
-                service = log.choreography.service(job.service)
                 async with rerunning(log, stores, service, job.name, job.spec, self._progress(job)) as rerun:
                     if job.cutover:
                         job.switched = await switch(rerun, job.spec.why, runs_effects=job.runs_effects)
@@ -147,6 +152,15 @@ class RerunJobs:
                         job.difference = await difference(rerun, _LISTED)
             finally:
                 stores.close()
+
+    async def _preview(self, job: RerunJob, log: EventLog, service: Service) -> None:
+        async def look(rerun: Rerun) -> None:
+            job.difference = await difference(rerun, _LISTED)
+
+        told = self._progress(job)
+        job.switched, _ = await preview_switch(
+            log, service, job.name, job.spec, look, told, runs_effects=job.runs_effects
+        )
 
     def _progress(self, job: RerunJob) -> Callable[[int, int], None]:
         def progress(done: int, of: int) -> None:
