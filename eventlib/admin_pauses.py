@@ -6,11 +6,13 @@ from typing import Annotated
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
+from eventlib.cli._common.previews import preview_json
 from eventlib.cli.pause import paused_json
 from eventlib.eventlog import EventLog
 from eventlib.identity.gate import Caller
-from eventlib.identity.principal import Role, allow
-from eventlib.operations.pausing import pause, resume, what_waits
+from eventlib.identity.principal import Principal, Role, allow
+from eventlib.operations.pause_preview import PausePreview, preview_pause
+from eventlib.operations.pausing import WhatWaits, pause, resume, what_waits
 from eventlib.queries.pauses import PauseTarget, pauses
 
 _LOOK = (Role.OPERATOR, Role.AUDITOR)
@@ -18,7 +20,7 @@ Name = Annotated[str | None, Field(max_length=1_000)]
 
 
 class Resume(BaseModel):
-    """What of a service goes on, under the names with which it was paused, and why. A dry run only counts what waits."""
+    """What of a service goes on, under the names with which it was paused, and why. A dry run only tells what waits."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -54,21 +56,28 @@ class PauseHandlers:
     async def pause(self, service: str, request: Pause, caller: Caller) -> dict[str, object]:
         """Request that the tasks of a service hold something back until it is resumed."""
         target = request.target(self._log, service)
-        if not request.dry_run:
-            await pause(self._log, target, caller.by, request.reason)
-        return await self._told(target, request)
+        if request.dry_run:
+            return _told(target, await preview_pause(self._log, target, "pause"), caller)
+        await pause(self._log, target, caller.by, request.reason)
+        return _told(target, await what_waits(self._log, target))
 
     @allow(Role.OPERATOR)
     async def resume(self, service: str, request: Resume, caller: Caller) -> dict[str, object]:
         """Request that the tasks of a service go on with what was paused."""
         target = request.target(self._log, service)
-        if not request.dry_run:
-            await resume(self._log, target, caller.by, request.reason)
-        return await self._told(target, request)
+        if request.dry_run:
+            return _told(target, await preview_pause(self._log, target, "resume"), caller)
+        await resume(self._log, target, caller.by, request.reason)
+        return _told(target, await what_waits(self._log, target))
 
-    async def _told(self, target: PauseTarget, request: Resume) -> dict[str, object]:
-        waits = asdict(await what_waits(self._log, target))
-        return {**target._asdict(), "kind": target.kind, "asked": not request.dry_run, "waits": waits}
+
+def _told(target: PauseTarget, seen: WhatWaits | PausePreview, caller: Principal | None = None) -> dict[str, object]:
+    facts = {**target._asdict(), "kind": target.kind, "asked": isinstance(seen, WhatWaits)}
+    if isinstance(seen, WhatWaits):
+        return {**facts, "waits": asdict(seen)}
+    sees = caller is not None and caller.sees_personal
+    released = None if seen.released is None else preview_json(seen.released, personal=sees)
+    return {**facts, "waits": asdict(seen.waits), "released": released}
 
 
 def add_pauses(app: FastAPI, log: EventLog) -> None:

@@ -10,9 +10,10 @@ from eventlib.cli._common.rerun_report import difference_json
 from eventlib.eventlog import EventLog
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Principal, Role, allow
+from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, way_back
 from eventlib.operations.reprocessing.metadata import RerunSpec, drop, existing_metadata, reruns
-from eventlib.operations.seek import move, reset_plans, reset_target
+from eventlib.operations.seek import move, reset_plans, reset_target, token_of_plans
 from eventlib.values import time_of, to_ms
 
 _LOOK = (Role.OPERATOR, Role.AUDITOR)
@@ -48,6 +49,9 @@ class Reset(TakeOver):
 
     to: Annotated[str, Field(min_length=1, max_length=40)]
     topics: list[str] = []
+    as_previewed: Annotated[
+        str, Field(max_length=100, description="Forwards: refuse what a dry run has not shown.")
+    ] = ""
 
 
 class RerunHandlers:
@@ -104,8 +108,10 @@ class RerunHandlers:
         why = _signed(caller, request.reason)
         plans = await reset_plans(self._log, of, target, request.topics)
         if plans is not None:
+            refuse_moved(request.as_previewed, token := token_of_plans(plans))
             done = plans if request.dry_run else await move(self._log, of, plans, why)
-            return {"service": service, "done": not request.dry_run, "moves": [asdict(each) for each in done]}
+            told: dict[str, object] = {"service": service, "done": not request.dry_run, "moves": [*map(asdict, done)]}
+            return told | ({"as_previewed": token} if request.dry_run else {})
         job = await way_back(self._log, of, target, why)
         job.cutover, job.runs_effects, job.dry_run = True, request.run_effects, request.dry_run
         return _job_json(self._jobs.begin(job))

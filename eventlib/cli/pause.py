@@ -8,9 +8,11 @@ import typer
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
+from eventlib.cli._common.previews import preview_json, print_table
 from eventlib.cli._common.prompts import actor
 from eventlib.eventlog import EventLog
 from eventlib.operations import pausing
+from eventlib.operations.pause_preview import PausePreview, preview_pause
 from eventlib.operations.pausing import WhatWaits
 from eventlib.queries.pauses import Paused, PauseTarget
 
@@ -30,7 +32,9 @@ EffectOption = Annotated[
         "--effect", metavar="REQUEST", help="One kind of effect: the type of its requests.", show_default=False
     ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", metavar="", help="Only print what waits: inputs and effects.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", metavar="", help="Only print what waits, and what a key's inputs would come to.")
+]
 WaitOption = Annotated[
     float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for the running tasks.")
 ]
@@ -91,10 +95,11 @@ def resume(  # noqa: PLR0913, PLR0917  one argument for each option
     [dim]Examples:[/dim]
       eventlib resume payment
       eventlib resume payment --effect ChargeRequested --reason "fixed in 2.4"
-      eventlib resume order --key 536365
+      eventlib resume order --key 536365 --dry-run
     """
     names = {"decider": decider, "key": key, "effect": effect}
-    _run(LogOptions.of(context, app, log), service, names, _Wanted("resume", reason, dry_run, wait), as_json=as_json)
+    log_options = LogOptions.deciding(context, app, log) if dry_run else LogOptions.of(context, app, log)
+    _run(log_options, service, names, _Wanted("resume", reason, dry_run, wait), as_json=as_json)
 
 
 class _Wanted(NamedTuple):
@@ -111,16 +116,16 @@ def _run(
         raise typer.BadParameter("give a reason: it is stored on the log", param_hint="--reason")
     by = "" if wanted.dry_run else actor()
 
-    async def done(log: EventLog) -> tuple[PauseTarget, Paused | None, WhatWaits]:
+    async def done(log: EventLog) -> tuple[PauseTarget, Paused | None, PausePreview]:
         target = PauseTarget.of(log, service, **names)
         if wanted.dry_run:
-            return target, await pausing.paused(log, target), await pausing.what_waits(log, target)
+            return target, await pausing.paused(log, target), await preview_pause(log, target, wanted.act)
         do = pausing.pause if wanted.act == "pause" else pausing.resume
         waits = await pausing.what_waits(log, target)
         await do(log, target, by, wanted.reason)
-        return target, await pausing.settled(log, target, wanted.wait_s), waits
+        return target, await pausing.settled(log, target, wanted.wait_s), PausePreview(waits)
 
-    target, paused, waits = run_on_log(log_options, done)
+    target, paused, seen = run_on_log(log_options, done)
     if as_json:
         about = {**target._asdict(), "kind": target.kind}
         output.print_json(
@@ -129,14 +134,17 @@ def _run(
                     **about,
                     "act": wanted.act,
                     "done": not wanted.dry_run,
-                    "waits": asdict(waits),
+                    "waits": asdict(seen.waits),
+                    "released": None if seen.released is None else preview_json(seen.released),
                     "paused": None if paused is None else paused_json(paused),
                 }
             ]
         )
         return
-    for line in _lines(target, paused, waits, wanted):
+    for line in _lines(target, paused, seen.waits, wanted):
         print(output.printable(line))
+    if seen.released is not None:
+        print_table([seen.released])
 
 
 def _lines(target: PauseTarget, paused: Paused | None, waits: WhatWaits, wanted: _Wanted) -> list[str]:

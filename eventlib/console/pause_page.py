@@ -1,5 +1,6 @@
 """The page that pauses a part of a service, and has it go on: what waits is counted before anything is done."""
 
+from contextlib import suppress
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -8,11 +9,12 @@ from fastapi.responses import RedirectResponse, Response
 
 from eventlib.console.forms import OwnForm
 from eventlib.console.rendering import Pages
-from eventlib.errors import EventlibError
+from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Role, allow
 from eventlib.model.event import contract_of
+from eventlib.operations.pause_preview import preview_pause
 from eventlib.operations.pausing import pause, paused, resume, settled, what_waits
 from eventlib.queries.pauses import PauseTarget
 
@@ -56,10 +58,12 @@ async def _page(  # noqa: PLR0913, PLR0917  what the form has, and how it went
     request: Request, pages: Pages, log: EventLog, service: str, what: str, key: str, wrong: str = ""
 ) -> Response:
     of = log.choreography.service(service)
-    target, waits, known = PauseTarget(service), None, None
+    target, waits, known, released = PauseTarget(service), None, None, None
     try:
         target = _target(log, service, what, key)
         waits, known = await what_waits(log, target), await paused(log, target)
+        with suppress(ContractError):  # what cannot go on yet has no outcome
+            released = (await preview_pause(log, target, "resume")).released
     except EventlibError as error:
         wrong = wrong or str(error)
     kinds = {contract_of(request).type for each in of.deciders for request in each.effects}
@@ -67,7 +71,7 @@ async def _page(  # noqa: PLR0913, PLR0917  what the form has, and how it went
     choices += [(f"decider:{each.name}", f"decider {each.name}") for each in of.deciders]
     choices += [(f"effect:{each}", f"effect {each}") for each in sorted(kinds)]
     about = {"service": service, "what": what, "key": key, "choices": choices, "wrong": wrong}
-    shown = {"target": target, "waits": waits, "paused": known}
+    shown = {"target": target, "waits": waits, "paused": known, "released": released}
     return pages.render(request, "pause.html", 422 if wrong else 200, **about, **shown)
 
 

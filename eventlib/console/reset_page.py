@@ -14,8 +14,9 @@ from eventlib.eventlog import EventLog
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Role, allow
+from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.reprocessing.jobs import RerunJobs, outlook, way_back
-from eventlib.operations.seek import SeekPlan, move, reset_plans, reset_target
+from eventlib.operations.seek import SeekPlan, move, reset_plans, reset_target, token_of_plans
 
 _KEYS = 200
 To = Annotated[str, Query(max_length=40)]
@@ -44,6 +45,7 @@ def reset_routes(pages: Pages, log: EventLog, jobs: RerunJobs) -> APIRouter:
             **content,
             keys=keys,
             count=count,
+            token=token_of_plans(plans),
             outlook=await outlook(log, of),
         )
 
@@ -55,6 +57,7 @@ def reset_routes(pages: Pages, log: EventLog, jobs: RerunJobs) -> APIRouter:
         if plans is None:
             job = jobs.begin(await way_back(log, of, target, f"{caller.by}: {why}"))
             return RedirectResponse(path_of("reruns", job.service, job.name), 303)
+        refuse_moved(form.get("as_previewed"), token_of_plans(plans))
         if form.get("sure").strip() != str(sum(each.inputs for each in plans)):
             raise Refusal(422, "unsure", "write how many inputs would be skipped now: go back, and look again")
         done = await move(log, of, plans, f"{caller.by}: {why}")

@@ -90,7 +90,7 @@ async def preview_edit(log: EventLog, parking: Parking, event: Event) -> Preview
     command = await edit_of(trial, parking, event, "", "")
     if (paused := (await paused_among(log, [parking])).get(parking.name)) is not None:
         return _unknown(parking, is_paused(paused))
-    return (await _previewed(log, trial, [command]))[0]
+    return (await preview_commands(log, trial, [command]))[0]
 
 
 def token_of_previews(found: Sequence[Preview]) -> str:
@@ -119,11 +119,12 @@ async def _previews(
             commands.append(await command_of(each))
         except ContractError as error:
             known[each.name] = _unknown(each, error)
-    known |= {each.parking.name: each for each in await _previewed(log, trial, commands)}
+    known |= {each.parking.name: each for each in await preview_commands(log, trial, commands)}
     return [known[each.name] for each in found]
 
 
-async def _previewed(log: EventLog, trial: EventLog, commands: Sequence[Command]) -> list[Preview]:
+async def preview_commands(log: EventLog, trial: EventLog, commands: Sequence[Command]) -> list[Preview]:
+    """Return what would come of commands on a log's dry run, each by itself."""
     tasks = defaultdict[tuple[str, int], list[tuple[Command, Record]]](list)
     for command, record in zip(commands, await control_records(trial, commands), strict=True):
         tasks[command.parking.service, command.parking.partition].append((command, record))

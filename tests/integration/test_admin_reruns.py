@@ -124,7 +124,12 @@ async def test_a_reset_goes_back_and_forth_after_a_dry_run(tmp_path: Path) -> No
         on = {"to": "latest", "reason": "a test"}
         dry = (await client.post("/services/store/reset", json={**on, "dry_run": True})).json()
         assert (dry["done"], [each["keys"] for each in dry["moves"]]) == (False, [{"skipped,1": 1}])
-        assert (await client.post("/services/store/reset", json=on)).json()["moves"] == dry["moves"]
+        await send(log, [("skipped too", "A")])
+        same = on | {"as_previewed": dry["as_previewed"]}
+        assert "the log has moved on" in (await client.post("/services/store/reset", json=same)).text
+        dry = (await client.post("/services/store/reset", json={**on, "dry_run": True})).json()
+        same = on | {"as_previewed": dry["as_previewed"]}
+        assert (await client.post("/services/store/reset", json=same)).json()["moves"] == dry["moves"]
         await settle(log)
         assert await stock(log) == MENDED
         wrong = await client.post("/services/store/reset", json={"to": "7", "reason": "x"})

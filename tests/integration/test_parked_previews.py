@@ -18,7 +18,8 @@ from eventlib.operations.parked_preview import (
     preview_edit,
     preview_retries,
 )
-from eventlib.operations.pausing import pause
+from eventlib.operations.pause_preview import preview_pause
+from eventlib.operations.pausing import pause, resume
 from eventlib.queries.parked import Parking, parkings
 from eventlib.queries.pauses import PauseTarget
 from eventlib.values import now_ms
@@ -155,6 +156,28 @@ async def test_what_is_paused_is_refused_as_the_act_is() -> None:
         with pytest.raises(ContractError) as refused:
             await done(log, parking, "retry")
         assert {each.reason for each in found} == {str(refused.value)}
+
+
+@pytest.mark.parametrize("broken", [set[str](), {"a"}])
+async def test_a_resumed_key_does_what_its_preview_said(broken: set[str]) -> None:
+    outside = Outside()
+    async with open_log("memory://", make_shop(broken)) as log:
+        target = PauseTarget.of(log, "orders", key="a")
+        with pytest.raises(ContractError, match="is not paused"):
+            await preview_pause(log, target, "resume")
+        assert (await preview_pause(log, target, "pause")).released is None
+        await pause(log, target, "ada", "a test")
+        await log.publish_many([Publication(Ordered(order_id="a", cents=n), idempotency_key=f"{n}") for n in range(3)])
+        await settle(log, outside)
+        before = await contents(log)
+        found = (await preview_pause(log, target, "resume")).released
+        assert await contents(log) == before
+        assert found is not None
+        assert (found.prospect, found.handled) == (("parks again", 0) if broken else ("is handled", 3))
+        await resume(log, target, "ada")
+        await settle(log, outside)
+        assert facts(found.records) == facts(written(before, await contents(log)))
+        assert [each.reason for each in await parkings(log)] == ([found.reason] if broken else [])
 
 
 def rates(quoted: type[Event], *, is_broken: bool) -> Choreography:

@@ -97,6 +97,9 @@ async def test_the_admin_api_pauses_and_resumes(url: str) -> None:
             assert (paused["kind"], paused["key"], paused["by"]) == ("key", "a", "token:admin-token")
             await settle(log)
             assert [event.name for event in await events(log, "heard") if isinstance(event, parked_app.Heard)] == ["b"]
+            dry = await client.post("/services/ears/resume", json={"decider": "listener", "key": "a", "dry_run": True})
+            released = dry.json()["released"]
+            assert (released["prospect"], [each["type"] for each in released["emitted"]]) == ("is handled", ["Heard"])
             again = await client.post("/services/ears/pause", json=body)
             assert (again.status_code, "paused already" in again.json()["detail"]) == (422, True)
             assert (await client.post("/services/eyes/pause", json=body)).status_code == 404

@@ -68,11 +68,19 @@ def print_previews(lines: Sequence[dict[str, object]], found: Sequence[Preview],
     if as_json:
         output.print_json(lines)
     else:
-        _print_table(found)
+        print_table(found)
+        console = output.terminal()
+        if found:
+            counts = Counter(each.would for each in found)
+            console.print(", ".join(f"{count:,} would {would}" for would, count in counts.most_common()) + ".")
+            console.print(
+                f"Nothing was written. To act only if this still holds: --as-previewed {token_of_previews(found)}"
+            )
     return 1 if any(each.prospect == "parks again" for each in found) else 0
 
 
-def _print_table(found: Sequence[Preview]) -> None:
+def print_table(found: Sequence[Preview]) -> None:
+    """Print what each would come to, the first of them."""
     console = output.terminal()
     if not found:
         console.print("Nothing is parked.")
@@ -85,9 +93,6 @@ def _print_table(found: Sequence[Preview]) -> None:
     console.print(shown)
     if len(found) > _SHOWN:
         console.print(Text(f"and {len(found) - _SHOWN:,} more: --json has them all", style="dim"))
-    counts = Counter(each.would for each in found)
-    console.print(", ".join(f"{count:,} would {would}" for would, count in counts.most_common()) + ".")
-    console.print(f"Nothing was written. To act only if this still holds: --as-previewed {token_of_previews(found)}")
 
 
 def _emits(found: Preview) -> str:
