@@ -8,10 +8,12 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.previews import DryRunOption
 from eventlib.cli._common.prompts import actor
 from eventlib.cli.parked_changes import ByOption
+from eventlib.operations.erasure import ForgetPreview, preview_forget
 from eventlib.operations.erasure import forget as forget_subject
-from eventlib.personal.opening import open_store, personal_options
+from eventlib.personal.opening import find_store, open_store, personal_options
 from eventlib.personal.receipt import Receipt
 
 if TYPE_CHECKING:
@@ -23,11 +25,12 @@ def forget(  # noqa: PLR0913, PLR0917  one argument for each option
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="The person's id, as the personal fields name it.")],
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log.", show_default=False)
-    ],
+    ] = "",
     uncounted: Annotated[
         bool, typer.Option("--uncounted", metavar="", help="Do not count the records that the receipt covers.")
     ] = False,
     by: ByOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -41,12 +44,43 @@ def forget(  # noqa: PLR0913, PLR0917  one argument for each option
     interrupted, or prints the receipt of the first time.
 
     [dim]Examples:[/dim]
+      eventlib forget 12583 --dry-run
       eventlib forget 12583 --reason "request of 2026-01-31"
       eventlib forget 12583 --reason "request of 2026-01-31" --json | jq .records
     """
+    if dry_run:
+        print_forget_preview(LogOptions.of(context, app, log), subject, counted=not uncounted, as_json=as_json)
+        return
+    if not reason.strip():
+        raise typer.BadParameter("give a reason: it is stored on the log", param_hint="--reason")
     print_forgotten(
         LogOptions.of(context, app, log), subject, (actor(by), reason), counted=not uncounted, as_json=as_json
     )
+
+
+def print_forget_preview(log_options: LogOptions, subject: str, *, counted: bool, as_json: bool) -> None:
+    """Print what erasing a subject would cover."""
+
+    async def previewed(log: "EventLog") -> ForgetPreview:
+        store = find_store(log_options.url, personal_options())
+        try:
+            return await preview_forget(log.port, store, subject, count=counted)
+        finally:
+            if store is not None:
+                store.close()
+
+    found = run_on_log(log_options, previewed)
+    if as_json:
+        output.print_json([asdict(found)])
+        return
+    console = output.terminal()
+    key = "its key would be destroyed" if found.has_key else "it has no key, and gets none"
+    told = f"is erased since {found.erased_at} already" if found.erased_at else f"would be erased: {key}"
+    console.print(Text(output.printable(f"{found.subject} {told}."), style="bold"))
+    cannot = "can" if found.erased_at else "could then"
+    for topic, records in (found.records or {}).items():
+        console.print(f"  {output.counted(records, 'record')} of {topic} {cannot} no longer be decrypted")
+    console.print("Nothing was written, and no key destroyed.")
 
 
 def print_forgotten(

@@ -7,7 +7,7 @@ was interrupted is completed by the next one of the same subject, or by `resume`
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,34 @@ async def forget(log: Log, store: "KeyStore", subject: str, reason: str, by: str
         begun = Receipt(token_hex(16), subject, reason.strip(), by, _iso(now_ms()))
         await _write(log, REQUESTED, begun)
     return await _complete(log, store, begun, count=count)
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetPreview:
+    """What erasing a subject would cover: whether it has a key, since when it is erased, and records by topic.
+
+    `records` are those that can no longer be decrypted then; None when they are not counted.
+    """
+
+    subject: str
+    has_key: bool
+    erased_at: str
+    records: dict[str, int] | None
+
+
+async def preview_forget(log: Log, store: "KeyStore | None", subject: str, *, count: bool = True) -> ForgetPreview:
+    """Return what `forget` would cover now. Guarantee: writes nothing, and destroys no key. Raises: as `forget`."""
+    from eventlib.personal.ring import marker_of
+
+    if not subject:
+        raise ContractError("name the subject")
+    row = None if store is None else store.of_subject(subject)
+    has_key = row is not None and row.erased_ms is None
+    erased_at = "" if row is None or row.erased_ms is None else _iso(row.erased_ms)
+    records = None
+    if count:
+        records = {} if row is None else await _counted(log, marker_of(row.id))
+    return ForgetPreview(subject, has_key, erased_at, records)
 
 
 async def resume(log: Log, store: "KeyStore") -> list[Receipt]:

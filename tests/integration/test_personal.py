@@ -227,7 +227,12 @@ async def test_forget_prints_a_receipt_and_the_same_one_again(url: str) -> None:
         await log.publish_many([letter(0), letter(5)])
         await settled(log)
     arguments = ["--reason", "asked by mail", "--by", "ada", "--log", url, "--app", "examples.letters:app", "--json"]
+    shown = json.loads(said("forget", "c5", "--dry-run", *arguments[4:]))
+    assert "would be erased: its key would be destroyed" in said("forget", "c5", "--dry-run", *arguments[4:-1])
     receipt = json.loads(said("forget", "c5", *arguments))
+    assert (shown["has_key"], shown["erased_at"], shown["records"]) == (True, "", receipt["records"])
+    again = json.loads(said("forget", "c5", "--dry-run", *arguments[4:]))
+    assert (again["has_key"], again["erased_at"]) == (False, receipt["erased_at"])
     assert receipt["records"] == {"letter.requests": 1, "letters.parked": 1}
     assert (receipt["subject"], receipt["reason"], receipt["by"]) == ("c5", "asked by mail", f"os:{getuser()} (ada)")
     assert receipt["had_key"]
