@@ -93,7 +93,7 @@ async def _parked_and_again(running: RunningShop) -> None:
         await runtime.idle()
     running.to_gateway.is_broken = False
     ids = [f"bug-{n}" for n in range(8)]
-    with _bug(payments, PaymentTaken, ids[:4]), _bug(reservations, LineReserved, ids[4:]):
+    with bug(payments, PaymentTaken, ids[:4]), bug(reservations, LineReserved, ids[4:]):
         await running.submit(*ids)
         async with running.services() as runtime:
             await runtime.idle()
@@ -163,7 +163,7 @@ def _cancel(order_id: str) -> Publication:
 
 
 @contextmanager
-def _bug(decider: Decider[Any], event_type: type[Event], keys: Collection[str]) -> Iterator[None]:
+def bug(decider: Decider[Any], event_type: type[Event], keys: Collection[str]) -> Iterator[None]:
     """Let a handler raise for some keys."""
     whole = decider.handlers[event_type]
 
