@@ -124,7 +124,8 @@ class OverlayLog(Log):
 
     def known_end(self, partition: TopicPartition) -> int:
         """Return the end offset of a partition that a reader reads, as of the last refresh."""
-        return self._ends[partition]
+        own = self._partitions.get(partition)
+        return self._ends[partition] if own is None else own.end
 
     async def seize(self, service: str, partition: int) -> Claim:
         """See `Log.seize`; its owner on the other log keeps the partition."""
