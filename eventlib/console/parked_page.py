@@ -26,6 +26,7 @@ from eventlib.operations.parked_preview import (
     preview_edit,
     preview_retries,
     token_of_previews,
+    unknown,
 )
 from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, waiting_inputs
 from eventlib.search.parked import OF_PARKED, parked_where
@@ -68,15 +69,21 @@ class ParkedReader:
         return found[0]
 
     async def previews(self, found: Sequence[Parking], act: str) -> Sequence[Preview]:
-        """Return what would come of retries, or discards, of the first ones."""
+        """Return what would come of retries, or discards, of the first ones; where that fails, why it is not known."""
         preview = preview_discards if act == "discard" else preview_retries
-        return await preview(self.log, found[:_TRIED])
+        try:
+            return await preview(self.log, found[:_TRIED])
+        except EventlibError as error:
+            return [unknown(each, error) for each in found[:_TRIED]]
 
     async def previewed(self, parking: Parking, act: str, instead: Event | None = None) -> Preview:
-        """Return what would come of a retry, a discard or an edit. Raises: as `preview_edit`."""
-        if instead is not None:
+        """Return what would come of a retry, a discard or an edit; see `previews`."""
+        if instead is None:
+            return (await self.previews([parking], act))[0]
+        try:
             return await preview_edit(self.log, parking, instead)
-        return (await self.previews([parking], act))[0]
+        except EventlibError as error:
+            return unknown(parking, error)
 
 
 def parked_routes(pages: Pages, reader: ParkedReader) -> APIRouter:

@@ -89,7 +89,7 @@ async def preview_edit(log: EventLog, parking: Parking, event: Event) -> Preview
     trial = await dry_run_of(log, [log.choreography.service(parking.service)], may_be_masked=True)
     command = await edit_of(trial, parking, event, "", "")
     if (paused := (await paused_among(log, [parking])).get(parking.name)) is not None:
-        return _unknown(parking, is_paused(paused))
+        return unknown(parking, is_paused(paused))
     return (await preview_commands(log, trial, [command]))[0]
 
 
@@ -98,7 +98,8 @@ def token_of_previews(found: Sequence[Preview]) -> str:
     return token_of("parked", *sorted(each.position for each in found))
 
 
-def _unknown(parking: Parking, why: EventlibError) -> Preview:
+def unknown(parking: Parking, why: EventlibError) -> Preview:
+    """Return the preview of what cannot be known, with the reason."""
     return Preview(parking, "unknown", waiting=parking.waiting, reason=str(why))
 
 
@@ -118,7 +119,7 @@ async def _previews(
                 raise is_paused(held[each.name])
             commands.append(await command_of(each))
         except ContractError as error:
-            known[each.name] = _unknown(each, error)
+            known[each.name] = unknown(each, error)
     known |= {each.parking.name: each for each in await preview_commands(log, trial, commands)}
     return [known[each.name] for each in found]
 
@@ -138,7 +139,7 @@ async def preview_commands(log: EventLog, trial: EventLog, commands: Sequence[Co
             try:
                 found.append(await _Trial(trial, command, parts, doubts=masks(log)).run(record.placed(end)))
             except ContractError as error:  # a state that today's code cannot read
-                found.append(_unknown(command.parking, error))
+                found.append(unknown(command.parking, error))
     return found
 
 
