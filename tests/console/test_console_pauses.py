@@ -7,8 +7,10 @@ from playwright.async_api import Browser
 
 from eventlib.identity import Role
 from eventlib.operations.acts import acts
-from eventlib.queries.pauses import pauses
-from tests.console.parked_rates import logged_in, parked_log
+from eventlib.operations.pausing import pause
+from eventlib.queries.pauses import PauseTarget, pauses
+from tests.console.parked_rates import broken, logged_in, parked_log, settled
+from tests.console.rates_app import RateAsked
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -45,6 +47,19 @@ async def test_a_service_is_paused_seen_on_the_overview_and_resumed(browser: Bro
             ("pause", "key MT of quotes", "a <b>call</b>"),
             ("resume", "key MT of quotes", "done"),
         }
+
+
+async def test_a_paused_key_shows_what_its_inputs_would_come_to(browser: Browser, tmp_path: Path) -> None:
+    async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
+        await pause(log, PauseTarget.of(log, "rates", key="NZ"), "eve", "a call")
+        await log.publish(RateAsked(name="NZ", number=7))
+        await settled(log)
+        await visit.open("/pause?service=rates&what=decider%3Aquotes&key=NZ")
+        assert "would be handled, and 1 event be emitted." in await page.locator("#released").inner_text()
+        assert await visit.findings() == []
+        with broken():
+            await visit.open("/pause?service=rates&what=decider%3Aquotes&key=NZ")
+            assert "would park again: KeyError" in await page.locator("#released").inner_text()
 
 
 async def test_a_pause_that_cannot_be_says_why(browser: Browser, tmp_path: Path) -> None:

@@ -17,8 +17,13 @@ import pytest
 
 from eventlib import EventLog, Runtime, open_log
 from eventlib.errors import WiringError
+from eventlib.operations.dry_run import dry_run_of
 from eventlib.operations.erasure import forget, receipts, resume
+from eventlib.operations.parked_commands import event_with
+from eventlib.operations.parked_preview import preview_edit, preview_retries
+from eventlib.operations.skip import preview_skip
 from eventlib.personal import ERASED, MASKED
+from eventlib.personal.base import NoRight
 from eventlib.personal.opening import open_store, personal_options
 from eventlib.personal.receipt import NOT_COVERED
 from eventlib.personal.secret_file import create_secret
@@ -243,6 +248,34 @@ async def test_forget_prints_a_receipt_and_the_same_one_again(url: str) -> None:
     events = [json.loads(line) for line in said("tail", "_erasures", *arguments[4:]).splitlines()]
     assert [each["type"] for each in events] == ["SubjectErasureRequested", "SubjectErased"] * 2
     assert ended("forget", "c0", "--reason", " ", *arguments[4:]).returncode != 0
+
+
+async def test_a_preview_makes_no_key(url: str) -> None:
+    async with open_log(url, app) as log:
+        await log.publish(letter(5))
+        await settled(log)
+        (parking,) = await parkings(log)
+        edited = await event_with(log, parking, None, {"name": "Another Name", "kind": "standard"})
+        found = await preview_edit(log, parking, edited)
+        assert (found.prospect, found.doubt) == ("is handled", "")
+        (stamp,) = found.emitted
+        assert isinstance(stamp, StampRequested)
+        assert stamp.name == "Another Name"
+        await (await dry_run_of(log, log.choreography.services)).publish(letter(7))
+        store = open_store(url, personal_options(), create=False)
+        assert (store.of_subject("c5") is None, store.of_subject("c7") is None) == (False, True)
+        store.close()
+
+
+async def test_a_preview_that_decides_by_masks_says_so(url: str) -> None:
+    async with open_log(url, app) as log:
+        await log.publish(letter(5))
+        await settled(log)
+    async with open_log(url, app, read_only=True) as log:
+        (found,) = await preview_retries(log, await parkings(log))
+        assert found.doubt.startswith("personal fields are masked here")
+        with pytest.raises(NoRight, match="EVENTLIB_PERSONAL_MASTER"):
+            await preview_skip(log, log.choreography.service("letters"), "an id")
 
 
 async def test_subjects_show_exports_what_is_kept(url: str) -> None:
