@@ -21,6 +21,7 @@ from eventlib.operations.parked_commands import (
 )
 from eventlib.operations.seek import handled
 from eventlib.queries.parked import Parking
+from eventlib.runtime.parking.control import ParkedInputEdited
 from eventlib.runtime.parking.requests import OperatorRequests
 from eventlib.runtime.records import JournalEntry, Step, effect_key, parked_key, state_key
 from eventlib.runtime.task import Task
@@ -169,9 +170,17 @@ class _Trial:
             await self._pass_deadlines(task, now)
         position = token_of(
             *(type(self._command.request).__name__, parking.name, parking.first, parking.waiting, parking.edited),
-            *(self._parts.offset(_state(parking)), getattr(self._command.request, "data", b"").hex()),
+            *(self._parts.offset(_state(parking)), self._edited()),
         )
         return self._seen(task, position)
+
+    def _edited(self) -> str:
+        """Return the data of an edit; its bytes differ from one dry run to the next where fields are encrypted."""
+        request = self._command.request
+        if not isinstance(request, ParkedInputEdited):
+            return ""
+        event_type = self._log.choreography.event(request.type)
+        return self._log.codec.decode(event_type, request.data).model_dump_json()
 
     async def _pass_deadlines(self, task: Task, now: int) -> None:
         """Let deadlines pass that fell due while the key was parked: that is what the task does next."""

@@ -258,6 +258,7 @@ async def test_a_preview_makes_no_key(url: str) -> None:
         edited = await event_with(log, parking, None, {"name": "Another Name", "kind": "standard"})
         found = await preview_edit(log, parking, edited)
         assert (found.prospect, found.doubt) == ("is handled", "")
+        assert (await preview_edit(log, parking, edited)).position == found.position, "its token holds"
         (stamp,) = found.emitted
         assert isinstance(stamp, StampRequested)
         assert stamp.name == "Another Name"
