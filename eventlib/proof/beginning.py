@@ -166,7 +166,8 @@ def begin(steps: Steps, saga: Prepared) -> tuple[Moment, list[str]]:
     events = [tasks.number(record) for record in saga.events]
     seen, violations = steps.verdicts.after(moment.seen, events, [*_states(steps, saga)])
     _refuse_broken(violations)
-    moment = _with_past_effects(steps, saga, moment._replace(seen=seen))
+    moment = moment._replace(seen=seen, idle=steps.idle(moment, moment.waiting))
+    moment = _with_past_effects(steps, saga, moment)
     return _released(steps, saga, moment)
 
 
@@ -200,8 +201,8 @@ def _with_past_effects(steps: Steps, saga: Prepared, moment: Moment) -> Moment:
 
         course = partial(steps.course, request, effect)
         if answer.type in {contract_of(each).type for each in effect.uncertain}:
-            call = steps.outside.call(moment.outside, number, course)
-            moment = moment._replace(flying=tuple(sorted({*moment.flying, call})))
+            first = [call for _, call in steps.outside.departures(moment.outside, number, course)[:1]]
+            moment = moment._replace(flying=tuple(sorted({*moment.flying, *first})))
             continue
         moment = moment._replace(outside=_world(steps, moment.outside, number, course, answer))
     return moment

@@ -7,8 +7,10 @@ an input are covered.
 Left out, without missing a state: records that no decider handles, since no step depends on them; several inputs in
 one transaction, since a task handles them one after the other; attempts that do not arrive, since they change nothing,
 and giving up after too many of them is explored; calls that arrive later than their answer was given up. A deadline
-passes at every moment at which its task has read what was there before, however early that is; a state is forgotten
-only together with a deadline. External duplicates, zombies and parked keys are covered by simulated schedules.
+passes at every moment at which its task has read what was there before, however early that is. A state is forgotten
+just before its task takes the next thing, if the task had read all that was there: until then it makes no difference
+but to the times of what others do meanwhile, which are earlier here than they would be. External duplicates, zombies
+and parked keys are covered by simulated schedules.
 """
 
 from array import array
@@ -62,7 +64,7 @@ def explore(stage: Stage, scenario: Scenario, bounds: Bounds | None = None) -> E
     case = scenario.small_case()
     if not case.requests:
         raise WiringError(f"{type(scenario).__name__} has no small case to explore: let small_case return its requests")
-    steps = Steps(stage, scenario, stage.declared.invariants)
+    steps = Steps(stage, scenario, stage.declared.invariants, forgets=bounds.deadlines)
     before = [steps.tasks.number(record) for record in _records(steps.log, case.before, "before")]
     steps.requests = [steps.tasks.number(record) for record in _records(steps.log, case.requests, "request")]
     return Exploration(steps, bounds).run(_settled(steps, before))

@@ -1,9 +1,10 @@
 """The external systems of an exploration: each call is made on a copy, once for every possible outcome."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
+from eventlib.errors import OutcomeUnknown
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.effects import Call, Port
@@ -11,6 +12,17 @@ from eventlib.simulation.exhaustive.tasks import Numbered, canonical
 from eventlib.simulation.scenario import Choices
 
 Ports = Mapping[str, object]
+
+_WAYS = 3
+_NEVER_ARRIVES = 2
+"""A call is answered (0), takes place and loses its answer (1), or does not arrive."""
+
+
+class _Attempted(NamedTuple):
+    """What comes of attempting an effect in a world: the worlds after it with the answers, and the calls that it makes."""
+
+    ends: list[tuple[int, Answer | None]]
+    departures: list[tuple[int, int]]
 
 
 class ExternalWorlds:
@@ -20,8 +32,7 @@ class ExternalWorlds:
         self._choose = _Enumerated()
         self._worlds = Numbered[Ports]()
         self._calls = Numbered[Call]()
-        self._attempts: dict[tuple[int, int], list[tuple[int, Answer | None]]] = {}
-        self._asked: dict[int, int] = {}
+        self._attempts: dict[tuple[int, int], _Attempted] = {}
         self._landed: dict[tuple[int, int], list[int]] = {}
         self.first = self._number(dict(ports(self._choose)))
 
@@ -32,25 +43,59 @@ class ExternalWorlds:
     def attempts(
         self, world: int, request: int, course: Callable[[], EffectAttempts]
     ) -> Sequence[tuple[int, Answer | None]]:
-        """Attempt an effect with each outcome; return the worlds after it, and the answers (None: it is retried)."""
+        """Attempt an effect with each outcome; return the worlds after it, and the answers (None: it is retried).
+
+        An attempt that is retried and has changed nothing is left out.
+        """
+        return self._attempted(world, request, course).ends
+
+    def departures(self, world: int, request: int, course: Callable[[], EffectAttempts]) -> Sequence[tuple[int, int]]:
+        """Return the calls that an effect can make, each with the world that it leaves: the first call is the first.
+
+        A later call follows from how those before it have gone: an answer, or none.
+        """
+        return self._attempted(world, request, course).departures
+
+    def _attempted(self, world: int, request: int, course: Callable[[], EffectAttempts]) -> "_Attempted":
         found = self._attempts.get((world, request))
         if found is None:
-            found = self._attempts[world, request] = []
+            found = self._attempts[world, request] = _Attempted([], [])
+            ends = dict[tuple[int, Hashable], tuple[int, Answer | None]]()
             for ports in self._copies(world):
-                answer = _attempt(course(), ports)
-                found.append((self._number(ports), answer))
+                answer = self._attempt(course(), world, ports, found.departures)
+                after = self._number(ports)
+                same = None if answer is None else (canonical(answer.event), answer.reason)
+                ends.setdefault((after, same), (after, answer))
+            answered = {world, *(after for after, answer in ends.values() if answer is not None)}
+            found.ends.extend((after, answer) for after, answer in ends.values() if answer or after not in answered)
         return found
 
-    def call(self, world: int, request: int, course: Callable[[], EffectAttempts]) -> int:
-        """Return the number of an effect's call, without making it."""
-        if request not in self._asked:
-            self._asked[request] = self._call(world, course())
-        return self._asked[request]
+    def _attempt(
+        self, course: EffectAttempts, world: int, ports: Ports, departures: list[tuple[int, int]]
+    ) -> Answer | None:
+        """Attempt an effect once. Each of its calls is answered, or loses its answer, or does not arrive."""
+        attempt: Any = course.asking.call(*course.arguments(_standing(ports)))
+        value, error, is_first = None, None, True
+        try:
+            while True:
+                call = attempt.throw(error) if error is not None else attempt.send(value)
+                left = world if is_first else self._number(_copy(ports, self._choose))
+                departure, is_first = (left, self._call(call)), False
+                if departure not in departures:
+                    departures.append(departure)
+                value, error = self._answer(call)
+        except StopIteration as end:
+            return course.answered(end.value)
+        except Exception as raised:  # noqa: BLE001  the course knows what follows from which error
+            follows = course.failed(raised)
+            return follows if isinstance(follows, Answer) else None
 
-    def _call(self, world: int, course: EffectAttempts) -> int:
-        attempt = course.asking.call(*course.arguments(_standing(self._worlds[world])))
-        call = attempt.send(None)  # type: ignore[attr-defined]  # an async function's
-        attempt.close()  # type: ignore[attr-defined]  # as above
+    def _answer(self, call: Call) -> tuple[object, Exception | None]:
+        how = self._choose.number_of("how a call goes", _WAYS)
+        acted = (None, None) if how == _NEVER_ARRIVES else _acted(call)
+        return acted if how == 0 else (None, OutcomeUnknown("explored: no answer"))
+
+    def _call(self, call: object) -> int:
         assert isinstance(call, Call)  # noqa: S101  what an effect waits for is a port
         return self._calls.number(call, (call.port, call.method, repr(call.arguments), repr(call.named)))
 
@@ -76,7 +121,7 @@ class ExternalWorlds:
         while prefixes:
             prefix = prefixes.pop()
             self._choose.begin(prefix)
-            yield deepcopy(dict(self._worlds[world]), {id(self._choose): self._choose})
+            yield _copy(self._worlds[world], self._choose)
             prefixes += self._choose.others(len(prefix))
 
     def _number(self, ports: Ports) -> int:
@@ -120,18 +165,8 @@ def _standing(ports: Ports) -> dict[str, object]:
     return {name: Port(name, port) for name, port in ports.items()}
 
 
-def _attempt(course: EffectAttempts, ports: Ports) -> Answer | None:
-    attempt: Any = course.asking.call(*course.arguments(_standing(ports)))
-    value, error = None, None
-    try:
-        while True:
-            call = attempt.throw(error) if error is not None else attempt.send(value)
-            value, error = _acted(call)
-    except StopIteration as end:
-        return course.answered(end.value)
-    except Exception as raised:  # noqa: BLE001  the course knows what follows from which error
-        follows = course.failed(raised)
-        return follows if isinstance(follows, Answer) else None
+def _copy(ports: Ports, choose: Choices) -> dict[str, object]:
+    return deepcopy(dict(ports), {id(choose): choose})
 
 
 def _acted(call: Call) -> tuple[object, Exception | None]:

@@ -14,6 +14,8 @@ class Moment(NamedTuple):
 
     `knows` is by task, `waiting` by (service, partition, topic); `asked` has a bit for each request that was made,
     `flying` are the calls that may still arrive, `reported` the callbacks that came; `at_ms` moves when a deadline passes.
+    `idle` are the tasks that had read all that was there, and so may have forgotten a state meanwhile: they are asked when
+    something comes that could miss it.
     """
 
     knows: tuple[tuple[TaskName, int], ...]
@@ -24,6 +26,7 @@ class Moment(NamedTuple):
     flying: tuple[int, ...]
     at_ms: int
     reported: tuple[int, ...] = ()
+    idle: tuple[TaskName, ...] = ()
 
 
 class Step(NamedTuple):

@@ -11,7 +11,7 @@ from eventlib.publication import Publication
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.exhaustive.external import ExternalWorlds
-from eventlib.simulation.exhaustive.moment import Moment, Step, put
+from eventlib.simulation.exhaustive.moment import Moment, Step, Waiting, put
 from eventlib.simulation.exhaustive.tasks import Made, State, TaskName, Tasks
 from eventlib.simulation.exhaustive.verdicts import Verdicts
 from eventlib.simulation.invariant_monitor import FAILURES, broken
@@ -20,11 +20,17 @@ from eventlib.simulation.stage import BEGIN_MS, Stage
 
 
 class Steps:
-    """What can happen next to an application and its external systems; `requests` may come at any moment."""
+    """What can happen next to an application and its external systems; `requests` may come at any moment.
 
-    def __init__(self, stage: Stage, scenario: Scenario, invariants: Sequence[Invariant]) -> None:
+    Without `forgets`, no state is forgotten.
+    """
+
+    def __init__(
+        self, stage: Stage, scenario: Scenario, invariants: Sequence[Invariant], *, forgets: bool = True
+    ) -> None:
         self.stage = stage
         self._scenario = scenario
+        self._forgets = forgets
         self.log: EventLog = stage.set(lambda: BEGIN_MS)
         self.tasks = Tasks(stage, self.log)
         self.outside = ExternalWorlds(scenario.ports)
@@ -49,15 +55,16 @@ class Steps:
             if not moment.asked >> number & 1:
                 asked = moment._replace(asked=moment.asked | 1 << number)
                 yield self.after_emitting(f"{self.tasks.record(request).type} is asked", asked, (request,), ())
-        knows = dict(moment.knows)
-        for (service, partition, topic), queue in moment.waiting:
-            task, record = (service, partition), self.tasks.record(queue[0])
-            taken = moment._replace(waiting=put(moment.waiting, (service, partition, topic), queue[1:]))
-            made = self.tasks.handle(task, knows.get(task, 0), queue[0], moment.at_ms)
-            yield self.made(f"{service}/{partition} takes {record.type} {record.subject}", taken, task, made)
+        for (service, partition, topic), (number, *left) in moment.waiting:
+            task, record = (service, partition), self.tasks.record(number)
+            taken = moment._replace(waiting=put(moment.waiting, (service, partition, topic), tuple(left)))
+            for before, now in self._remembering(moment, taken, task):
+                made = self.tasks.handle(task, _known(now, task), number, now.at_ms)
+                what = f"{service}/{partition} takes {record.type} {record.subject}"
+                yield self.made(f"{before}{what}", now, task, made)
         for task, known in moment.knows:
             for pending in self.tasks.pending(known):
-                yield from self._effect(moment, task, known, pending)
+                yield from self._effect(moment, task, pending)
         for call in moment.flying:
             landed = moment._replace(flying=tuple(each for each in moment.flying if each != call))
             for world in self.outside.land(moment.outside, call):
@@ -74,28 +81,41 @@ class Steps:
         """Return the attempts of an effect that is pending."""
         return EffectAttempts(effect, request, self.tasks.event(request))
 
-    def _effect(self, moment: Moment, task: TaskName, known: int, request: Record) -> Iterator[Step]:
+    def _effect(self, moment: Moment, task: TaskName, request: Record) -> Iterator[Step]:
         effect = self.effects[task[0], request.type or ""]
 
         def course() -> EffectAttempts:
             return self.course(request, effect)
 
+        def answered(acted: Moment, answer: Answer, what: str) -> Iterator[Step]:
+            for before, now in self._remembering(moment, acted, task):
+                made = self.tasks.handle_answer(task, _known(now, task), answer, now.at_ms)
+                yield self.made(f"{before}{request.type} {what}", now, task, made)
+
         name = self.tasks.number(request)
         for world, answer in self.outside.attempts(moment.outside, name, course):
             acted = moment._replace(outside=world)
             if answer is not None:
-                made = self.tasks.handle_answer(task, known, answer, moment.at_ms)
                 emitted = type(answer.event).__name__ if answer.event else answer.reason
-                yield self.made(f"{request.type} is answered: {emitted}", acted, task, made)
+                yield from answered(acted, answer, f"is answered: {emitted}")
             if world != moment.outside:
                 yield Step(f"{request.type} takes place, and its answer is lost", acted)
-        call = self.outside.call(moment.outside, name, course)
-        if call not in moment.flying:
-            on_its_way = moment._replace(flying=tuple(sorted((*moment.flying, call))))
-            yield Step(f"{self.outside.described(call)} is on its way", on_its_way)
+        for world, call in self.outside.departures(moment.outside, name, course):
+            if call not in moment.flying:
+                on_its_way = moment._replace(outside=world, flying=tuple(sorted((*moment.flying, call))))
+                yield Step(f"{self.outside.described(call)} is on its way", on_its_way)
         if effect.ask.retry.attempts is not None:
-            made = self.tasks.handle_answer(task, known, _given_up(course()), moment.at_ms)
-            yield self.made(f"{request.type} is given up", moment, task, made)
+            yield from answered(moment, _given_up(course()), "is given up")
+
+    def _remembering(self, moment: Moment, now: Moment, task: TaskName) -> Iterator[tuple[str, Moment]]:
+        """Yield what a task that takes something has before that: what it knows, and what is left once it has forgotten."""
+        yield "", now
+        due = self.tasks.forgets(task, _known(now, task)) if task in moment.idle else None
+        if due is not None:
+            later = now._replace(at_ms=max(now.at_ms, due.at_ms))
+            made = self.tasks.pass_deadlines(task, _known(now, task), later.at_ms)
+            what = f"{due.decider} {due.key} is forgotten; "
+            yield what, self.made(what, later, task, made).moment
 
     def _callbacks(self, moment: Moment) -> Iterator[Step]:
         """Yield what external systems may report, each once; that they report it twice is covered by simulated schedules."""
@@ -127,7 +147,8 @@ class Steps:
         if made.parked is not None:
             why = f"{task[0]}/{task[1]} parks it: {made.parked.reason}"
             return Step(what, moment, [broken(FAILURES, f"{made.parked.decider} {made.parked.key}", why)])
-        knowing = moment._replace(knows=put(moment.knows, task, made.knows))
+        idle = tuple(each for each in moment.idle if each != task)
+        knowing = moment._replace(knows=put(moment.knows, task, made.knows), idle=idle)
         return self.after_emitting(what, knowing, made.emitted, made.states)
 
     def after_emitting(self, what: str, moment: Moment, emitted: Iterable[int], states: Iterable[State]) -> Step:
@@ -140,7 +161,19 @@ class Steps:
                     place = (service.name, record.partition, record.topic)
                     waiting = put(waiting, place, (*dict(waiting).get(place, ()), number))
         seen, violations = self.verdicts.after(moment.seen, emitted, states)
-        return Step(what, moment._replace(waiting=waiting, seen=seen), violations)
+        return Step(what, moment._replace(waiting=waiting, seen=seen, idle=self.idle(moment, waiting)), violations)
+
+    def idle(self, moment: Moment, waiting: Waiting) -> tuple[TaskName, ...]:
+        """Return the tasks that have read all that was there and may have forgotten a state by when they take the next."""
+        if not self._forgets:
+            return ()
+        behind = {place[:2] for place, _ in waiting}
+        ready = {task for task, known in moment.knows if task not in behind and self.tasks.forgets(task, known)}
+        return tuple(sorted(ready.union(moment.idle)))
+
+
+def _known(moment: Moment, task: TaskName) -> int:
+    return dict(moment.knows).get(task, 0)
 
 
 def _given_up(course: EffectAttempts) -> Answer:

@@ -1,6 +1,6 @@
 """Steps of tasks in an exploration, with numbers for objects."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -109,7 +109,7 @@ class Tasks:
         self._known = Numbered[Mapping[str, Record]]()
         self._known.number({}, ())
         self._steps: dict[tuple[TaskName, int, Hashable, int], Made] = {}
-        self._dues: dict[tuple[TaskName, int], Due | None] = {}
+        self._dues: dict[tuple[TaskName, int], Sequence[Due]] = {}
 
     def number(self, record: Record) -> int:
         """Return the number of a record on the log; records that differ only in ids and causes are equal."""
@@ -148,19 +148,26 @@ class Tasks:
 
     def next_due(self, task: TaskName, knows: int) -> Due | None:
         """Return the next deadline of a task's keys; that a state is forgotten is none."""
+        return next((due for due in self._due(task, knows) if due.name != FORGET), None)
+
+    def forgets(self, task: TaskName, knows: int) -> Due | None:
+        """Return when a task forgets a key's state, if it does so before its next deadline."""
+        return next((due for due in self._due(task, knows)[:1] if due.name == FORGET), None)
+
+    def _due(self, task: TaskName, knows: int) -> Sequence[Due]:
         if (task, knows) not in self._dues:
-            self._dues[task, knows] = min(self._due(self._stage.played.service(task[0]), knows), default=None)
+            self._dues[task, knows] = sorted(self._all_due(self._stage.played.service(task[0]), knows))
         return self._dues[task, knows]
 
-    def _due(self, service: Service, knows: int) -> Iterator[Due]:
-        deciders = {decider.name: decider for decider in service.deciders if decider.deadlines}
+    def _all_due(self, service: Service, knows: int) -> Iterator[Due]:
+        deciders = {decider.name: decider for decider in service.deciders if decider.has_deadlines}
         known = self._known[knows]
         for key, record in known.items():
             name, of = state_name(key) if key.startswith(STATE) else ("", "")
             if name not in deciders or parked_key(name, of) in known:
                 continue
             entry = entry_of(record, deciders[name], self._log.codec)
-            yield from (Due(at, name, of, each) for each, at in entry.due.items() if each != FORGET)
+            yield from (Due(at, name, of, each) for each, at in entry.due.items())
 
     def know(self, known: Mapping[str, Record]) -> int:
         """Return the number of what a task knows: its changelog records by their keys."""
@@ -178,10 +185,6 @@ class Tasks:
         event = self._log.decode(record)
         assert event is not None  # noqa: S101  its choreography has emitted it
         return event
-
-    def __len__(self) -> int:
-        """Return how many steps were computed."""
-        return len(self._steps)
 
     def make(self, name: TaskName, knows: int, inputs: Inputs) -> Made:
         """Let a task handle inputs."""
