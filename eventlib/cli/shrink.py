@@ -7,9 +7,12 @@ import typer
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, LogOption, LogOptions, run_on_log
-from eventlib.errors import WiringError
+from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.proof.cases import failing_case, recorded_case, shrunk
+from eventlib.project import nearest
+from eventlib.proof.against import OtherCode, changed_state, first_difference, other_code
+from eventlib.proof.cases import Case, failing_case, how_it_fails, recorded_case
+from eventlib.proof.shrinking import shrunk
 from eventlib.proof.writing import as_test
 from eventlib.replay.key_history import KeyHistory, key_history
 
@@ -26,6 +29,15 @@ def shrink(  # noqa: PLR0913, PLR0917  one argument for each option
     decider: Annotated[str, typer.Argument(metavar="DECIDER", help="A decider's name.", show_default=False)],
     key: Annotated[str, typer.Argument(metavar="KEY", help="The decider's key.", show_default=False)],
     event: EventOption = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="REVISION",
+            help="A revision that decides rightly: the test is of what it decides otherwise.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write the test there, not to stdout.", show_default=False),
@@ -39,20 +51,47 @@ def shrink(  # noqa: PLR0913, PLR0917  one argument for each option
     again with ever fewer events and simpler fields, as long as it fails with the
     same error in the same place. The test fails until the code is mended.
 
+    With --against, it is the first input that today's code decides otherwise
+    than a revision that decides rightly, or after which it knows something else.
+    The test expects what that revision decides.
+
     [dim]Examples:[/dim]
       eventlib shrink payment 536365
       eventlib shrink payment 536365 --event 6dd20bf1 -o tests/test_536365.py
+      eventlib shrink order 536365 --against v1.4
     """
-    history = _history(LogOptions.of(context, app, log), decider, key)
-    case, failure, message = failing_case(history, event)
-    small = shrunk(case, failure)
-    found = small.failure()
-    told = message if found is None else found[1]
-    title = f"What failed on a log: `eventlib shrink {decider} {key}`."
-    why = f"It raised {failure.error} in {failure.function}: {output.printable(told)}".replace("\\", "\\\\").rstrip(".")
-    _write(as_test(small, title, why.replace('"', "'") + "."), out)
+    log_options = LogOptions.of(context, app, log)
+    history = _history(log_options, decider, key)
+    if against is None:
+        case, small, text = _failing(history, event)
+    else:
+        directory = nearest(Path.cwd())[0]
+        with other_code(directory, log_options.app, against) as other:
+            case, small, text = _differing(history, other, event)
+    _write(text, out)
     many, few = output.counted(len(case.events), "event"), output.counted(len(small.events), "event")
     output.terminal(stderr=True).print(f"{many} became {few}", soft_wrap=True)
+
+
+def _failing(history: KeyHistory, event: str | None) -> tuple[Case, Case, str]:
+    case, failure, message = failing_case(history, event)
+    small = shrunk(case, how_it_fails)
+    found = small.failure()
+    told = message if found is None else found[1]
+    title = f"What failed on a log: `eventlib shrink {history.decider.name} {history.key}`."
+    why = f"It raised {failure.error} in {failure.function}: {output.printable(told)}".replace("\\", "\\\\").rstrip(".")
+    return case, small, as_test(small, title, why.replace('"', "'") + ".")
+
+
+def _differing(history: KeyHistory, other: OtherCode, event: str | None) -> tuple[Case, Case, str]:
+    case = first_difference(history, other, event)
+    small = shrunk(case, other.differs)
+    right = other.answer(small)
+    if right.error:
+        raise ContractError(f"{other.name} raises {right.error} there: name a revision that decides rightly")
+    command = f"eventlib shrink {history.decider.name} {history.key} --against {other.name}"
+    title, why = f"What was decided wrongly on a log: `{command}`.", f"It decides as {other.name} does."
+    return case, small, as_test(small, title, why, right.emitted, changed_state(small, right))
 
 
 def write_recorded(log_options: LogOptions, decider: str, key: str, event: str | None) -> None:

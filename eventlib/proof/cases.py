@@ -1,19 +1,17 @@
 """One call of a decider from a log: what had happened, what arrived; and the smallest one that goes wrong in the same way."""
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ValidationError
-
 from eventlib.errors import ContractError
-from eventlib.model.decider import Decider
-from eventlib.model.event import Event, contract_of
+from eventlib.model.decider import FORGET, Decider
+from eventlib.model.event import Event
 from eventlib.replay.key_history import KeyHistory
 from eventlib.replay.steps import HistoryStep
-from eventlib.testing.given import DEFAULT_TIME, given
+from eventlib.testing.given import Given, given
 
 _OWN = ("eventlib/testing/", "eventlib/model/", "eventlib/proof/")
 
@@ -36,9 +34,13 @@ class Case:
     input: Event
     at: datetime
 
+    def given(self) -> Given[Any]:
+        """Return what comes of it. Raises: what the code raises."""
+        return given(self.decider, *self.history, at=self.at).when(self.input)
+
     def decided(self) -> list[Event]:
         """Return what is emitted. Raises: what the code raises."""
-        return given(self.decider, *self.history, at=self.at).when(self.input).emitted
+        return self.given().emitted
 
     def failure(self) -> tuple[Failure, str] | None:
         """Return how the current code fails, and its message; None if it does not."""
@@ -73,7 +75,9 @@ def cases_of(history: KeyHistory) -> Iterator[tuple[HistoryStep[Any], Case]]:
             found.append((step, Case(history.decider, tuple(past), event, step.at)))
         if step.kind == "handled" and event is not None:
             past.append(event)
-        if step.kind in {"handled", "deadline"}:  # an effect's answer is handled later, as an input
+        if step.deadline == FORGET:
+            past.clear()
+        elif step.kind in {"handled", "deadline"}:  # an effect's answer is handled later, as an input
             past += [each.event for each in step.emitted if each.event is not None]
     yield from reversed(found)
 
@@ -95,121 +99,10 @@ def failing_case(history: KeyHistory, event_id: str | None = None) -> tuple[Case
     )
 
 
-def shrunk(case: Case, failure: Failure) -> Case:
-    """Return a smaller case that fails in the same way: fewer events, simpler fields."""
-
-    def fails(tried: Case) -> bool:
-        found = tried.failure()
-        return found is not None and found[0] == failure
-
-    timeless = replace(case, at=DEFAULT_TIME)
-    case, before = _with_one_key(_with_fewer(timeless if fails(timeless) else case, fails), fails), None
-    while case != before:  # simpler fields may make events needless
-        before, case = case, _with_fewer(_with_simpler(case, fails), fails)
-    return case
-
-
-_Fails = Callable[[Case], bool]
-
-
-def _with_fewer(case: Case, fails: _Fails) -> Case:
-    size = max(1, len(case.history) // 2)
-    while True:
-        first = 0
-        while first < len(case.history):
-            tried = replace(case, history=case.history[:first] + case.history[first + size :])
-            if fails(tried):
-                case = tried
-            else:
-                first += size
-        if size == 1:
-            return case
-        size //= 2
-
-
-def _with_one_key(case: Case, fails: _Fails) -> Case:
-    """Rename the key in all events at once."""
-    keys = {str(getattr(event, name)) for event in case.events if (name := contract_of(type(event)).key)}
-    for key in sorted(keys):
-        renamed = [_changed(event, _renamed(event.model_dump(), key, "k")) for event in case.events]
-        if None not in renamed:
-            tried = case.with_events([each for each in renamed if each is not None])
-            case = tried if fails(tried) else case
-    return case
-
-
-def _renamed(value: Any, before: str, after: str) -> Any:
-    if isinstance(value, dict):
-        return {name: _renamed(each, before, after) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_renamed(each, before, after) for each in value]
-    return after if value == before else value
-
-
-def _with_simpler(case: Case, fails: _Fails) -> Case:
-    """Make each field as simple as it may be."""
-    for index in range(len(case.events)):
-        for path, simpler in _simplifications(case.events[index].model_dump()):
-            event = _changed(case.events[index], _put(case.events[index].model_dump(), path, simpler))
-            if event is not None and event != case.events[index]:
-                tried = case.with_events([*case.events[:index], event, *case.events[index + 1 :]])
-                case = tried if fails(tried) else case
-    return case
-
-
-_Path = tuple[str | int, ...]
-
-
-def _simplifications(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
-    """Yield what a value and its parts may be instead, the simplest last: it is kept if it does."""
-    parts: Iterable[tuple[str | int, Any]] = ()
-    if isinstance(value, dict):
-        parts = value.items()
-    elif isinstance(value, list | tuple):
-        parts = enumerate(value)
-        yield from ((path, [*value[:count]]) for count in range(len(value) - 1, -1, -1))
-    for name, part in parts:
-        yield from _simplifications(part, (*path, name))
-    if path:
-        yield from ((path, each) for each in (*_simpler(value), None))
-
-
-def _simpler(value: Any) -> tuple[Any, ...]:
-    """Return simpler values of the same type."""
-    match value:
-        case bool():
-            return (False,)
-        case int():
-            return tuple(each for each in (value // 10, 10, 1, 0) if abs(each) < abs(value))
-        case str():
-            return value[: len(value) // 2], value[:1], "x", ""
-        case datetime():
-            return (DEFAULT_TIME,)
-        case _:
-            return ()
-
-
-def _put(value: Any, path: _Path, instead: Any) -> Any:
-    if not path:
-        return instead
-    try:
-        if isinstance(value, dict):
-            return {**value, path[0]: _put(value[path[0]], path[1:], instead)}
-        changed = [*value]
-        changed[path[0]] = _put(changed[path[0]], path[1:], instead)  # type: ignore[index]
-    except (IndexError, KeyError, TypeError):
-        return value  # that part is gone by now
-    return changed
-
-
-def _changed(event: Event, fields: Any) -> Event | None:
-    """Return an event with other fields; None when its contract does not allow them."""
-    try:
-        model: type[BaseModel] = type(event)
-        found = model.model_validate(fields)
-    except ValidationError:
-        return None
-    return found if isinstance(found, Event) else None
+def how_it_fails(case: Case) -> Failure | None:
+    """Return how the current code fails on a case, without its message, which may have values of it."""
+    found = case.failure()
+    return None if found is None else found[0]
 
 
 def recorded_case(history: KeyHistory, event_id: str | None = None) -> tuple[Case, list[Event]]:

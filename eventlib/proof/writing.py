@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -100,8 +100,12 @@ class _Source:
         return f"{head}\n" + "".join(f"{inner}{part},\n" for part in parts) + f"{' ' * indent}{tail}"
 
 
-def as_test(case: Case, title: str, why: str, expected: Iterable[Event] | None = None) -> str:
+def as_test(
+    case: Case, title: str, why: str, expected: Iterable[Event] | None = None, state: Mapping[str, object] | None = None
+) -> str:
     """Return a test file: that the case emits what is `expected`, or, without that, that it does not fail.
+
+    `state` are fields that it has to leave so.
 
     Raises: ContractError when the decider has no name in its module.
     """
@@ -115,6 +119,9 @@ def as_test(case: Case, title: str, why: str, expected: Iterable[Event] | None =
     lines.append(source.call(head, [source.of(case.input, 8)], ")", 4))
     if expected is not None:
         lines.append(source.call("decided.then(", [source.of(each, 8) for each in expected], ")", 4))
+    if state:
+        parts = [f"{name}={source.of(value, 8)}" for name, value in state.items()]
+        lines.append(source.call("decided.then_state(", parts, ")", 4))
     name = f"test_{case.decider.name}_on_{_snake(told)}".replace("-", "_")
     body = "".join(f"    {line}\n" for line in lines)
     return f'"""{title}"""\n\n{source.imports()}\n\n\ndef {name}() -> None:\n    """{why}"""\n{body}'

@@ -15,7 +15,8 @@ from eventlib import Event, open_log
 from eventlib.errors import UnknownKey
 from eventlib.log.record import key_text
 from eventlib.model.decider import FOLLOWS, Decider
-from eventlib.proof.cases import Case, cases_of, failing_case, shrunk
+from eventlib.proof.cases import Case, cases_of, failing_case, how_it_fails
+from eventlib.proof.shrinking import shrunk
 from eventlib.proof.writing import as_test
 from eventlib.replay.key_history import KeyHistory, key_history
 from eventlib.testing import given
@@ -94,8 +95,8 @@ def test_each_planted_bug_becomes_a_test_of_few_events(bugs: Mapping[Shape, KeyH
     assert len(bugs) >= 25
     for shape, history in bugs.items():
         with planted(history.decider, shape):
-            case, failure, _ = failing_case(history)
-            small = shrunk(case, failure)
+            case, _, _ = failing_case(history)
+            small = shrunk(case, how_it_fails)
             assert len(small.events) <= min(MOST_EVENTS, len(case.events)), shape
             text = as_test(small, "A title.", "A reason.")
             assert "KeyError" in run(text), shape
