@@ -19,7 +19,7 @@ def print_diff(found: Diff, limit: int) -> None:
     for each in found.damaged:
         console.print(Text(f"Damage: {output.printable(each)}; what depends on it is not compared.", style="red"))
     for note in found.notes:
-        console.print(Text(f"Note: {note}.", style="yellow"))
+        console.print(Text(f"Note: {note}.", style="yellow"), soft_wrap=True)
     console.print(Text(output.printable(headline(found)), style="bold" if found.groups else ""), soft_wrap=True)
     for group in found.groups[:limit]:
         console.print()

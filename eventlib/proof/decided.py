@@ -4,12 +4,12 @@ import asyncio
 import pickle
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from eventlib.errors import EventlibError, WiringError
 from eventlib.eventlog import EventLog
@@ -21,8 +21,16 @@ from eventlib.proof.revisions import Lines
 from eventlib.proof.sharing import Told, Wanted, replay_in_processes
 from eventlib.replay.debugging import decisions_about
 from eventlib.replay.report import Difference, Report
+from eventlib.runtime.records import modules_version
 
 T = TypeVar("T")
+
+
+class Decided(NamedTuple):
+    """What came of deciding a log: the report, and a fingerprint of the code of each effect, which is not run."""
+
+    report: Report
+    effects: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +41,7 @@ class Code:
     app: str | None
     name: str
 
-    def decide(self, url: str, wanted: Wanted, place: Path) -> Report:
+    def decide(self, url: str, wanted: Wanted, place: Path) -> Decided:
         """Decide a log's inputs by this code; every difference from what was recorded is written into `place`.
 
         Raises: as `eventlib.replay.replay` does; WiringError when the code cannot be imported.
@@ -68,7 +76,7 @@ def differences_in(place: Path) -> Iterator[Difference]:
                 yield pickle.load(written)  # noqa: S301  our own process has written it
 
 
-def _decide(code: Code, url: str, wanted: Wanted, place: Path) -> Report:
+def _decide(code: Code, url: str, wanted: Wanted, place: Path) -> Decided:
     choreography = code.load()
     for name in wanted.services or ():
         choreography.service(name)
@@ -79,7 +87,18 @@ def _decide(code: Code, url: str, wanted: Wanted, place: Path) -> Report:
             yield lambda difference: pickle.dump(difference, out)
 
     with redirect_stdout(sys.stderr):
-        return replay_in_processes(url, choreography, wanted, telling)
+        report = replay_in_processes(url, choreography, wanted, telling)
+    return Decided(report, _effects(choreography, wanted.services))
+
+
+def _effects(choreography: Choreography, services: Sequence[str] | None) -> dict[str, str]:
+    return {
+        f"{service.name}/{decider.name} for {request.__name__}": modules_version([effect.ask.call.__module__])
+        for service in choreography.services
+        if not services or service.name in services
+        for decider in service.deciders
+        for request, effect in decider.effects.items()
+    }
 
 
 def _lines(code: Code, url: str, decisions: Sequence[Difference]) -> list[Lines]:

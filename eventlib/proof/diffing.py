@@ -1,7 +1,7 @@
 """Compares what two versions of an application's code decide on a recorded log."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,10 +57,11 @@ def diff(url: str, directory: Path, app: str | None, versions: Versions, wanted:
         place = Path(open_now.enter_context(TemporaryDirectory(prefix="eventlib-diff-")))
         (place / "head").mkdir()
         (place / "base").mkdir()
-        report = head.decide(url, wanted, place / "head")
+        report, effects = head.decide(url, wanted, place / "head")
+        notes = report.notes
         if versions.base is not None:
             code = Code(open_now.enter_context(repository.code_of(versions.base)), app, versions.base)
-            code.decide(url, wanted, place / "base")
+            notes += tuple(_of_effects(code.decide(url, wanted, place / "base").effects, effects))
         for each in changed(differences_in(place / "base"), differences_in(place / "head")):
             grouping.add(each)
         groups = expected.mark(grouping.groups())
@@ -76,9 +77,19 @@ def diff(url: str, directory: Path, app: str | None, versions: Versions, wanted:
         grouping.totals(),
         grouping.parked,
         expected.stale(groups),
-        report.notes,
+        notes,
         report.damaged,
     )
+
+
+def _of_effects(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    """Yield that effects have other code, if any have: no decision shows what that does."""
+    changed = sorted(name for name in {**before, **after} if before.get(name) != after.get(name))
+    if changed:
+        yield (
+            f"effects have other code, and their answers are taken from the log: {', '.join(changed)}; "
+            "`eventlib prove --in-flight` explores what they do"
+        )
 
 
 def _with_lines(code: Code, url: str, groups: Sequence[DifferenceGroup], lines: Lines) -> Iterator[DifferenceGroup]:
