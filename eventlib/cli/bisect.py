@@ -1,6 +1,8 @@
 """`eventlib bisect`: which commit first decides otherwise, which sagas that has touched, and what mends them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,12 +19,16 @@ from eventlib.cli._common.options import (
     SinceOption,
     refuse_missing,
 )
+from eventlib.cli._common.searching import WhereOption, run_on_sagas
 from eventlib.cli.diff_report import print_diff
+from eventlib.errors import WiringError
 from eventlib.project import nearest
 from eventlib.proof import Bisected, Commit, Versions
 from eventlib.proof import bisect as search
 from eventlib.proof.formats import as_json as diff_as_json
 from eventlib.proof.sharing import Wanted
+from eventlib.replay.report import Difference
+from eventlib.search.saga_search import MOST_LIMIT, SagaQuery, SagaSearch
 
 _NAMED = 10
 
@@ -37,6 +43,7 @@ def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
         list[str] | None,
         typer.Option("--key", "-k", metavar="KEY", help="Only this saga or key; may be repeated.", show_default=False),
     ] = None,
+    where: WhereOption = "",
     service: ServicesOption = None,
     since: SinceOption = None,
     as_json: JsonOption = False,
@@ -49,11 +56,13 @@ def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
     time, until one is left whose decisions differ from those of GOOD. It is
     shown with what it decides differently from the commit before it, the sagas
     in which something was recorded that GOOD would not have decided, and the
-    command that reprocesses them.
+    command that reprocesses them. --where narrows what counts to sagas that are
+    so on the log, in the language of `eventlib sagas list`.
 
     [dim]Examples:[/dim]
       eventlib bisect --from v1.4 --key 536365
       eventlib bisect --from v1.4 --to v1.7 --service payment
+      eventlib bisect --from v1.4 --where "country = 'France' and status = 'ended'"
     """
     log_options = LogOptions.of(context, app, log)
     refuse_missing(log_options.url)
@@ -64,9 +73,36 @@ def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
         line = f"{output.counted(left + 1, 'commit')} left, {differing:,} decisions differ: trying {commit.id[:10]}"
         console.print(Text(line, style="dim"), soft_wrap=True)
 
-    directory = nearest(Path.cwd())[0]
-    found = search(log_options.url, directory, log_options.app, Versions(good, bad), wanted, key or (), told)
+    directory, counts = nearest(Path.cwd())[0], _counting(log_options, frozenset(key or ()), where)
+    found = search(log_options.url, directory, log_options.app, Versions(good, bad), wanted, counts, told)
     _print(found, as_json=as_json)
+
+
+def _counting(log_options: LogOptions, keys: frozenset[str], where: str) -> Callable[[Difference], bool]:
+    """Return which decisions count: those of some keys, and of sagas that are so. Raises: WiringError when none is."""
+    sagas: frozenset[str] | None = None
+    if where.strip():
+        sagas = run_on_sagas(log_options, partial(_sagas, where))
+        if not sagas:
+            raise WiringError(
+                f"no saga on the log is so: {where}; `eventlib sagas list --where …` shows those that are"
+            )
+
+    def counts(difference: Difference) -> bool:
+        about = not keys or difference.saga in keys or difference.key in keys
+        return about and (sagas is None or difference.saga in sagas)
+
+    return counts
+
+
+async def _sagas(where: str, search: SagaSearch) -> frozenset[str]:
+    found, query = set[str](), SagaQuery(where, limit=MOST_LIMIT)
+    while True:
+        page = await search.full_page(query)
+        found.update(str(saga["saga"]) for saga in page.sagas)
+        if page.next is None:
+            return frozenset(found)
+        query = replace(query, after=page.next)
 
 
 def _print(found: Bisected, *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
-from eventlib.cli._common.searching import page_json, run_on_sagas
+from eventlib.cli._common.searching import WhereOption, page_json, run_on_sagas
 from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.project import load_choreography
 from eventlib.search.attributes import declared_in, sagas_of
@@ -20,12 +20,6 @@ sagas = typer.Typer(
     no_args_is_help=True,
     help="Find sagas: by status, by what they wait for, and by declared attributes.",
 )
-WhereOption = Annotated[
-    str,
-    typer.Option(
-        "--where", "-w", metavar="QUERY", help="Only those for which this holds; see `eventlib sagas attributes`."
-    ),
-]
 
 
 @sagas.command("list", cls=Command)

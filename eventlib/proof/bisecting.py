@@ -1,6 +1,6 @@
 """Finds the commit that first decides otherwise, and the sagas that it has touched."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,9 @@ from eventlib.replay.report import Difference
 
 Tried = Callable[[Commit, int, int], None]
 """Called before a commit is tried, with how many commits are left, and how many decisions differ so far."""
+
+Counts = Callable[[Difference], bool]
+"""Whether a decision that differs is one of those that are asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +42,18 @@ class Bisected:
 class _Trial:
     """Decides a log by one commit after the other, and compares each with the good one."""
 
-    def __init__(self, repository: Repository, url: str, app: str | None, wanted: Wanted, keys: frozenset[str]) -> None:
+    def __init__(self, repository: Repository, url: str, app: str | None, wanted: Wanted, counts: Counts) -> None:
         self._repository = repository
-        self._url, self._app, self._wanted, self._keys = url, app, wanted, keys
+        self._url, self._app, self._wanted, self._counts = url, app, wanted, counts
         self.tried = 0
 
     def decided(self, revision: str, place: Path) -> Sequence[Difference]:
-        """Return where a revision differs from what was recorded, for the keys that are asked about."""
+        """Return where a revision differs from what was recorded, of the decisions that count."""
         self.tried += 1
         place.mkdir()
         with self._repository.code_of(revision) as directory:
             Code(directory, self._app, revision).decide(self._url, self._wanted, place)
-        return [*self._asked(differences_in(place))]
-
-    def _asked(self, found: Iterable[Difference]) -> Iterator[Difference]:
-        return (each for each in found if not self._keys or each.saga in self._keys or each.key in self._keys)
+        return [*filter(self._counts, differences_in(place))]
 
 
 def bisect(  # noqa: PLR0913, PLR0917  named by its only caller
@@ -62,12 +62,12 @@ def bisect(  # noqa: PLR0913, PLR0917  named by its only caller
     app: str | None,
     ends: Versions,
     wanted: Wanted,
-    keys: Iterable[str] = (),
+    counts: Counts = lambda _: True,
     told: Tried = lambda *_: None,
 ) -> Bisected:
     """Return the first commit after the good revision, up to the bad one, that decides the log otherwise than the good one.
 
-    `keys` narrows what counts to some sagas. It is assumed that once a commit decides otherwise, those after it do.
+    Only decisions that `counts` takes are compared. It is assumed that once a commit decides otherwise, those after it do.
     Raises: WiringError when the bad revision decides as the good one does, or does not come after it; as `diff` does.
     """
     repository = Repository(directory)
@@ -79,13 +79,14 @@ def bisect(  # noqa: PLR0913, PLR0917  named by its only caller
         )
     with ExitStack() as open_now:
         place = Path(open_now.enter_context(TemporaryDirectory(prefix="eventlib-bisect-")))
-        trial = _Trial(repository, url, app, wanted, frozenset(keys))
+        trial = _Trial(repository, url, app, wanted, counts)
         right = trial.decided(good, place / "good")
         low, high, skipped = 0, len(commits) - 1, list[Commit]()
         differing = [*changed(right, trial.decided(commits[high].id, place / "bad"))]
         if not differing:
             raise WiringError(
-                f"{bad} decides as {good} does: nothing to look for; the packages that are installed may differ"
+                f"{bad} decides as {good} does: nothing to look for. The packages that are installed may "
+                "differ, or an effect, whose answers are taken from the log"
             )
         while low < high:
             middle = (low + high) // 2

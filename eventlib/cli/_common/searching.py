@@ -2,7 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+import typer
 
 from eventlib.cli._common.options import LogOptions, run_on_log
 from eventlib.cli._common.output import iso, records_bar
@@ -12,6 +14,13 @@ from eventlib.state.projection import Projection
 
 T = TypeVar("T")
 _LOOK_S = 0.2
+
+WhereOption = Annotated[
+    str,
+    typer.Option(
+        "--where", "-w", metavar="QUERY", help="Only those for which this holds; see `eventlib sagas attributes`."
+    ),
+]
 
 
 def run_on_sagas(log_options: LogOptions, ask: Callable[[SagaSearch], Awaitable[T]]) -> T:
