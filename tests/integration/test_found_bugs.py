@@ -1,0 +1,139 @@
+"""The three bugs that the simulator once found: which tool finds which, on logs that have had victims already.
+
+The table in docs/how-to/prove-a-change.md tells the same.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import NamedTuple
+
+import pytest
+
+from tests.commands import ended
+from tests.integration.test_diff import Repository
+from tests.saga.victims import FOUND, put_in_flight, write_victims
+
+EFFECT, EARLY, FORGOTTEN = FOUND
+VICTIM = "O1"
+
+
+class Incident(NamedTuple):
+    """A repository whose commit `wrong` has brought a bug, and a log with a victim of it."""
+
+    repository: Repository
+    url: str
+    bug: str
+
+    def run(self, *arguments: str) -> CompletedProcess[str]:
+        return ended(*arguments, "--log", self.url)
+
+
+@pytest.fixture
+def incident(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Incident:
+    (tmp_path / "shop").mkdir()
+    monkeypatch.chdir(tmp_path / "shop")
+    repository, bug = Repository(tmp_path / "shop"), FOUND[request.param]
+    settings = repository.directory / "pyproject.toml"
+    settings.write_text(f'{settings.read_text()}simulation = "services.simulation.scenario:ShopScenario"\n')
+    repository.commit("good")
+    repository.change(*bug.changes, file=bug.file)
+    repository.commit("wrong")
+    write_victims(request.param, tmp_path / "log.db")
+    return Incident(repository, f"sqlite:///{tmp_path / 'log.db'}", request.param)
+
+
+def only(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("incident", names, indirect=True)
+
+
+@only(EARLY)
+def test_what_was_decided_wrongly_is_found_by_its_difference(incident: Incident) -> None:
+    (group,) = json.loads(incident.run("diff", "good..wrong", "--format", "json").stdout)["groups"]
+    assert (group["handler"], group["delta"], group["sagas"]) == ("order/order.close", ["+OrderCancelled"], [VICTIM])
+    found = json.loads(incident.run("bisect", "--from", "good", "--json").stdout)
+    assert (found["commit"]["subject"], found["touched"]) == ("wrong", [VICTIM])
+    assert found["mend"] == ["eventlib rerun order --into order-again"]
+    of_its_kind = incident.run("bisect", "--from", "good", "--where", "reason = 'declined'", "--json")
+    assert json.loads(of_its_kind.stdout)["commit"]["subject"] == "wrong"
+    others = incident.run("bisect", "--from", "good", "--where", "reason = 'overdue'")
+    assert "HEAD decides as good does" in others.stderr
+    none = incident.run("bisect", "--from", "good", "--where", "country = 'Atlantis'")
+    assert "no saga on the log is so: country = 'Atlantis'" in none.stderr
+
+
+@only(EFFECT, FORGOTTEN)
+def test_what_no_decision_shows_has_no_difference_and_an_effect_is_named(incident: Incident) -> None:
+    done = incident.run("diff", "good..wrong")
+    assert done.returncode == 0
+    assert "Nothing differs from good" in done.stdout
+    told = "effects have other code, and their answers are taken from the log: dispatch/shipment for DispatchRequested"
+    assert (told in done.stdout) == (incident.bug == EFFECT)
+    bisected = incident.run("bisect", "--from", "good")
+    assert bisected.returncode == 1
+    assert "HEAD decides as good does" in bisected.stderr
+
+
+@pytest.mark.parametrize(
+    ("incident", "decider", "told"),
+    [
+        (EARLY, "order", ["StockReleased(", "decided.then()"]),
+        (FORGOTTEN, "reservation", ["given(reservations)", "decided.then_state(closed_at=datetime("]),
+    ],
+    indirect=["incident"],
+)
+def test_a_victim_becomes_a_test_that_fails_until_the_bug_is_mended(
+    incident: Incident, decider: str, told: Sequence[str]
+) -> None:
+    done = in_its_directory(incident, "shrink", decider, VICTIM, "--against", "good", "--out", "test_victim.py")
+    assert done.returncode == 0, done.stderr
+    text = (incident.repository.directory / "test_victim.py").read_text()
+    assert all(part in text for part in told), text
+    assert checked(incident) == 1
+    incident.repository.git("checkout", "--quiet", "good", "--", "services")
+    assert checked(incident) == 0
+    done = in_its_directory(incident, "shrink", decider, VICTIM, "--against", "good")
+    assert f"today's code decides every input of {decider} {VICTIM} as good does" in done.stderr
+
+
+@only(EFFECT)
+def test_a_decision_that_is_right_becomes_no_test(incident: Incident) -> None:
+    done = in_its_directory(incident, "shrink", "shipment", VICTIM, "--against", "good")
+    assert (done.returncode, "`eventlib prove --in-flight` explores what effects do" in done.stderr) == (1, True)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("incident", "invariant", "last"),
+    [
+        (EFFECT, "the_carrier_agrees", "recall at carrier arrives late"),
+        (EARLY, "charges_follow_stock", "payment charging is forgotten; payment/2 takes DispatchCancelled charging"),
+        (FORGOTTEN, "reservations_are_forgotten", "reservation charging is forgotten; stock/2 takes PaymentFailed"),
+    ],
+    indirect=["incident"],
+)
+def test_what_is_in_flight_is_found_before_it_is_a_victim(
+    incident: Incident, tmp_path: Path, invariant: str, last: str
+) -> None:
+    asyncio.run(put_in_flight(incident.url, tmp_path, FOUND[incident.bug].in_flight))
+    done = incident.run("prove", "--in-flight", "--code", "wrong", "--json", "--workers", "1")
+    (wrong,) = json.loads(done.stdout)["unlawful"]
+    assert (done.returncode, wrong["law"]) == (1, invariant)
+    assert wrong["story"][-1].startswith(last), wrong["story"]
+
+
+def in_its_directory(incident: Incident, *arguments: str) -> CompletedProcess[str]:
+    """Run a command in a process that imports the code of the repository."""
+    command = [sys.executable, "-m", "eventlib", *arguments, "--log", incident.url]
+    return subprocess.run(command, cwd=incident.repository.directory, check=False, capture_output=True, text=True)
+
+
+def checked(incident: Incident) -> int:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:cloudcoil", "test_victim.py"]
+    done = subprocess.run(command, cwd=incident.repository.directory, check=False, capture_output=True, text=True)
+    assert done.returncode in {0, 1}, done.stdout + done.stderr
+    return done.returncode
