@@ -1,9 +1,13 @@
 """Reads the tables of a version that is there."""
 
+import json
 from functools import cached_property
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from analytics.stores.manifest import Manifest, TableFormat, read_manifest
 from analytics.stores.pointer import ObjectManifest
@@ -13,6 +17,8 @@ POINTER = ".metadata.json"
 """What the link to a table's metadata is called, after the table: Iceberg's readers take it for the table."""
 
 DELTA_LOG = "_delta_log"
+
+_SPARKS_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 def entry_of(table: str, table_format: TableFormat) -> str:
@@ -51,4 +57,11 @@ class Published:
             return self._spark.read.format("iceberg").load(str(pointer.resolve()))
         if (directory / DELTA_LOG).exists():
             return self._spark.read.format("delta").load(str(directory))
-        return self._spark.read.parquet(str(directory))
+        return self._spark.read.schema(_schema_of(directory)).parquet(str(directory))
+
+
+def _schema_of(directory: Path) -> StructType:
+    """Return the columns that the files of a table have: Spark's own inference, which gives the same, is a job."""
+    schema = pq.read_schema(min(directory.glob("*.parquet")))
+    written = (schema.metadata or {}).get(_SPARKS_SCHEMA)
+    return from_arrow_schema(schema) if written is None else StructType.fromJson(json.loads(written))
