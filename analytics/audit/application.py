@@ -1,7 +1,7 @@
 """The application whose log is audited; Spark's workers load it by name, since functions cannot be sent."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from analytics.audit.worker_settings import WorkerSettings, of_driver, take
 from eventlib.command_line import load_choreography, nearest
 from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
@@ -43,9 +44,9 @@ class Application:
         """Load the choreography now, before anything else begins. Raises: WiringError."""
         self.choreography  # noqa: B018  a property that is kept
 
-    def __reduce__(self) -> tuple[type["Application"], tuple[str | None, str]]:
-        """Pickle only the name: there may be no pyproject.toml at the destination."""
-        return Application, (self.named or nearest(Path(self.directory))[1], self.directory)
+    def __reduce__(self) -> tuple[Callable[..., "Application"], tuple[str | None, str, WorkerSettings]]:
+        """Pickle only the name, since there may be no pyproject.toml at the destination, and what opens its log there."""
+        return _at_a_worker, (self.named or nearest(Path(self.directory))[1], self.directory, of_driver())
 
     @property
     def topics(self) -> list[str]:
@@ -92,3 +93,8 @@ class Application:
                 yield log, runner.run
             finally:
                 runner.run(opening.__aexit__(None, None, None))
+
+
+def _at_a_worker(named: str | None, directory: str, settings: WorkerSettings) -> Application:
+    take(settings)
+    return Application(named, directory)

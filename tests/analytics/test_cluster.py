@@ -3,16 +3,19 @@
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from eventlib.devtools.kafka import ClusterConfig, running_cluster
+from eventlib.devtools.kafka.security import Sasl, Security
 from eventlib.object_store import ObjectStore
 from services.analytics import TABLES
 from tests.analytics.damages import DAMAGES, copied, damage_all
 from tests.analytics.independent import read_all
-from tests.analytics.sources import archived
+from tests.analytics.sources import ROOT
 from tests.analytics.spark_cluster import SparkCluster, environment, spark_cluster
 from tests.analytics.test_object_store import as_others_read
 from tests.analytics.test_rebuild import assert_same
@@ -45,12 +48,27 @@ async def test_tables_are_the_same_from_a_broker(cluster: SparkCluster, broker_l
 async def test_tables_are_the_same_from_an_archive_named_from_where_the_job_was_submitted(
     cluster: SparkCluster, shop_log: str
 ) -> None:
-    await rebuilt_on(cluster, archived(shop_log, cluster.directory / "kept"), "archive:kept")
+    done = cluster.submit("archive", "--log", shop_log, "--to", "kept", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    await rebuilt_on(cluster, f"archive:{cluster.directory}/kept", "archive:kept")
 
 
 @pytest.mark.slow
 def test_the_audit_finds_nothing_on_a_broker_where_nothing_is_wrong(cluster: SparkCluster, broker_log: str) -> None:
     done = cluster.submit("audit", "--log", broker_log, *SHOP)
+    assert (done.returncode, json.loads(done.stdout)["findings"]) == (0, []), done.stderr
+
+
+@pytest.mark.slow
+def test_the_audits_workers_have_the_drivers_names_and_certificates(
+    cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_cluster(ClusterConfig(security=Security(tls=True, sasl=Sasl.SCRAM))) as brokers:
+        for name, value in brokers.environment().items():  # the cluster has been started without
+            monkeypatch.setenv(name, value)
+        command = [sys.executable, "-m", "services", "demo", "--orders", "20", "--log", brokers.url, "--json"]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=600)
+        done = cluster.submit("audit", "--log", brokers.url, *SHOP)
     assert (done.returncode, json.loads(done.stdout)["findings"]) == (0, []), done.stderr
 
 
