@@ -15,23 +15,42 @@ from pyiceberg.table import StaticTable
 from pyspark.sql import DataFrame
 
 Read = Callable[[Path], pa.Table]
+_OFFLINE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
 
 
 def in_duckdb(function: str) -> Read:
-    def read(path: Path) -> pa.Table:
-        offline: dict[str, str | bool | int | float | list[str]] = {
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-        }
-        with duckdb.connect(config=offline) as connection:
-            for name in ("avro", "iceberg", "delta"):
-                site = Path(duckdb.__file__).parents[1]
-                (extension,) = site.glob(f"duckdb_extension_{name}/extensions/*/{name}.duckdb_extension")
-                connection.execute(f"LOAD '{extension}'")
-            connection.execute("SET TimeZone = 'UTC'")
-            return connection.execute(f"SELECT * FROM {function}('{path}')").to_arrow_table()  # noqa: S608  a test's path
+    return lambda path: asked_of_duckdb(f"{function}('{path}')", "avro", "iceberg", "delta")
 
-    return read
+
+def asked_of_duckdb(table: str, *extensions: str, secret: str = "") -> pa.Table:
+    """Return a table's rows as DuckDB reads them, with extensions that are packages: it fetches none."""
+    with duckdb.connect(config=_OFFLINE) as connection:
+        for name in extensions:
+            site = Path(duckdb.__file__).parents[1]
+            (extension,) = site.glob(f"duckdb_extension_{name}/extensions/*/{name}.duckdb_extension")
+            connection.execute(f"LOAD '{extension}'")
+        connection.execute("SET TimeZone = 'UTC'")
+        if secret:
+            connection.execute(f"CREATE SECRET ({secret})")
+        return connection.execute(f"SELECT * FROM {table}").to_arrow_table()  # noqa: S608  a test's path
+
+
+def on_store_in_duckdb(table: str, url: str, settings: Mapping[str, str]) -> pa.Table:
+    """Return the rows that DuckDB reads from a store."""
+    secret = {
+        "TYPE": "s3",
+        "KEY_ID": settings["AWS_ACCESS_KEY_ID"],
+        "SECRET": settings["AWS_SECRET_ACCESS_KEY"],
+        "REGION": settings["AWS_REGION"],
+        "ENDPOINT": url.removeprefix("http://"),
+        "URL_STYLE": "path",
+        "USE_SSL": "false",
+    }
+    given = ", ".join(f"{name} '{value}'" for name, value in secret.items())
+    return asked_of_duckdb(table, "httpfs", "avro", "iceberg", secret=given)
 
 
 def in_polars_iceberg(path: Path) -> pa.Table:

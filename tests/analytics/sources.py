@@ -10,6 +10,7 @@ from analytics.cli import run
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.building import Progress
 from analytics.rebuilding.rebuild import NEW, AsOf
+from eventlib.object_store import Place
 from services.analytics import TABLES
 from tests.commands import said
 
@@ -19,7 +20,7 @@ REPAIRS = Application("tests.analytics.repairs:repairs")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def archived(url: str, place: Path) -> str:
+def archived(url: str, place: Place) -> str:
     """Archive a log, and return the archive's URL."""
     said("archive", "--log", url, "--to", str(place), by=run)
     return f"archive:{place}"

@@ -1,7 +1,9 @@
 """Tables on an object store: the rows that a directory has, for engines of others; commands; what is refused."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,16 +14,18 @@ from pyarrow.fs import S3FileSystem
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
+from analytics.audit import audit
 from analytics.cli import run
-from analytics.rebuilding import How, rebuild
+from analytics.rebuilding import How, Rebuilt, rebuild, tables
+from analytics.rebuilding.catalogue import catalogue_of
 from analytics.stores import Manifest, TableFormat, needed
 from analytics.stores.objects import ObjectVersion
 from analytics.stores.pointer import ObjectManifest
 from analytics.stores.versions import read_manifest
 from eventlib.errors import LogUnavailable
 from eventlib.object_store import ObjectStore
-from tests.analytics.engines import rows_of
-from tests.analytics.sources import REPAIRS
+from tests.analytics.engines import on_store_in_duckdb, rows_of, spark_rows
+from tests.analytics.sources import REPAIRS, archived
 from tests.analytics.test_rebuild import thirds
 from tests.analytics.test_stores import SELECT, Rows, rows_in
 from tests.commands import ended
@@ -29,10 +33,9 @@ from tests.moto import on_this_machine
 
 
 @pytest.fixture(scope="module")
-def expected(spark: SparkSession, repair_log: str, tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    place = tmp_path_factory.mktemp("full")
-    rebuild(spark, repair_log, place, application=REPAIRS, how=How(select=SELECT))
-    return rows_in(spark, place)
+def expected(spark: SparkSession, repaired: tuple[Path, Rebuilt]) -> Rows:
+    there = tables(spark, repaired[0])
+    return {name: spark_rows(there[name]) for name in catalogue_of(REPAIRS, SELECT).published}
 
 
 @pytest.mark.extended
@@ -52,6 +55,18 @@ def test_increments_on_a_store_have_the_rows_of_a_full_rebuild_in_a_directory(
     assert json.loads(said.stdout) == {"steps": expected["saga_steps"].total()}
 
 
+@pytest.mark.extended
+def test_an_archive_on_a_store_is_rebuilt_and_audited_as_its_log_is(
+    spark: SparkSession, repair_log: str, bucket: ObjectStore, expected: Rows, tmp_path: Path
+) -> None:
+    url = archived(repair_log, bucket)
+    assert url.startswith("archive:s3a://")
+    rebuild(spark, url, tmp_path, application=REPAIRS, how=How(select=SELECT))
+    assert rows_in(spark, tmp_path) == expected
+    findings = [Counter(map(str, audit(spark, each, REPAIRS).collect())) for each in (url, repair_log)]
+    assert findings[0] == findings[1]
+
+
 def as_others_read(place: ObjectStore, url: str) -> Iterator[tuple[str, pa.Table]]:
     """Read the tables that the pointer leads to, with nothing of ours."""
     there = on_this_machine(url)
@@ -66,7 +81,10 @@ def as_others_read(place: ObjectStore, url: str) -> Iterator[tuple[str, pa.Table
                 "s3.secret-access-key": there["AWS_SECRET_ACCESS_KEY"],
             }
             (metadata,) = files
-            yield table, StaticTable.from_metadata(place.address(metadata), {**names, **keys}).scan().to_arrow()
+            read = StaticTable.from_metadata(place.address(metadata), {**names, **keys}).scan().to_arrow()
+            address = f"s3://{place.bucket}/{place.prefix}/{metadata}"
+            assert rows_of(on_store_in_duckdb(f"iceberg_scan('{address}')", url, there)) == rows_of(read)
+            yield table, read
         else:
             store = S3FileSystem(
                 endpoint_override=url.removeprefix("http://"), scheme="http", region=there["AWS_REGION"]
@@ -76,6 +94,8 @@ def as_others_read(place: ObjectStore, url: str) -> Iterator[tuple[str, pa.Table
             options = {"aws_endpoint_url": url, "aws_region": there["AWS_REGION"], "aws_allow_http": "true"}
             scanned = pl.scan_parquet([f"s3://{path}" for path in paths], storage_options=options).collect()
             assert scanned.height == read.num_rows
+            listed = ", ".join(f"'s3://{path}'" for path in paths)
+            assert rows_of(on_store_in_duckdb(f"read_parquet([{listed}])", url, there)) == rows_of(read)
             yield table, read
 
 
