@@ -4,16 +4,20 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics import session
+from analytics import report, session
+from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.session import end_session
 from eventlib.devtools.kafka import Cluster
 from eventlib.object_store import ObjectStore
+from services.analytics import TABLES
+from services.analytics.parts import report as shops
 from tests.analytics.repairs import worked
-from tests.analytics.sources import ROOT, archived
+from tests.analytics.sources import REPAIRS, ROOT, archived
 from tests.moto import new_bucket, on_this_machine, running_moto
 from tests.ports import free_port
 
@@ -46,7 +50,7 @@ def spark(bucket_port: int) -> Iterator[SparkSession]:
             "tests",
             master="local[2]",
             config=config,
-            java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",  # else it sweeps all the time
             fetch=True,
             formats=["iceberg", "delta", "s3a"],
         )
@@ -79,6 +83,15 @@ def archive(shop_log: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
+def shop_tables(spark: SparkSession, archive: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shop's own tables and those of its report, made of the archive at once, for all tests that only read them."""
+    place = tmp_path_factory.mktemp("shop tables")
+    done = rebuild(spark, archive, place, how=How(select=(*TABLES, *report.TABLES, *shops.tables)))
+    assert (done.full, done.undecodable) == (True, 0)
+    return place
+
+
+@pytest.fixture(scope="session")
 def repair_log(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a log of a dozen repairs: done, given up, and waiting for the supplier."""
     url = f"sqlite:///{tmp_path_factory.mktemp('repairs')}/repairs.db"
@@ -89,6 +102,13 @@ def repair_log(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def repair_archive(repair_log: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     return archived(repair_log, tmp_path_factory.mktemp("repair archive"))
+
+
+@pytest.fixture(scope="session")
+def repaired(spark: SparkSession, repair_log: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rebuilt]:
+    """Every table of the repairs, for all tests that only read them, and what the run says."""
+    place = tmp_path_factory.mktemp("repaired")
+    return place, rebuild(spark, repair_log, place, application=REPAIRS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

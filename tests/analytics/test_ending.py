@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.analytics.processes import LONGEST_S, first_line, left_by, running, said, wait_until
+from tests.analytics.sources import REPAIRS
 
 Sends = Callable[["subprocess.Popen[str]"], None]
 
@@ -30,9 +31,10 @@ def to_all(number: signal.Signals) -> Sends:
         pytest.param(to_all(signal.SIGTERM), id="SIGTERM to all", marks=pytest.mark.slow),
     ],
 )
-def test_a_follower_that_is_told_to_end_has_done_well(shop_log: str, tmp_path: Path, sends: Sends) -> None:
+def test_a_follower_that_is_told_to_end_has_done_well(repair_log: str, tmp_path: Path, sends: Sends) -> None:
     temporary, out = tmp_path / "temporary", tmp_path / "out"
-    command = ("rebuild", "--log", shop_log, "--out", str(out), "--select", "stock_levels", "--follow", "--json")
+    whose = ("--app", str(REPAIRS.named), "--log", repair_log)
+    command = ("rebuild", *whose, "--out", str(out), "--select", "intake", "--follow", "--json")
     with running(temporary, *command) as follower:
         first_line(follower)
         sends(follower)

@@ -56,6 +56,7 @@ FLIPS: Mapping[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.extended
 def test_flipped_bits_are_named_and_end_no_audit(
     spark: SparkSession, shop_log: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -1,12 +1,15 @@
 """The log on a real broker is the same DataFrame as the one in a file."""
 
+from collections import Counter
 from datetime import UTC, timedelta
+from pathlib import Path
 from secrets import token_hex
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
 import analytics
+from analytics.audit import audit
 from analytics.kafka_options import client_options
 from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from eventlib.devtools.kafka.security import Sasl, Security
@@ -15,17 +18,17 @@ from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.options import parse_url
 from eventlib.log.record import Record
 from eventlib.model.topic import Topic
-from services.order.events import OrderPlaced
-from tests.analytics.sources import moved_to
+from tests.analytics.repairs import PartSent
+from tests.analytics.sources import REPAIRS, moved_to
 
 RENUMBERED = "_schemas"  # `eventlib copy` leaves no gaps in it
 
 
 @pytest.fixture(scope="module")
-def moved(broker: Cluster, shop_log: str) -> str:
-    """The same shop on Kafka."""
+def moved(broker: Cluster, repair_log: str) -> str:
+    """The same repairs on Kafka."""
     url = f"{broker.url}/?prefix={token_hex(4)}."
-    return moved_to(url, shop_log)
+    return moved_to(url, repair_log)
 
 
 def contents(rows: list[Row]) -> list[tuple[object, ...]]:
@@ -37,30 +40,33 @@ def contents(rows: list[Row]) -> list[tuple[object, ...]]:
     return sorted((tuple(map(str, row.values())) for row in shown), key=str)
 
 
-def test_the_log_is_the_same_as_in_a_file(spark: SparkSession, shop_log: str, moved: str) -> None:
-    topics = ["_schemas", "orders", "payment.journal"]
-    there, here = (analytics.log(spark, url, topics=topics) for url in (moved, shop_log))
+def test_the_log_is_the_same_as_in_a_file(spark: SparkSession, repair_log: str, moved: str) -> None:
+    topics = ["_schemas", "repairs", "workshop.journal"]
+    there, here = (analytics.log(spark, url, topics=topics) for url in (moved, repair_log))
     assert there.schema.simpleString() == here.schema.simpleString()
     assert contents(there.collect()) == contents(here.collect())
 
 
-def test_it_is_narrowed_by_the_same_words(spark: SparkSession, shop_log: str, moved: str) -> None:
-    times = sorted(row[0].replace(tzinfo=UTC) for row in analytics.log(spark, shop_log).select("recorded_at").collect())
-    since, until = times[len(times) // 3], times[2 * len(times) // 3]
-    quarters = {place: len(span) // 4 for place, span in analytics.spans(shop_log).items() if place[0] == "stock"}
-    for only in (
-        analytics.Only(topics=["_schemas", "stock"], since=since, until=until),
-        analytics.Only(types=["OrderCompleted", "OrderCancelled"], topics=["orders"]),
-        analytics.Only(topics=["stock"], begin=quarters, end={place: 2 * end for place, end in quarters.items()}),
-        analytics.Only(topics=["no such topic"]),
-        analytics.Only(topics=["orders"], since=times[-1] + timedelta(days=1)),
+def test_it_is_narrowed_by_the_same_words(spark: SparkSession, repair_log: str, moved: str) -> None:
+    both = ["_schemas", "parts"]
+    rows = analytics.log(spark, repair_log, topics=both).select("recorded_at").collect()
+    times = sorted(row[0].replace(tzinfo=UTC) for row in rows)
+    since, until = times[len(times) // 3], times[-1]
+    halves = {place: len(span) // 2 for place, span in analytics.spans(repair_log).items() if place[0] == "parts"}
+    for only, expected in (
+        (analytics.Only(topics=both, since=since, until=until), None),
+        (analytics.Only(types=["RepairDone", "RepairGivenUp"], topics=["repairs"]), 7),
+        (analytics.Only(topics=["parts"], begin=halves, end={place: 2 * end for place, end in halves.items()}), None),
+        (analytics.Only(topics=["no such topic"]), 0),
+        (analytics.Only(topics=["parts"], since=times[-1] + timedelta(days=1)), 0),
     ):
-        there, here = analytics.log(spark, moved, **only), analytics.log(spark, shop_log, **only)
-        assert contents(there.collect()) == contents(here.collect()), only
+        there, here = (contents(analytics.log(spark, url, **only).collect()) for url in (moved, repair_log))
+        assert there == here, only
+        assert here if expected is None else len(here) == expected, only
 
 
-def test_events_are_the_same(spark: SparkSession, shop_log: str, moved: str) -> None:
-    there, here = (analytics.events(spark, url, OrderPlaced) for url in (moved, shop_log))
+def test_events_are_the_same(spark: SparkSession, repair_log: str, moved: str) -> None:
+    there, here = (analytics.events(spark, url, PartSent) for url in (moved, repair_log))
     assert sorted(there.drop("schema_id", "value").collect()) == sorted(here.drop("schema_id", "value").collect())
 
 
@@ -84,17 +90,19 @@ async def test_what_is_not_committed_is_not_in_it_and_later_records_neither(
     await log.close()
 
 
-async def test_a_cluster_that_asks_for_names_and_certificates_is_read(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.extended
+def test_a_cluster_that_asks_for_names_and_certificates_is_read_and_audited(
+    spark: SparkSession, repair_log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Workers open the log, too; they were started before anything was known of it."""
     with running_cluster(ClusterConfig(security=Security(tls=True, sasl=Sasl.SCRAM))) as cluster:
         for name, value in cluster.environment().items():
             monkeypatch.setenv(name, value)
-        log = await KafkaLog.open(cluster.url)
-        await log.create_topics([Topic("facts", partitions=1)])
-        await log.append([Record("facts", 0, -1, 1, b"k", b"v")])
-        await log.close()
-        assert analytics.log(spark, cluster.url, topics=["facts"]).count() == 1
+        url = moved_to(cluster.url, repair_log)
+        there, here = (analytics.log(spark, each, topics=["repairs"]) for each in (url, repair_log))
+        assert contents(there.collect()) == contents(here.collect())
+        found = [Counter(row["rule"] for row in audit(spark, each, REPAIRS).collect()) for each in (url, repair_log)]
+        assert found[0] == found[1]
 
 
 def test_no_broker_is_said_before_anything_runs(spark: SparkSession) -> None:
@@ -107,3 +115,11 @@ def test_a_password_is_quoted_for_java(monkeypatch: pytest.MonkeyPatch) -> None:
     options = client_options(*parse_url("kafka://h:1/?sasl=PLAIN&user=u"))
     assert options["kafka.sasl.jaas.config"].endswith('username="u" password="a\\"b\\\\c";')
     assert options["kafka.security.protocol"] == "SASL_PLAINTEXT"
+
+
+def test_a_certificate_is_sent_as_its_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("a certificate")
+    monkeypatch.setenv("EVENTLIB_KAFKA_TLS_CA", str(tmp_path / "ca.pem"))
+    options = client_options(*parse_url("kafka://h:1/?tls=true"))
+    assert options["kafka.ssl.truststore.certificates"] == "a certificate"
+    assert options["kafka.security.protocol"] == "SSL"

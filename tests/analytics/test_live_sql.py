@@ -10,15 +10,15 @@ from pyspark.sql import SparkSession
 
 from analytics.audit.application import Application
 from analytics.cli import run
-from analytics.rebuilding import How, rebuild
+from analytics.rebuilding import How, Rebuilt, rebuild
 from eventlib import open_log
+from tests.analytics.sources import REPAIRS
 from tests.commands import ended, said
 from tests.integration.parcels_app import APP
 from tests.integration.parcels_log import send
 
 SHOP = Application("services:shop")
 PARCELS = Application("tests.integration.parcels_app:APP")
-REPAIRS = Application("tests.analytics.repairs:repairs")
 TABLES = ("sagas", "saga_steps", "state_order", "state_shelf", "event_order_placed", "event_payment_taken", "effects")
 QUESTIONS = (
     "SELECT outcome, reason, count(*) AS n, sum(steps) AS steps, sum(failures) AS failures FROM sagas GROUP BY outcome, reason",
@@ -75,12 +75,11 @@ def test_the_same_question_has_the_same_answer(spark: SparkSession, shop_log: st
         assert answer, question
 
 
-def test_what_waits_is_the_same(spark: SparkSession, repair_log: str, tmp_path: Path) -> None:
-    rebuild(spark, repair_log, tmp_path, application=REPAIRS, how=How(select=(*OPEN,)))
+def test_what_waits_is_the_same(repair_log: str, repaired: tuple[Path, Rebuilt]) -> None:
     for table, condition in OPEN.items():
         question = f"SELECT {columns_of(repair_log, REPAIRS, table)} FROM {table} WHERE {condition}"  # noqa: S608
         answer = live(repair_log, REPAIRS, question)
-        assert answer == rebuilt(tmp_path, question), question
+        assert answer == rebuilt(repaired[0], question), question
         assert answer or table == "deadlines", question
     told = ended("sql", "SELECT 1 FROM sagas", "--log", repair_log, "--app", str(REPAIRS.named))
     assert "2 records of the log cannot be read" in told.stderr  # Spark has them, and notes them in `quarantine`

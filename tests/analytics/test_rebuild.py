@@ -81,28 +81,43 @@ def thirds(url: str, n: int) -> dict[tuple[str, int], int]:
     return {p: span.stop * (n * 3 + sum(map(ord, p[0])) % 3) // 12 for p, span in ends.items()}
 
 
-@pytest.mark.parametrize("source", [pytest.param("broker_log", marks=pytest.mark.extended), "archive"])
-async def test_from_every_source_they_are_what_the_raw_log_says(
-    spark: SparkSession, source: str, request: pytest.FixtureRequest, tmp_path: Path
+async def test_from_an_archive_they_are_what_the_raw_log_says(shop_tables: Path, archive: str) -> None:
+    assert_same(shop_tables, await read_all(archive))
+
+
+@pytest.mark.extended
+async def test_from_a_broker_they_are_what_the_raw_log_says(
+    spark: SparkSession, broker_log: str, tmp_path: Path
 ) -> None:
-    url: str = request.getfixturevalue(source)
-    in_full(spark, url, tmp_path, expected(await read_all(url)))
+    in_full(spark, broker_log, tmp_path, expected(await read_all(broker_log)))
+
+
+async def test_an_increment_makes_them_what_the_raw_log_says_and_nothing_new_changes_nothing(
+    spark: SparkSession, shop_log: str, tmp_path: Path
+) -> None:
+    assert rebuild(spark, shop_log, tmp_path, as_of=thirds(shop_log, 2)).full
+    done = rebuild(spark, shop_log, tmp_path)
+    assert (done.full, done.undecodable) == (False, 0)
+    assert_same(tmp_path, await read_all(shop_log))
+    files = inodes(tmp_path)
+    again = rebuild(spark, shop_log, tmp_path)
+    assert (again.read, again.manifest) == ({}, done.manifest)
+    assert inodes(tmp_path) == files
 
 
 @pytest.mark.parametrize(
     "source",
-    ["shop_log", pytest.param("broker_log", marks=pytest.mark.slow), pytest.param("archive", marks=pytest.mark.slow)],
+    [
+        pytest.param("shop_log", marks=pytest.mark.extended),
+        *(pytest.param(source, marks=pytest.mark.slow) for source in ("broker_log", "archive")),
+    ],
 )
 async def test_they_are_what_the_raw_log_says_in_full_and_in_three_increments(
     spark: SparkSession, source: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     url: str = request.getfixturevalue(source)
     tables = expected(await read_all(url))
-    done = in_full(spark, url, tmp_path / "full", tables)
-    files = inodes(tmp_path / "full")
-    again = rebuild(spark, url, tmp_path / "full")
-    assert (again.read, again.manifest) == ({}, done.manifest)
-    assert inodes(tmp_path / "full") == files
+    in_full(spark, url, tmp_path / "full", tables)
     in_three_increments(spark, url, tmp_path / "parts", tables)
 
 

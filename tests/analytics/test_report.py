@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analytics import report
 from analytics.audit import FINDING, Rule
+from analytics.audit.application import Application
 from analytics.cli import run
-from analytics.rebuilding import How, rebuild, tables
+from analytics.rebuilding import tables
 from analytics.reporting.making import planned_sections, span_of
 from analytics.reporting.money import money
 from analytics.reporting.page import Made, MadeSection, page
@@ -26,6 +27,7 @@ from services import shop
 from services.analytics.parts import report as shops
 from tests.analytics.figures import Row, figures_of
 from tests.analytics.independent import read_all, tables_of
+from tests.analytics.sources import REPAIRS
 
 MADE = Made("sqlite:///shop.db", {("orders", 0): range(7)}, "c0de", datetime(2026, 1, 31, 12, tzinfo=UTC), 1.5)
 VOID = {"meta", "br", "hr", "img", "input", "link", "path", "use"}
@@ -72,10 +74,8 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def rebuilt(spark: SparkSession, shop_log: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, DataFrame]:
-    place = tmp_path_factory.mktemp("rebuilt")
-    rebuild(spark, shop_log, place, how=How(select=(*report.TABLES, *shops.tables)))
-    return tables(spark, place)
+def rebuilt(spark: SparkSession, shop_tables: Path) -> Mapping[str, DataFrame]:
+    return tables(spark, shop_tables)
 
 
 @pytest.fixture(scope="module")
@@ -169,13 +169,15 @@ def test_the_audits_findings_stand_beside_all_that_it_looked_for(spark: SparkSes
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_log_without_orders_has_a_page_that_says_so(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+@pytest.mark.parametrize("app", [REPAIRS, pytest.param(Application("services:shop"), marks=pytest.mark.extended)])
+def test_a_log_without_sagas_has_a_page_that_says_so(
+    app: Application, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     url = f"sqlite:///{tmp_path}/empty.db"
-    asyncio.run(nothing(tmp_path / "empty.db"))
+    asyncio.run(nothing(url, app))
     out = tmp_path / "made" / "report.html"
-    assert run(["report", "--log", url, "--out", str(out), "--no-audit", "--json"]) == 0
+    command = ["report", "--app", str(app.named), "--log", url, "--out", str(out), "--no-audit", "--json"]
+    assert run(command) == 0
     told = json.loads(capfdbinary.readouterr().out.splitlines()[-1])
     assert (told["out"], told["bytes"], told["findings"]) == (str(out), out.stat().st_size, None)
     text = " ".join(Page(out.read_text(encoding="utf-8")).text)
@@ -184,8 +186,8 @@ def test_a_log_without_orders_has_a_page_that_says_so(
     assert b"there is no log at nowhere/shop.db" in capfdbinary.readouterr().err
 
 
-async def nothing(path: Path) -> None:
-    async with open_log(f"sqlite:///{path}", shop):
+async def nothing(url: str, app: Application) -> None:
+    async with open_log(url, app.choreography):
         pass
 
 

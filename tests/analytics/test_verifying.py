@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.audit.bytes import DAMAGED, damage_findings
+from analytics.rebuilding import How, rebuild
 from analytics.schema import UNREADABLE
 from analytics.selection import Selection
 from analytics.sqlite import read_here
@@ -18,7 +19,6 @@ from analytics.verifying import Verifier
 from eventlib.errors import LogCorrupt
 from eventlib.log.record import Record
 from tests.analytics.damages import copied
-from tests.analytics.sources import rebuild_shop as rebuild
 
 Place = tuple[str, int, int]
 CHANGES = {
@@ -135,4 +135,5 @@ def test_the_audit_names_it_and_a_rebuild_leaves_it_out(
     assert found.rule == DAMAGED.name
     assert "/".join(map(str, place)) in found.sentence
     assert "eventlib repair" in found.sentence
-    assert rebuild(spark, f"sqlite:///{log}", tmp_path / "tables").undecodable == 1
+    how = How(select=("event_order_placed",))
+    assert rebuild(spark, f"sqlite:///{log}", tmp_path / "tables", how=how).undecodable == 1
