@@ -8,6 +8,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from datetime import timedelta
+from math import inf
 from typing import NamedTuple
 
 from eventlib.errors import UndecodableRecord
@@ -99,6 +100,14 @@ class Membership(ABC):
     def is_counted(self) -> bool:
         """Whether the other members know this one; one that leaves before that has no successor to hand over to."""
         return True
+
+    @property
+    def held_until(self) -> float:
+        """Until when (event loop time) no other process can have claimed what this one holds, unless it was given back.
+
+        For what a claim cannot fence off: calls of an external system. Infinity where no other process can claim it.
+        """
+        return inf
 
     @abstractmethod
     async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:

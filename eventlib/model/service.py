@@ -1,13 +1,14 @@
 """Services: deciders that are deployed together, and the topics they keep for themselves."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Literal
 
 from eventlib.arguments import A_DECIDER, check_each
 from eventlib.errors import WiringError
+from eventlib.limits import Limit, checked
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
 from eventlib.model.topic import Topic
@@ -20,6 +21,7 @@ class Service:
     `start_from` is where a service added to an old log begins: "earliest" or "latest". Its effects run only for what
     was recorded after its first start, and for what follows from that: those for the past are parked, each with its
     reason, until an operator retries them. `effects="all"` runs them all.
+    `limits` holds back what its effects ask: by a port's name, or by the request of a kind of effect.
     Guarantee: where a task began, and what was past then, is recorded before it handles anything.
     Raises: WiringError when the deciders do not fit together.
     """
@@ -31,6 +33,7 @@ class Service:
         deciders: Sequence[Decider[Any]],
         start_from: Literal["earliest", "latest"] = "earliest",
         effects: Literal["new", "all"] = "new",
+        limits: Mapping[str | type[Event], Limit] | None = None,
     ) -> None:
         _refuse_odd(name)
         if not deciders:
@@ -41,6 +44,10 @@ class Service:
         self.start_from = start_from
         self.effects = effects
         self.partitions = self._common_partitions()
+        self.limits = {
+            each if isinstance(each, str) else each.__name__: limit for each, limit in (limits or {}).items()
+        }
+        checked(self.limits, self._effect_ports(), self.partitions, f"service {name}")
 
     def __repr__(self) -> str:
         return f"Service({self.name!r})"
@@ -105,6 +112,20 @@ class Service:
     def ports(self) -> set[str]:
         """The names of the ports that its effects call."""
         return {port for decider in self.deciders for effect in decider.effects.values() for port in effect.ports}
+
+    def _effect_ports(self) -> dict[str, str | None]:
+        """Return the port of each kind of effect, by its request's name. Raises: WiringError for a key it has not."""
+        found = dict[str, str | None]()
+        for decider in self.deciders:
+            for request, effect in decider.effects.items():
+                found[request.__name__] = effect.ask.port
+                limit = self.limits.get(effect.ask.port or "", self.limits.get(request.__name__))
+                if limit is not None and limit.key and limit.key not in request.model_fields:
+                    raise WiringError(
+                        f"service {self.name} limits {effect.asks} by key={limit.key!r}, and {request.__name__} has no such "
+                        "field: add it, or leave out key to take the decider's"
+                    )
+        return found
 
     @property
     def changelog(self) -> Topic:

@@ -52,6 +52,11 @@ class Breaker:
         self._ask_again = asyncio.Event()
         self._ask_again.set()
 
+    @property
+    def lets_through(self) -> bool:
+        """Whether `begin` would give a turn."""
+        return self._ask_again.is_set()
+
     def begin(self) -> int | None:
         """Return a turn to call the port; None when it is not the time."""
         if not self._ask_again.is_set():

@@ -21,7 +21,8 @@ from eventlib.runtime.pending import PendingEffects
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer, Inputs, Passed, Transaction
 
-StartEffect = Callable[[Record, Event | None], None]
+StartEffect = Callable[[Record, Event | None], bool]
+"""Starts an effect; False when it waits at a limit."""
 
 
 class TaskCommitter:

@@ -22,6 +22,9 @@ class RuntimeConfig:
     pending_effects: Annotated[
         Count, Field(description="open requests to the outside at which a task takes no more input")
     ] = 500
+    waiting_effects: Annotated[
+        Count, Field(description="requests waiting at limits at which a task takes no more input, about 0.3 kB each")
+    ] = 50_000
     concurrent_effects: Annotated[Count, Field(description="the most attempts that a service has out at once")] = 200
     grace_s: Annotated[
         Seconds, Field(description="how long a stopping service waits for attempts that are out (seconds)")

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from eventlib.errors import ContractError, TerminalError
+from eventlib.errors import ContractError, EventlibError, TerminalError
 from eventlib.eventlog import CALLER, SAGA
 from eventlib.log.record import Record
 from eventlib.model.effect import Effect
@@ -16,7 +16,9 @@ from eventlib.model.service import Service
 from eventlib.model.signatures import name_of
 from eventlib.runtime.breaker import Breaker
 from eventlib.runtime.context import RuntimeContext
+from eventlib.runtime.effect_queue import Ticket
 from eventlib.runtime.transaction import Answer
+from eventlib.runtime.turns import EffectTurns, Turn
 
 
 class Pause(NamedTuple):
@@ -94,15 +96,16 @@ class EffectRunner:
 
     Guarantee: each request runs at least once, under its id as idempotency key, until it is answered or parked;
     `answered` is called once for each while this runner lives. Cancelling forgets nothing: the request stays pending
-    on the changelog. While a port's circuit is open its requests wait, and that is not an attempt. What `holds` by then
-    is paused: it has no further attempt, and is started again when it goes on.
+    on the changelog. While a port's circuit is open, or a limit is reached, its requests wait, and that is not an attempt.
+    What `holds` by then is paused: it has no further attempt, and is started again when it goes on. What waits at a limit
+    is held by its id only; `find` returns its request when its turn comes, or None when it is gone.
     """
 
     def __init__(
         self,
         service: Service,
         context: RuntimeContext,
-        slots: asyncio.Semaphore,
+        turns: EffectTurns,
         answered: Callable[[Answer], None],
     ) -> None:
         self._service = service
@@ -113,9 +116,13 @@ class EffectRunner:
         self._ports = context.ports
         self._breakers = context.breakers
         self._observer = context.observer
-        self._slots = slots
+        self._slots = turns.slots
+        self._lines = turns.lines
         self._answered = answered
         self.holds: Callable[[Record], bool] = lambda _request: False
+        self.find: Callable[[str], Record | None] = lambda _request_id: None
+        self._waiting = dict[str, Ticket]()
+        self._turns = dict[str, Turn]()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._out = set[str]()
 
@@ -123,22 +130,67 @@ class EffectRunner:
         """Count the effects that run or wait for their next attempt."""
         return len(self._running)
 
-    def start(self, request: Record, event: Event | None) -> None:
+    @property
+    def waiting(self) -> int:
+        """How many effects wait at a limit for their first attempt."""
+        return len(self._waiting)
+
+    def start(self, request: Record, event: Event | None) -> bool:
         """Run a pending request's effect; `event` is what its record holds, where that is at hand.
 
-        A request that runs already is left alone.
+        A request that runs or waits already is left alone. False when it waits at a limit.
         """
-        if request.event_id not in self._running:
-            running = asyncio.get_running_loop().create_task(self._run(request, event))
-            self._running[request.event_id] = running
-            running.add_done_callback(lambda done: self._forget(request.event_id, done))
+        if request.event_id in self._running:
+            return True
+        line = self._lines.get(request.type or "") if self._lines else None
+        if line is not None:
+            if request.event_id not in self._waiting:
+                key = self._key(request, event, line.queue.limit.key)
+                now = asyncio.get_running_loop().time()
+                ticket = self._waiting[request.event_id] = Ticket(request.event_id, request.type or "", key, self, now)
+                line.wait(ticket)
+            return False
+        self._begin(request, event)
+        return True
+
+    def go(self, ticket: Ticket) -> None:
+        """Run an effect whose turn has come, unless it is paused or gone meanwhile."""
+        del self._waiting[ticket.id]
+        line, request = self._lines[ticket.kind], self.find(ticket.id)
+        if request is None or self.holds(request):
+            line.end(ticket, unused=True)
+            return
+        self._turns[ticket.id] = Turn(line, ticket)
+        self._begin(request, None)
+
+    def _key(self, request: Record, event: Event | None, field: str) -> str:
+        """Return the key under which a request waits; one that cannot be read says so when its turn comes."""
+        if not field:
+            return request.subject or ""
+        try:
+            return str(getattr(event or self._log.decode(request), field))
+        except (EventlibError, AttributeError):
+            return ""
+
+    def _begin(self, request: Record, event: Event | None) -> None:
+        running = asyncio.get_running_loop().create_task(self._run(request, event))
+        self._running[request.event_id] = running
+        running.add_done_callback(lambda done: self._forget(request.event_id, done))
 
     def _forget(self, request_id: str, done: "asyncio.Task[None]") -> None:
         if self._running.get(request_id) is done:
             del self._running[request_id]
+            self._end_turn(request_id)
+
+    def _end_turn(self, request_id: str) -> None:
+        if self._turns and (turn := self._turns.pop(request_id, None)) is not None:
+            turn.close()
 
     async def stop(self, grace_s: float) -> None:
         """Let attempts that are out come back for `grace_s` seconds, then cancel what is left."""
+        for ticket in self._waiting.values():
+            self._lines[ticket.kind].withdraw(ticket)
+        self._waiting.clear()
         running = list(self._running.values())
         out = [self._running[request_id] for request_id in self._out]
         if out:
@@ -161,6 +213,7 @@ class EffectRunner:
             found = await self._answer(attempts, request)
             if found is None:
                 del self._running[request.event_id]  # at once: it may be started again now
+                self._end_turn(request.event_id)
                 return
             answer = found
         if answer.event is None:
@@ -185,8 +238,9 @@ class EffectRunner:
 
     async def _attempt(self, attempts: EffectAttempts, request: Record) -> object:
         breaker = self._breakers[attempts.asking.port]
+        permit = self._turns.get(request.event_id, self._slots)
         while True:
-            async with self._slots:
+            async with permit:
                 if self.holds(request):
                     return _PAUSED
                 turn = breaker.begin()

@@ -12,6 +12,7 @@ from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.restore import StandbyTasks
 from eventlib.runtime.runner import TaskRunner
+from eventlib.runtime.turns import EffectTurns
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class TaskManager:
         self._chain = chain
         self._runners = runners
         self._fail = fail
-        self._slots = asyncio.Semaphore(context.config.concurrent_effects)
+        self._turns = EffectTurns(service, context.config.concurrent_effects, context.breakers)
         self._running = dict[int, _Running]()
         self._ending = dict[int, asyncio.Task[None]]()
         self._membership: Membership | None = None
@@ -61,6 +62,7 @@ class TaskManager:
             return
         membership.progress = self._progress
         self._membership = membership
+        self._turns.lease(lambda: membership.held_until)
         standbys = StandbyTasks(service, context, membership, self._works_on)
         copying = asyncio.create_task(standbys.run(), name=f"copies of {service.name}")
         try:
@@ -79,6 +81,7 @@ class TaskManager:
             for partition in [*self._running]:
                 self._end(partition, membership)
             await asyncio.gather(*self._ending.values())
+            self._turns.close()
             await membership.leave()
 
     async def _join(self) -> Membership:
@@ -93,12 +96,13 @@ class TaskManager:
         return partition in self._running or partition in self._ending
 
     def _begin(self, claim: Claim) -> None:
+        self._turns.own(claim.partition)
         runner = self._runners[claim.service, claim.partition] = self._new_runner(claim)
         life = self._run(runner, self._ending.get(claim.partition))
         self._running[claim.partition] = _Running(claim, asyncio.create_task(life, name=f"task {claim.partition}"))
 
     def _new_runner(self, claim: Claim) -> TaskRunner:
-        return TaskRunner(self._service, claim, self._context, self._slots, self._chain)
+        return TaskRunner(self._service, claim, self._context, self._turns, self._chain)
 
     async def _run(self, runner: TaskRunner, before: "asyncio.Task[None] | None") -> None:
         """Run a task until it is stopped or lost; when the log is away it starts over, under the same claim."""
@@ -115,6 +119,7 @@ class TaskManager:
             try:
                 await runner.run()
             except OwnershipLost as error:
+                self._turns.disown(runner.claim.partition)
                 handed_over = self._runners.get(task_name) is not runner
                 _log.log(logging.DEBUG if handed_over else logging.WARNING, "%s/%s was lost: %s", *task_name, error)
                 return
@@ -140,6 +145,7 @@ class TaskManager:
         running = self._running.pop(partition)
         runner = self._runners.pop((self._service.name, partition))
         runner.stop()
+        self._turns.disown(partition)  # before it is given back: the next owner takes this share
         if runner.task is None and partition not in self._ending:
             running.life.cancel()  # it is not restored, so there is nothing at hand to be finished
         self._context.damage.stopped.pop((self._service.name, partition), None)

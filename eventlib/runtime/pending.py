@@ -13,7 +13,7 @@ class PendingEffects:
     """Starts the effects that the changelog has as pending, neither parked nor held: many of them in several steps."""
 
     def __init__(
-        self, state: TaskState, start: Callable[[Record, Event | None], None], holds: Callable[[Record], bool]
+        self, state: TaskState, start: Callable[[Record, Event | None], bool], holds: Callable[[Record], bool]
     ) -> None:
         self._state = state
         self._start = start
@@ -32,7 +32,11 @@ class PendingEffects:
     def start_more(self, most: int) -> None:
         """Start up to `most` of those that are left."""
         while self._left and most > 0:
-            request = self._state.get(effect_key(self._left.popleft()))
-            if request is not None and not request.headers and not self._holds(request):
-                self._start(request, None)
-                most -= 1
+            request = self.find(self._left.popleft())
+            if request is not None and not self._holds(request):
+                most -= self._start(request, None)  # what waits at a limit takes no room
+
+    def find(self, request_id: str) -> Record | None:
+        """Return a pending request; None when it is answered, given up or parked."""
+        request = self._state.get(effect_key(request_id))
+        return None if request is None or request.headers else request

@@ -18,6 +18,7 @@ from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.restore import restored
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer
+from eventlib.runtime.turns import EffectTurns
 from eventlib.values import now_ms
 
 _log = logging.getLogger(__name__)
@@ -32,14 +33,14 @@ class TaskRunner:
     """
 
     def __init__(
-        self, service: Service, claim: Claim, context: RuntimeContext, slots: asyncio.Semaphore, chain: LocalChain
+        self, service: Service, claim: Claim, context: RuntimeContext, turns: EffectTurns, chain: LocalChain
     ) -> None:
         self.service = service
         self.claim = claim
         self._context = context
         self._chain = chain
         self._config = context.config
-        self._effects = EffectRunner(service, context, slots, self._take_answer)
+        self._effects = EffectRunner(service, context, turns, self._take_answer)
         self._committer: TaskCommitter | None = None
         self._reader: Reader | None = None
         self._flushed_at = monotonic()
@@ -65,8 +66,8 @@ class TaskRunner:
 
     @property
     def open_effects(self) -> int:
-        """How many effects run, or wait for their next attempt."""
-        return len(self._effects)
+        """How many effects run, or wait for their next attempt or at a limit."""
+        return len(self._effects) + self._effects.waiting
 
     async def lags(self) -> Mapping[TopicPartition, int]:
         """Return the lag of each input in records, unread gaps included.
@@ -119,7 +120,7 @@ class TaskRunner:
         )
         committer.observer = self._context.observer
         committer.at_rest = self._is_at_rest
-        self._effects.holds = committer.holds_effect
+        self._effects.holds, self._effects.find = committer.holds_effect, committer.pending.find
         self._committer = committer
         try:
             if await self._begin(committer):
@@ -180,7 +181,7 @@ class TaskRunner:
             or committer.damaged
             or committer.pending
             or committer.reopens
-            or len(self._effects)
+            or self.open_effects
         ):
             return False
         ends = await reader.ends()
@@ -197,7 +198,7 @@ class TaskRunner:
     async def _fill_inbox(self, committer: TaskCommitter, reader: Reader) -> bool:
         """Wait for work, and take it in; False when it has to stop."""
         timeout_s = self._poll_timeout_s(committer)
-        if len(self._effects) >= self._config.pending_effects:
+        if self._is_full():
             # Input waits until the outside world has answered: what is pending stays bounded. An operator may pause it.
             await self._sleep_until_woken(committer, _LOOK_S if timeout_s is None else min(timeout_s, _LOOK_S))
             await self._with_retry(committer.look_for_requests())
@@ -213,7 +214,11 @@ class TaskRunner:
         return not self._stopping
 
     def _is_at_rest(self) -> bool:
-        return self._polls and not self._stopping and len(self._effects) < self._config.pending_effects
+        return self._polls and not self._stopping and not self._is_full()
+
+    def _is_full(self) -> bool:
+        effects = self._effects
+        return len(effects) >= self._config.pending_effects or effects.waiting >= self._config.waiting_effects
 
     def _poll_timeout_s(self, committer: TaskCommitter) -> float | None:
         now = now_ms()

@@ -12,10 +12,12 @@ from eventlib.model.event import Event
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.callbacks import Callbacks
+from eventlib.simulation.invariant_monitor import WAITING, broken
 from eventlib.simulation.log import driven
 from eventlib.simulation.owner import Owner, Reply, RunningEffect
 from eventlib.simulation.scenario import Choices
 from eventlib.simulation.scheduler import ScheduledMove
+from eventlib.simulation.turns import SimulatedTurns
 from eventlib.simulation.world import World
 
 
@@ -94,19 +96,22 @@ class SimulatedEffects:
         self._ports = {name: Port(name, port) for name, port in world.outside.items()}
         self._on_their_way: dict[int, Call] = {}
         self._calls = 0
+        self._turns = SimulatedTurns(world)
         world.start_effect = self._start
         world.doers |= {"attempt": self._attempt, "land": self._land}
 
-    def _start(self, owner: Owner, request: Record, event: Event | None) -> None:
+    def _start(self, owner: Owner, request: Record, event: Event | None) -> bool:
         """Begin an effect, as the effect runner does: one that already runs is not started again."""
         if request.event_id in owner.running_effects:
-            return
+            return True
         effect = owner.effects[request.type or ""]
         event = event or self._world.log.decode(request)
         assert event is not None  # noqa: S101  the service has said it
         silent = self._silence(request, effect.ask.retry.attempts)
-        owner.running_effects[request.event_id] = RunningEffect(request, EffectAttempts(effect, request, event), silent)
+        course = EffectAttempts(effect, request, event)
+        owner.running_effects[request.event_id] = RunningEffect(request, event, course, silent)
         self._world.add(ScheduledMove("attempt", owner, request.event_id))
+        return True
 
     def _silence(self, request: Record, attempts: int | None) -> int:
         """Return how many of an effect's calls get no answer."""
@@ -122,26 +127,39 @@ class SimulatedEffects:
             return
         if running.under_way is None and owner.worker.holds_effect(running.request):
             del owner.running_effects[move.what]  # as the effect runner does: it is started again when it goes on
+            self._turns.over(owner, running, unused=True)
             return
         try:
+            if self._turns.waits(owner, running):
+                return
             answer = self._answer(owner, move.what, running)
         except Exception as error:  # noqa: BLE001  the course knows what follows from which error
             running.under_way = None
+            self._turns.over(owner, running)
             follows = running.course.failed(error)
             if not isinstance(follows, Answer):
                 self._world.add(ScheduledMove("attempt", owner, move.what))
                 return
+            self._check_attempts(running, error)
             answer = follows
         if answer is not None:
+            self._turns.over(owner, running)
             del owner.running_effects[move.what]
             owner.worker.answers.append(answer)
             self._world.add_moves(owner)
+
+    def _check_attempts(self, running: RunningEffect, error: Exception) -> None:
+        attempts = running.course.asking.retry.attempts
+        if not isinstance(error, TerminalError) and attempts is not None and running.begun < attempts:
+            what = f"{running.request.type} gave up after {running.begun} of {attempts} attempts: {error}"
+            self._world.monitor.violations.append(broken(WAITING, running.request.event_id, what))
 
     def _answer(self, owner: Owner, request_id: str, running: RunningEffect) -> Answer | None:
         """Return an attempt's answer; None while it waits for a call. Raises: what the attempt raises."""
         course = running.course
         reply, running.reply = running.reply or Reply(), None
         if running.under_way is None:
+            running.begun += 1
             running.under_way = course.asking.call(*course.arguments(self._ports)).__await__()
         under_way = running.under_way
         try:

@@ -47,6 +47,11 @@ BARRIER = _invariant(
 REST = _invariant("all_comes_to_rest", "When faults stop, everything comes to rest: nothing runs endlessly.")
 PARKED = _invariant("nothing_stays_parked", "When faults stop, what was parked continues after a retry.")
 FAILURES = _invariant("no_task_fails", "A task stops only with its process, or when another one has taken over.")
+LIMITS = _invariant("limits_are_kept", "No more attempts go out than a limit allows, whichever processes make them.")
+FAIRNESS = _invariant(
+    "keys_take_turns", "While a key waits at a limit, each other key of its kind of effect gets one turn at most."
+)
+WAITING = _invariant("waiting_is_no_attempt", "An effect gives up only after all of its attempts have gone out.")
 
 
 def broken(invariant: Invariant, key: str, what: str) -> Violation:

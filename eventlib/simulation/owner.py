@@ -9,7 +9,9 @@ from eventlib.model.effect import Effect
 from eventlib.model.event import Event
 from eventlib.model.service import Service
 from eventlib.runtime.committer import TaskCommitter
+from eventlib.runtime.effect_queue import EffectQueue, Ticket
 from eventlib.runtime.effects import EffectAttempts
+from eventlib.runtime.turns import queues_of
 from eventlib.simulation.log import Point, SimulatedReader
 
 
@@ -30,15 +32,20 @@ class Reply(NamedTuple):
 class RunningEffect:
     """An effect that an owner runs: its request, its retries, and the current attempt.
 
-    `silent` is how many of its calls get no answer, `reply` the result of a slow call.
+    `silent` is how many of its calls get no answer, `reply` the result of a slow call, `begun` how many attempts it made.
+    `ticket` is its place at a limit, and `has_turn` whether its turn has come.
     """
 
-    def __init__(self, request: Record, course: EffectAttempts, silent: int) -> None:
+    def __init__(self, request: Record, event: Event, course: EffectAttempts, silent: int) -> None:
         self.request = request
+        self.event = event
         self.course = course
         self.silent = silent
         self.under_way: Generator[Any, Any, Event] | None = None
         self.reply: Reply | None = None
+        self.begun = 0
+        self.ticket: Ticket | None = None
+        self.has_turn = False
 
 
 class Owner:
@@ -57,6 +64,7 @@ class Owner:
             request.__name__: effect for decider in service.deciders for request, effect in decider.effects.items()
         }
         self.running_effects: dict[str, RunningEffect] = {}
+        self.queues: dict[str, EffectQueue] = queues_of(service)
         self.places = [(topic.name, claim.partition) for topic in (*service.inputs, service.control)]
         self.alive = True
         self.is_given_up = False
@@ -68,6 +76,11 @@ class Owner:
     def task(self) -> tuple[str, int]:
         """The service and the partition."""
         return self.service.name, self.claim.partition
+
+    def waiting(self, kind: str) -> list[Ticket]:
+        """Return the tickets of a kind of effect that wait at a limit."""
+        effects = self.running_effects.values()
+        return [e.ticket for e in effects if e.ticket is not None and not e.has_turn and e.ticket.kind == kind]
 
     def __str__(self) -> str:
         name = f"{self.service.name}/{self.claim.partition}"

@@ -77,7 +77,7 @@ class Stage:
             for partition in range(service.partitions):
                 claim = self._log.take_over(service.name, partition)
                 task = await restored(service, claim, context)
-                worker = TaskCommitter(task, claim, log, lambda *_: None, skipped_inputs=CONFIG.skipped_inputs)
+                worker = TaskCommitter(task, claim, log, lambda *_: True, skipped_inputs=CONFIG.skipped_inputs)
                 while await worker.begin(BEGIN_MS):
                     pass
 

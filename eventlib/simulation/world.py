@@ -32,7 +32,7 @@ from eventlib.simulation.scheduler import ScheduledMove, Scheduler
 from eventlib.simulation.stage import BEGIN_MS, CONFIG, Stage
 from eventlib.simulation.story import Story
 
-StartEffect = Callable[[Owner, Record, Event | None], None]
+StartEffect = Callable[[Owner, Record, Event | None], bool]
 
 
 class World:
@@ -115,6 +115,8 @@ class World:
         claim = claim or self.port.take_over(service.name, partition)
         self._started += 1
         owner = Owner(service, claim, self._started)
+        for queue in owner.queues.values():
+            queue.own({partition: service.limits}, (self.now_ms - BEGIN_MS) / 1000)
         task = self._restored(owner, finds)
         begin_effect = partial(self.start_effect, owner)
         owner.worker = TaskCommitter(task, claim, self.log, begin_effect, skipped_inputs=CONFIG.skipped_inputs)
@@ -280,5 +282,5 @@ def _simulated(log: EventLog) -> SimulatedLog:
     return log.port
 
 
-def _nobody(_owner: Owner, _request: Record, _event: Event | None) -> None:
+def _nobody(_owner: Owner, _request: Record, _event: Event | None) -> bool:
     raise NotImplementedError

@@ -55,6 +55,11 @@ class KafkaMembership(Membership):
         """See `Membership.is_counted`."""
         return self._group.confirmed_at != float("-inf")
 
+    @property
+    def held_until(self) -> float:
+        """See `Membership.held_until`: the group keeps a member for a session after its last heartbeat."""
+        return self._group.confirmed_at + self._owners.cluster.options.session_timeout_s
+
     async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
         """See `Membership.changed`."""
         while True:

@@ -91,6 +91,8 @@ class Owners:
             return [partition for partition in range(member.partitions) if self._is_free(member.service, partition)]
 
         if free():
+            if not member.claims:
+                member.beaten_at = asyncio.get_running_loop().time()
             await self._take(member.service, member.owner, free)
 
     async def close(self) -> None:
@@ -163,10 +165,12 @@ class Owners:
             self._owners_moved.clear()
 
     async def _beat_once(self) -> None:
-        owners = [(member.owner,) for member in self._members if member.claims]
-        if owners:
-            values = [(self.file.options.clock(), *owner) for owner in owners]
+        members, began = [member for member in self._members if member.claims], asyncio.get_running_loop().time()
+        if members:
+            values = [(self.file.options.clock(), member.owner) for member in members]
             await self.file.write(lambda connection: connection.executemany(_BEAT, values))
+            for member in members:
+                member.beaten_at = began
 
     async def _look_for_the_dead(self) -> None:
         self._look_for_others()
@@ -184,9 +188,16 @@ class SqliteMembership(Membership):
         self.partitions = partitions
         self.owner = owner
         self.claims: Mapping[int, Claim] = {}
+        self.beaten_at = float("-inf")
+        """When (event loop time) the write began that last showed its claims as those of a live process."""
         self._owners = owners
         self._change = asyncio.Event()
         self._error: EventlibError | None = None
+
+    @property
+    def held_until(self) -> float:
+        """See `Membership.held_until`: others wait for a lease from when they saw the last beat."""
+        return self.beaten_at + self._owners.file.options.lease_s
 
     async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
         """See `Membership.changed`."""

@@ -1,0 +1,183 @@
+"""Effects under limits in a running service: the gateway sees no more than it allows, and waiting costs no attempt."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Never
+
+from eventlib import (
+    Choreography,
+    Decider,
+    Event,
+    OutcomeUnknown,
+    Publication,
+    Retry,
+    Runtime,
+    RuntimeConfig,
+    Service,
+    open_log,
+)
+from eventlib.eventlog import EventLog
+from eventlib.limits import Limit
+
+
+class Ordered(Event, topic="orders.requests", key="order_id", request=True):
+    order_id: str
+    customer_id: str = ""
+
+
+class ChargeAsked(Event, topic="charges", key="order_id"):
+    order_id: str
+    customer_id: str = ""
+
+
+class Charged(Event, topic="charges", key="order_id"):
+    order_id: str
+
+
+class Uncharged(Event, topic="charges", key="order_id"):
+    order_id: str
+
+
+@dataclass(frozen=True)
+class Order:
+    charged: bool = False
+
+
+@dataclass
+class Gateway:
+    """A gateway that takes its time, and notes when it was called and how often at once."""
+
+    takes_s: float = 0.0
+    failing: set[str] = field(default_factory=set)
+    called: list[tuple[float, str]] = field(default_factory=list)
+    out: int = 0
+    most_out: int = 0
+
+    async def charge(self, order_id: str) -> None:
+        self.called.append((asyncio.get_running_loop().time(), order_id))
+        self.out += 1
+        self.most_out = max(self.out, self.most_out)
+        try:
+            await asyncio.sleep(self.takes_s)
+        finally:
+            self.out -= 1
+        if order_id in self.failing:
+            raise OutcomeUnknown("no answer")
+
+    @property
+    def calls(self) -> Counter[str]:
+        return Counter(order_id for _, order_id in self.called)
+
+
+def shop(limits: Mapping[str | type[Event], Limit], retry: Retry | None = None) -> Choreography:
+    orders: Decider[Order] = Decider("order", state=Order, key="order_id")
+
+    @orders.on(Ordered)
+    def order(_: Order, event: Ordered) -> list[ChargeAsked]:
+        return [ChargeAsked(order_id=event.order_id, customer_id=event.customer_id)]
+
+    @orders.on(Charged, Uncharged)
+    def note(_: Order, _answer: Charged | Uncharged) -> list[Never]:
+        return []
+
+    def otherwise(event: ChargeAsked) -> Uncharged:
+        return Uncharged(order_id=event.order_id)
+
+    @orders.effect(ChargeAsked, retry=retry, otherwise=otherwise)
+    async def charge(event: ChargeAsked, gateway: Gateway) -> Charged:
+        await gateway.charge(event.order_id)
+        return Charged(order_id=event.order_id)
+
+    return Choreography("s", [Service("orders", deciders=[orders], effects="all", limits=limits)])
+
+
+async def said(log: EventLog, kind: type[Event]) -> list[str]:
+    found = list[str]()
+    for partition in range(8):
+        records = await log.port.read("charges", partition, 0, 10_000)
+        found += [record.subject or "" for record in records if record.type == kind.__name__]
+    return found
+
+
+async def run(
+    choreography: Choreography,
+    gateway: Gateway,
+    orders: Mapping[str, str],
+    meanwhile: Callable[[EventLog, Runtime], Awaitable[None]] | None = None,
+    config: RuntimeConfig | None = None,
+) -> tuple[list[str], list[str]]:
+    """Run the orders, each with its customer, to their end; return those that were charged, and that were not."""
+    async with open_log("memory://", choreography) as log:
+        await log.publish_many([Publication(Ordered(order_id=o, customer_id=c)) for o, c in orders.items()])
+        async with Runtime(log, ports={"gateway": gateway}, config=config) as runtime, asyncio.timeout(60):
+            if meanwhile is not None:
+                await meanwhile(log, runtime)
+            await runtime.idle()
+        return await said(log, Charged), await said(log, Uncharged)
+
+
+def numbered(count: int, customer: str = "") -> dict[str, str]:
+    return {f"{customer}{n}": customer for n in range(count)}
+
+
+async def test_the_gateway_is_called_at_the_rate_of_its_limit() -> None:
+    gateway, limit = Gateway(), Limit(per_second=200, burst=10)
+    charged, uncharged = await run(shop({"gateway": limit}), gateway, numbered(100))
+    assert (len(set(charged)), uncharged) == (100, [])
+    times = sorted(at for at, _ in gateway.called)
+    assert all(late - early >= (90 - 10) / 200 - 0.05 for early, late in zip(times, times[90:], strict=False))
+    assert times[-1] - times[0] >= (99 - 10) / 200
+
+
+async def test_no_more_calls_are_out_at_once_than_its_limit() -> None:
+    gateway = Gateway(takes_s=0.02)
+    charged, _ = await run(shop({"gateway": Limit(concurrent=9)}), gateway, numbered(60))
+    assert len(charged) == 60
+    assert gateway.most_out == 9
+
+
+async def test_waiting_uses_up_no_attempt_and_each_retry_waits_for_its_turn() -> None:
+    gateway = Gateway(failing={"0", "1"})
+    retry = Retry(attempts=3, first_pause_s=0.001, jitter_s=0.001)
+    charged, uncharged = await run(shop({ChargeAsked: Limit(per_second=100)}, retry), gateway, numbered(30))
+    assert sorted(uncharged) == ["0", "1"]
+    assert len(charged) == 28
+    assert gateway.calls["0"] == gateway.calls["1"] == 3
+    times = [at for at, _ in gateway.called]
+    assert times[-1] - times[0] >= (len(times) - 1 - 1) / 100
+
+
+async def test_a_customer_with_many_orders_delays_another_by_its_share() -> None:
+    """The second customer's orders come when the first one's have filled what a task takes without limits many times over."""
+    gateway = Gateway()
+    config = RuntimeConfig(pending_effects=5)
+
+    async def more(log: EventLog, runtime: Runtime) -> None:
+        while sum(task.open_effects for task in runtime.tasks) < 900:
+            await asyncio.sleep(0.01)
+        await log.publish_many([Publication(Ordered(order_id=f"small{n}", customer_id="small")) for n in range(10)])
+
+    limit = Limit(per_second=400, burst=8, key="customer_id")
+    await run(shop({"gateway": limit}), gateway, numbered(1_000, "large"), more, config)
+    order = [order_id for _, order_id in gateway.called]
+    assert len(order) == 1_010
+    first = order.index("small0")
+    smalls = [n for n, order_id in enumerate(order) if order_id.startswith("small")]
+    assert smalls[-1] - smalls[0] <= 2 * 10 + 8, (first, smalls)
+
+
+async def test_what_waits_at_a_limit_goes_on_after_a_restart() -> None:
+    gateway = Gateway()
+    choreography = shop({"gateway": Limit(per_second=100)})
+    async with open_log("memory://", choreography) as log:
+        await log.publish_many([Publication(Ordered(order_id=str(n))) for n in range(60)])
+        async with Runtime(log, ports={"gateway": gateway}) as runtime, asyncio.timeout(60):
+            while len(gateway.called) < 20:
+                await asyncio.sleep(0.005)
+            assert sum(task.open_effects for task in runtime.tasks) > 0
+        async with Runtime(log, ports={"gateway": gateway}) as runtime, asyncio.timeout(60):
+            await runtime.idle()
+        assert sorted(await said(log, Charged)) == sorted(str(n) for n in range(60))
+    assert set(gateway.calls.values()) == {1}
