@@ -12,7 +12,7 @@ from eventlib.eventlog import EventLog
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Principal, Role, allow
 from eventlib.operations.pause_preview import PausePreview, preview_pause
-from eventlib.operations.pausing import WhatWaits, pause, resume, what_waits
+from eventlib.operations.pausing import Numbers, WhatWaits, pause, resume, what_waits
 from eventlib.queries.pauses import PauseTarget, pauses
 
 _LOOK = (Role.OPERATOR, Role.AUDITOR)
@@ -27,18 +27,25 @@ class Resume(BaseModel):
     decider: Name = None
     key: Name = None
     effect: Name = None
+    limit: Name = None
     reason: Annotated[str, Field(max_length=2_000)] = ""
     dry_run: bool = False
 
     def target(self, log: EventLog, service: str) -> PauseTarget:
         """Return what is meant. Raises: WiringError, ContractError."""
-        return PauseTarget.of(log, service, decider=self.decider, key=self.key, effect=self.effect)
+        return PauseTarget.of(log, service, decider=self.decider, key=self.key, effect=self.effect, limit=self.limit)
 
 
 class Pause(Resume):
-    """What of a service is paused, and why: all of it, unless a decider, a key or an effect is named."""
+    """What of a service is paused, and why: all of it, unless a decider, a key or an effect is named.
+
+    A limit has other numbers meanwhile: those that are given, and not 0.
+    """
 
     reason: Annotated[str, Field(min_length=1, max_length=2_000, pattern=r"\S")]
+    per_second: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    burst: Annotated[int, Field(ge=0)] = 0
+    concurrent: Annotated[int, Field(ge=0)] = 0
 
 
 class PauseHandlers:
@@ -56,9 +63,10 @@ class PauseHandlers:
     async def pause(self, service: str, request: Pause, caller: Caller) -> dict[str, object]:
         """Request that the tasks of a service hold something back until it is resumed."""
         target = request.target(self._log, service)
+        numbers = Numbers(request.per_second, request.burst, request.concurrent)
         if request.dry_run:
-            return _told(target, await preview_pause(self._log, target, "pause"), caller)
-        await pause(self._log, target, caller.by, request.reason)
+            return _told(target, await preview_pause(self._log, target, "pause", numbers), caller)
+        await pause(self._log, target, caller.by, request.reason, numbers)
         return _told(target, await what_waits(self._log, target))
 
     @allow(Role.OPERATOR)

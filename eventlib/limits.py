@@ -1,7 +1,7 @@
 """Limits of effects: how often, and how many at once, a service may ask the outside world."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 from eventlib.errors import WiringError
@@ -42,6 +42,16 @@ class Limit:
                 f"Limit(key={self.key!r}, each=Limit(concurrent=...)): a key's requests are spread over tasks, which cannot "
                 "count together; leave out key, or limit each by per_second"
             )
+
+
+def limit_set(declared: Limit, per_second: float, burst: int, concurrent: int) -> Limit:
+    """Return a limit with the numbers that an operator has set; one that is 0 stays as declared."""
+    return replace(
+        declared,
+        per_second=per_second or declared.per_second,
+        burst=burst or declared.burst,
+        concurrent=concurrent or declared.concurrent,
+    )
 
 
 def checked(limits: Mapping[str, Limit], kinds: Mapping[str, str | None], partitions: int, where: str) -> None:

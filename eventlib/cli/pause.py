@@ -13,7 +13,7 @@ from eventlib.cli._common.prompts import actor
 from eventlib.eventlog import EventLog
 from eventlib.operations import pausing
 from eventlib.operations.pause_preview import PausePreview, preview_pause
-from eventlib.operations.pausing import WhatWaits
+from eventlib.operations.pausing import Numbers, WhatWaits
 from eventlib.queries.pauses import Paused, PauseTarget
 
 ServiceArgument = Annotated[str, typer.Argument(metavar="SERVICE", help="The service's name.")]
@@ -32,6 +32,20 @@ EffectOption = Annotated[
         "--effect", metavar="REQUEST", help="One kind of effect: the type of its requests.", show_default=False
     ),
 ]
+LimitOption = Annotated[
+    str | None,
+    typer.Option("--limit", metavar="NAME", help="A limit of its effects, by its port or request.", show_default=False),
+]
+PerSecondOption = Annotated[
+    float, typer.Option("--per-second", metavar="N", min=0, help="With --limit: attempts a second.", show_default=False)
+]
+BurstOption = Annotated[
+    int, typer.Option("--burst", metavar="N", min=0, help="With --limit: attempts at once.", show_default=False)
+]
+ConcurrentOption = Annotated[
+    int,
+    typer.Option("--concurrent", metavar="N", min=0, help="With --limit: attempts that are out.", show_default=False),
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", metavar="", help="Only print what waits, and what a key's inputs would come to.")
 ]
@@ -47,6 +61,10 @@ def pause(  # noqa: PLR0913, PLR0917  one argument for each option
     decider: DeciderOption = None,
     key: KeyOption = None,
     effect: EffectOption = None,
+    limit: LimitOption = None,
+    per_second: PerSecondOption = 0,
+    burst: BurstOption = 0,
+    concurrent: ConcurrentOption = 0,
     dry_run: DryRunOption = False,
     wait: WaitOption = 2.0,
     as_json: JsonOption = False,
@@ -64,14 +82,21 @@ def pause(  # noqa: PLR0913, PLR0917  one argument for each option
     A paused decider's topics are not read; other deciders of the service that
     read them wait too: --dry-run names them.
 
+    A limit of effects is not stopped, but has other numbers until resumed.
+
     [dim]Examples:[/dim]
       eventlib pause payment --reason "the bank migrates tonight"
       eventlib pause payment --effect ChargeRequested --reason "double charges"
       eventlib pause order --key 536365 --reason "the customer calls back"
+      eventlib pause payment --limit gateway --per-second 20 --reason "their wish"
       eventlib pause stock --decider shelf --reason "stocktaking" --dry-run
     """
-    names = {"decider": decider, "key": key, "effect": effect}
-    _run(LogOptions.of(context, app, log), service, names, _Wanted("pause", reason, dry_run, wait), as_json=as_json)
+    names = {"decider": decider, "key": key, "effect": effect, "limit": limit}
+    numbers = Numbers(per_second, burst, concurrent)
+    if limit is None and any(numbers):
+        raise typer.BadParameter("name a limit, with --limit", param_hint="--per-second, --burst, --concurrent")
+    wanted = _Wanted("pause", reason, dry_run, wait, numbers)
+    _run(LogOptions.of(context, app, log), service, names, wanted, as_json=as_json)
 
 
 def resume(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -81,6 +106,7 @@ def resume(  # noqa: PLR0913, PLR0917  one argument for each option
     decider: DeciderOption = None,
     key: KeyOption = None,
     effect: EffectOption = None,
+    limit: LimitOption = None,
     dry_run: DryRunOption = False,
     wait: WaitOption = 2.0,
     as_json: JsonOption = False,
@@ -97,7 +123,7 @@ def resume(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib resume payment --effect ChargeRequested --reason "fixed in 2.4"
       eventlib resume order --key 536365 --dry-run
     """
-    names = {"decider": decider, "key": key, "effect": effect}
+    names = {"decider": decider, "key": key, "effect": effect, "limit": limit}
     log_options = LogOptions.deciding(context, app, log) if dry_run else LogOptions.of(context, app, log)
     _run(log_options, service, names, _Wanted("resume", reason, dry_run, wait), as_json=as_json)
 
@@ -107,6 +133,7 @@ class _Wanted(NamedTuple):
     reason: str
     dry_run: bool
     wait_s: float
+    numbers: Numbers = Numbers()
 
 
 def _run(
@@ -119,10 +146,13 @@ def _run(
     async def done(log: EventLog) -> tuple[PauseTarget, Paused | None, PausePreview]:
         target = PauseTarget.of(log, service, **names)
         if wanted.dry_run:
-            return target, await pausing.paused(log, target), await preview_pause(log, target, wanted.act)
-        do = pausing.pause if wanted.act == "pause" else pausing.resume
+            seen = await preview_pause(log, target, wanted.act, wanted.numbers)
+            return target, await pausing.paused(log, target), seen
         waits = await pausing.what_waits(log, target)
-        await do(log, target, by, wanted.reason)
+        if wanted.act == "pause":
+            await pausing.pause(log, target, by, wanted.reason, wanted.numbers)
+        else:
+            await pausing.resume(log, target, by, wanted.reason)
         return target, await pausing.settled(log, target, wanted.wait_s), PausePreview(waits)
 
     target, paused, seen = run_on_log(log_options, done)
@@ -152,6 +182,8 @@ def _lines(target: PauseTarget, paused: Paused | None, waits: WhatWaits, wanted:
     if wanted.dry_run:
         will = "wait" if wanted.act == "pause" else "go on"
         lines = [f"{target}: {counts} would {will} now."]
+    elif wanted.act == "pause" and target.limit:
+        lines = [f"{target} is set: {counts} wait. `eventlib resume` with the same names ends that."]
     elif wanted.act == "pause":
         lines = [f"{target} is paused: {counts} wait. `eventlib resume` with the same names lets it go on."]
     else:
@@ -177,7 +209,7 @@ def waiting_text(waits: WhatWaits) -> str:
 
 def paused_text(paused: Paused) -> str:
     """Return what is paused as a line for people."""
-    state = "is told to go on" if paused.is_ending else "is paused"
+    state = "is told to go on" if paused.is_ending else paused.state
     late = f" (tasks that have not taken that up yet: {paused.asked})" if paused.asked else ""
     return f"{paused.target} {state}, since {output.readable(paused.since)} by {paused.by}: {paused.reason}{late}"
 

@@ -47,7 +47,7 @@ class Service:
         self.limits = {
             each if isinstance(each, str) else each.__name__: limit for each, limit in (limits or {}).items()
         }
-        checked(self.limits, self._effect_ports(), self.partitions, f"service {name}")
+        checked(self.limits, self.effect_ports(), self.partitions, f"service {name}")
 
     def __repr__(self) -> str:
         return f"Service({self.name!r})"
@@ -113,7 +113,7 @@ class Service:
         """The names of the ports that its effects call."""
         return {port for decider in self.deciders for effect in decider.effects.values() for port in effect.ports}
 
-    def _effect_ports(self) -> dict[str, str | None]:
+    def effect_ports(self) -> dict[str, str | None]:
         """Return the port of each kind of effect, by its request's name. Raises: WiringError for a key it has not."""
         found = dict[str, str | None]()
         for decider in self.deciders:

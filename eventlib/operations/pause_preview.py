@@ -7,7 +7,7 @@ from eventlib.eventlog import EventLog
 from eventlib.operations.dry_run import dry_run_of
 from eventlib.operations.parked_commands import Command
 from eventlib.operations.parked_preview import Preview, preview_commands
-from eventlib.operations.pausing import WhatWaits, pause, resume, what_waits
+from eventlib.operations.pausing import Numbers, WhatWaits, pause, resume, what_waits
 from eventlib.queries.parked import parkings
 from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.parking.control import ResumeRequested
@@ -21,10 +21,15 @@ class PausePreview:
     released: Preview | None = None
 
 
-async def preview_pause(log: EventLog, target: PauseTarget, act: Literal["pause", "resume"]) -> PausePreview:
+async def preview_pause(
+    log: EventLog, target: PauseTarget, act: Literal["pause", "resume"], numbers: Numbers | None = None
+) -> PausePreview:
     """Return what a pause or a resume would come to now. Guarantee: writes nothing. Raises: as the act."""
     trial = await dry_run_of(log, [log.choreography.service(target.service)], may_be_masked=True)
-    await (pause if act == "pause" else resume)(trial, target, "", "a preview")
+    if act == "pause":
+        await pause(trial, target, "", "a preview", numbers)
+    else:
+        await resume(trial, target, "", "a preview")
     waits = await what_waits(log, target)
     if act == "pause" or target.key is None:
         return PausePreview(waits)

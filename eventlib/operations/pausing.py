@@ -1,4 +1,4 @@
-"""Pauses a service, a decider, a kind of effect or a key, and has it go on: on the log, for all processes of the service.
+"""Pauses a service, a decider, a kind of effect or a key, or sets a limit of effects, and has it go on: on the log, for all processes of the service.
 
 A request is a record on the service's control topic, for each task that it concerns; the task takes it up once, as soon
 as it runs.
@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from secrets import token_hex
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
-from eventlib.errors import ContractError
+from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
+from eventlib.limits import checked, limit_set
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
 from eventlib.log.record import Record, key_text
@@ -27,7 +28,17 @@ from eventlib.queries.pauses import Paused, PauseTarget, pauses
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.parking.control import REQUESTS, PauseRequest, PauseRequested, ResumeRequested
+from eventlib.runtime.turns import queues_of
 from eventlib.values import now_ms
+
+
+class Numbers(NamedTuple):
+    """The numbers that a limit has instead of the declared ones; 0: as declared."""
+
+    per_second: float = 0.0
+    burst: int = 0
+    concurrent: int = 0
+
 
 _LOOKS_S = 0.1
 _MOST_COUNTED = 100_000
@@ -48,19 +59,37 @@ class WhatWaits:
     topics: tuple[str, ...] = ()
 
 
-async def pause(log: EventLog, target: PauseTarget, by: str, reason: str) -> None:
+async def pause(log: EventLog, target: PauseTarget, by: str, reason: str, numbers: Numbers | None = None) -> None:
     """Ask the tasks of a service to hold something back, from now on until `resume`.
 
     Guarantee: nothing is lost, and nothing is decided otherwise than it would have been: inputs and deadlines are handled,
     and effects attempted, when it goes on. What is under way ends: an attempt that is out, and a transaction.
-    Raises: ContractError without a reason, or when it is paused already.
+    A limit has these numbers meanwhile, and may be set again. Raises: ContractError without a reason, when it is paused
+    already, or when the tasks could not share the numbers out.
     """
     if not reason.strip():
         raise ContractError("give a reason: it is stored on the log")
+    if target.limit:
+        numbers = _numbers(log, target, numbers)
+        await _ask(log, target, PauseRequested(*target.fields, by, reason.strip(), target.limit, *numbers))
+        return
     known = await paused(log, target)
     if known is not None and not known.is_ending:
         raise ContractError(f"{target} is paused already, by {known.by}: {known.reason}")
     await _ask(log, target, PauseRequested(*target.fields, by, reason.strip()))
+
+
+def _numbers(log: EventLog, target: PauseTarget, numbers: Numbers | None) -> Numbers:
+    """Return the numbers of a limit that can hold. Raises: ContractError."""
+    if numbers is None or not any(numbers):
+        raise ContractError(f"give {target} a number: per_second, burst or concurrent")
+    service = log.choreography.service(target.service)
+    try:
+        limit = limit_set(service.limits[target.limit], *numbers)
+        checked({target.limit: limit}, service.effect_ports(), service.partitions, f"service {service.name}")
+    except WiringError as error:
+        raise ContractError(str(error)) from error
+    return numbers
 
 
 async def resume(log: EventLog, target: PauseTarget, by: str, reason: str = "") -> None:
@@ -79,7 +108,7 @@ async def resume(log: EventLog, target: PauseTarget, by: str, reason: str = "") 
     for each in every:
         if each.target in above and not each.is_ending:
             raise ContractError(f"{each.target} is paused too ({each.by}: {each.reason}): resume that first")
-    await _ask(log, target, ResumeRequested(*target.fields, by, reason.strip()))
+    await _ask(log, target, ResumeRequested(*target.fields, by, reason.strip(), target.limit))
 
 
 async def paused(log: EventLog, target: PauseTarget) -> Paused | None:
@@ -103,15 +132,16 @@ async def what_waits(log: EventLog, target: PauseTarget) -> WhatWaits:
     notes = TaskNotes(log, [(service, partition) for partition in target.partitions(service)])
     await notes.look()
     inputs = effects = 0
+    limited = {kind for kind, queue in queues_of(service).items() if target.limit in {kind, queue.name}}
     for _, partition in notes.tasks:
         pending = notes.effects(service, partition)[0]
         names = [((each.source or "").partition("/")[2], each.subject or "", each.type or "") for each in pending]
-        effects += sum(target.covers(*name) for name in names)
+        effects += sum(kind in limited if target.limit else target.covers(d, key, kind) for d, key, kind in names)
         if target.kind == "key":
             inputs += sum(
                 p.count for _, p in await notes.parked(service, partition) if target.covers(p.decider, p.key, "")
             )
-    if target.kind == "effect":
+    if target.kind in {"effect", "limit"}:
         return WhatWaits(0, effects)
     held = _topics(service, target) if target.kind == "decider" else ()
     others = tuple(d.name for d in service.deciders if held and d.name != target.decider and _reads(d) & {*held})
@@ -187,6 +217,8 @@ async def _holds(log: EventLog, target: PauseTarget, service: Service, saga: Sag
     records = [event.record for event in saga.events]
     if target.kind in {"service", "decider"}:
         return await _is_unread(log, service, [each for each in records if each.topic in _topics(service, target)])
+    if target.kind == "limit":
+        return False  # it goes on, though slower
     if target.kind == "key":
         return any(key_text(each) == target.key for each in records)
     notes, ids = TaskNotes(log, [(service, p) for p in target.partitions(service)]), {each.event_id for each in records}

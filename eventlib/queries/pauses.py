@@ -19,12 +19,16 @@ from eventlib.values import from_ms
 
 
 class PauseTarget(NamedTuple):
-    """What is paused: a service, one of its deciders, a kind of effect (the requests of a type), or a decider's key."""
+    """What is paused: a service, one of its deciders, a kind of effect (the requests of a type), or a decider's key.
+
+    Or a limit of its effects, which has other numbers meanwhile.
+    """
 
     service: str
     decider: str = ""
     key: str | None = None
     effect: str = ""
+    limit: str = ""
 
     @classmethod
     def of(
@@ -35,10 +39,18 @@ class PauseTarget(NamedTuple):
         decider: str | None = None,
         key: str | None = None,
         effect: str | None = None,
+        limit: str | None = None,
     ) -> "PauseTarget":
         """Return what an operator names. Raises: WiringError for an unknown service or decider; ContractError."""
         found = log.choreography.service(service)
         names = [each.name for each in found.deciders]
+        if limit is not None:
+            if (decider, key, effect) != (None, None, None):
+                raise ContractError("name a limit, or what is paused, not both")
+            if limit not in found.limits:
+                has = f"it limits {', '.join(found.limits)}" if found.limits else "it has none"
+                raise ContractError(f"{service} declares no limit of {limit!r}: {has}")
+            return cls(service, limit=limit)
         if effect is not None and (decider is not None or key is not None):
             raise ContractError("name an effect, or a decider (with a key or without), not both")
         if decider is not None and decider not in names:
@@ -56,11 +68,13 @@ class PauseTarget(NamedTuple):
     @classmethod
     def about(cls, service: str, pause: "Pause | PauseRequest") -> "PauseTarget":
         """Return what a pause, or a request for one, is about."""
-        return cls(service, pause.decider, pause.key if pause.kind == "key" else None, pause.effect)
+        return cls(service, pause.decider, pause.key if pause.kind == "key" else None, pause.effect, pause.limit)
 
     @property
     def kind(self) -> str:
-        """One of service, decider, effect, key."""
+        """One of service, decider, effect, key, limit."""
+        if self.limit:
+            return "limit"
         if self.effect:
             return "effect"
         return "key" if self.key is not None else "decider" if self.decider else "service"
@@ -77,6 +91,8 @@ class PauseTarget(NamedTuple):
     def covers(self, decider: str, key: str, effect: str) -> bool:
         """Tell whether a decider's key, or an effect of it by its request's type, is a part of it."""
         match self.kind:
+            case "limit":
+                return False
             case "effect":
                 return effect == self.effect
             case "key":
@@ -90,6 +106,8 @@ class PauseTarget(NamedTuple):
         match self.kind:
             case "service":
                 return f"service {self.service}"
+            case "limit":
+                return f"limit {self.limit} of {self.service}"
             case "effect":
                 return f"effect {self.effect} of {self.service}"
             case "key":
@@ -103,7 +121,7 @@ class Paused:
     """Something that is paused, since when, by whom, and why.
 
     `tasks` counts the tasks that hold it back, `asked` those that have not taken the request up yet: they do when they
-    run. `is_ending` tells that all of them have been told to go on.
+    run. `is_ending` tells that all of them have been told to go on. `allows` are the numbers of a limit.
     """
 
     target: PauseTarget
@@ -113,6 +131,12 @@ class Paused:
     tasks: int = 0
     asked: int = 0
     is_ending: bool = False
+    allows: str = ""
+
+    @property
+    def state(self) -> str:
+        """What it is, in words."""
+        return f"is set to {self.allows}" if self.allows else "is paused"
 
 
 async def pauses(log: EventLog, services: Iterable[str] | None = None) -> list[Paused]:
@@ -130,7 +154,7 @@ async def pauses_in(log: EventLog, notes: TaskNotes) -> list[Paused]:
     for service, partition in notes.tasks:
         held = {PauseTarget.about(service.name, each): each for each in await notes.pauses(service, partition)}
         for target, pause in held.items():
-            new = Paused(target, from_ms(pause.since_ms), pause.by, pause.reason)
+            new = Paused(target, from_ms(pause.since_ms), pause.by, pause.reason, allows=_allowed(pause))
             known = found.setdefault(target, new)
             found[target] = replace(known, tasks=known.tasks + 1)
         last = {
@@ -138,12 +162,23 @@ async def pauses_in(log: EventLog, notes: TaskNotes) -> list[Paused]:
             for record, request in await _asked(log, notes, service, partition)
         }
         for target, (record, request) in last.items():
-            if isinstance(request, ResumeRequested) is not (target in held):
+            ends = isinstance(request, ResumeRequested)
+            is_set_anew = bool(target.limit) and not ends
+            if ends is not (target in held) and not is_set_anew:
                 continue  # it changes nothing
-            new = Paused(target, from_ms(record.timestamp_ms), request.by, request.reason)
-            known = found.setdefault(target, new)
-            found[target] = replace(known, asked=known.asked + 1, is_ending=isinstance(request, ResumeRequested))
+            new = Paused(target, from_ms(record.timestamp_ms), request.by, request.reason, allows=_allowed(request))
+            known = new if is_set_anew and target in held else found.setdefault(target, new)
+            asked, tasks = (found[target].asked, found[target].tasks) if target in found else (0, 0)
+            found[target] = replace(known, asked=asked + 1, tasks=tasks, is_ending=ends)
     return sorted(found.values(), key=lambda each: (each.since, each.target.service, str(each.target)))
+
+
+def _allowed(pause: Pause | PauseRequest) -> str:
+    """Return the numbers of a limit that an operator has set, as text."""
+    if pause.kind != "limit" or isinstance(pause, ResumeRequested):
+        return ""
+    numbers = {"{:g} a second": pause.per_second, "{} at once": pause.burst, "{} concurrent": pause.concurrent}
+    return ", ".join(text.format(number) for text, number in numbers.items() if number)
 
 
 async def _asked(

@@ -96,7 +96,6 @@ class TaskManager:
         return partition in self._running or partition in self._ending
 
     def _begin(self, claim: Claim) -> None:
-        self._turns.own(claim.partition)
         runner = self._runners[claim.service, claim.partition] = self._new_runner(claim)
         life = self._run(runner, self._ending.get(claim.partition))
         self._running[claim.partition] = _Running(claim, asyncio.create_task(life, name=f"task {claim.partition}"))

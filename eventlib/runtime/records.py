@@ -63,7 +63,8 @@ class ParkedKey:
 class Pause:
     """What a task holds back since a time (ms), who wants that, and why.
 
-    `kind` is `service`, `decider`, `effect` (the requests of a type, which `effect` names) or `key` (of a decider).
+    `kind` is `service`, `decider`, `effect` (the requests of a type, which `effect` names), `key` (of a decider) or `limit`:
+    that has other numbers than the declared ones, but for those that are 0.
     `parked_before` is, of a key that was parked when it was paused, the offset of its first input in the parked topic.
     """
 
@@ -75,6 +76,10 @@ class Pause:
     reason: str = ""
     since_ms: int = 0
     parked_before: int = -1
+    limit: str = ""
+    per_second: float = 0.0
+    burst: int = 0
+    concurrent: int = 0
 
     @property
     def why(self) -> str:
@@ -158,6 +163,7 @@ def parked_key(decider: str, key: str) -> str:
 def pause_key(pause: Pause) -> str:
     """Return the changelog key of what is paused."""
     parts = {"decider": (pause.decider,), "effect": (pause.effect,), "key": (pause.decider, pause.key)}
+    parts["limit"] = (pause.limit,)
     return "/".join((f"{PAUSE}{pause.kind}", *parts.get(pause.kind, ())))
 
 

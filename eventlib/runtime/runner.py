@@ -38,6 +38,7 @@ class TaskRunner:
         self.service = service
         self.claim = claim
         self._context = context
+        self._turns = turns
         self._chain = chain
         self._config = context.config
         self._effects = EffectRunner(service, context, turns, self._take_answer)
@@ -139,6 +140,7 @@ class TaskRunner:
         self._reader = committer.open()
         self._chain.join(committer)
         try:
+            self._take_share(committer)
             committer.pending.start(self._config.pending_effects)
             while not self._stopping:
                 if committer.pending:  # half of the room is for what new inputs request
@@ -160,9 +162,15 @@ class TaskRunner:
     async def _reopen(self, committer: TaskCommitter) -> None:
         """Read what goes on, and no more what is paused."""
         before, self._reader = self._reader, committer.open()
+        self._take_share(committer)
         committer.pending.start(self._config.pending_effects)
         if before is not None:
             await before.close()
+
+    def _take_share(self, committer: TaskCommitter) -> None:
+        """Take the task's share of the limits; one that stops has given it up."""
+        if not self._stopping:
+            self._turns.own(self.claim.partition, committer.task.processor.pauses.limits)
 
     def _close(self, committer: TaskCommitter) -> None:
         try:

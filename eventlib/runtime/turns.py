@@ -143,7 +143,6 @@ class EffectTurns:
     def __init__(self, service: Service, concurrent: int, breakers: Mapping[str | None, Breaker]) -> None:
         self.slots = asyncio.Semaphore(concurrent)
         self._tasks = dict[int, Mapping[str, Limit]]()
-        self._declared = service.limits
         self._queues = queues_of(service)
         ports = {kind.__name__: each.ask.port for decider in service.deciders for kind, each in decider.effects.items()}
         by_name = {
@@ -158,9 +157,9 @@ class EffectTurns:
         for queue in self._queues.values():
             queue.held_until = held_until
 
-    def own(self, partition: int, limits: Mapping[str, Limit] | None = None) -> None:
-        """Take the share of a task that this process owns now, with the limits that it has, by default the declared ones."""
-        self._tasks[partition] = self._declared if limits is None else limits
+    def own(self, partition: int, limits: Mapping[str, Limit]) -> None:
+        """Take the share of a task that this process owns now, with the limits that it has."""
+        self._tasks[partition] = limits
         self._share()
 
     def disown(self, partition: int) -> None:

@@ -93,7 +93,7 @@ class Waits:
     def _pause(self, db: sqlite3.Connection, record: Record, origin: str, value: Any) -> None:
         service = self._services[record.topic]
         db.execute(_ENDS, (service, origin, record.partition))
-        if isinstance(value, Pause):
+        if isinstance(value, Pause) and value.kind != "limit":
             key = value.key if value.kind == "key" else None
             db.execute(
                 _PAUSE, (origin, record.partition, service, value.decider, key, value.effect, f"{PAUSED}{value.why}")

@@ -115,8 +115,6 @@ class World:
         claim = claim or self.port.take_over(service.name, partition)
         self._started += 1
         owner = Owner(service, claim, self._started)
-        for queue in owner.queues.values():
-            queue.own({partition: service.limits}, (self.now_ms - BEGIN_MS) / 1000)
         task = self._restored(owner, finds)
         begin_effect = partial(self.start_effect, owner)
         owner.worker = TaskCommitter(task, claim, self.log, begin_effect, skipped_inputs=CONFIG.skipped_inputs)
@@ -125,6 +123,7 @@ class World:
         reader = owner.worker.open()
         assert isinstance(reader, SimulatedReader)  # noqa: S101  the log is
         owner.reader = reader
+        self._take_share(owner)
         self.owners[owner.task] = owner
         for place in owner.places:
             self._listening.setdefault(place, []).append(owner)
@@ -240,7 +239,13 @@ class World:
         reader = owner.worker.open()
         assert isinstance(reader, SimulatedReader)  # noqa: S101  the log is
         owner.reader = reader
+        self._take_share(owner)
         owner.worker.pending.start(_ALL)
+
+    def _take_share(self, owner: Owner) -> None:
+        limits = owner.worker.task.processor.pauses.limits
+        for queue in owner.queues.values():
+            queue.own({owner.claim.partition: limits}, (self.now_ms - BEGIN_MS) / 1000)
 
     def _is_interrupted(self, owner: Owner, at: Point | None) -> bool:
         if at is None or owner.interrupted is None or owner.interrupted.at is not at:

@@ -6,8 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Never
 
+import pytest
+
 from eventlib import (
     Choreography,
+    ContractError,
     Decider,
     Event,
     OutcomeUnknown,
@@ -16,10 +19,13 @@ from eventlib import (
     Runtime,
     RuntimeConfig,
     Service,
+    WiringError,
     open_log,
 )
 from eventlib.eventlog import EventLog
 from eventlib.limits import Limit
+from eventlib.operations.pausing import Numbers, pause, resume, settled
+from eventlib.queries.pauses import PauseTarget, pauses
 
 
 class Ordered(Event, topic="orders.requests", key="order_id", request=True):
@@ -181,3 +187,63 @@ async def test_what_waits_at_a_limit_goes_on_after_a_restart() -> None:
             await runtime.idle()
         assert sorted(await said(log, Charged)) == sorted(str(n) for n in range(60))
     assert set(gateway.calls.values()) == {1}
+
+
+async def test_an_operator_sets_a_limit_while_effects_wait_and_it_outlives_a_restart() -> None:
+    gateway, choreography = Gateway(), shop({"gateway": Limit(per_second=8)})
+    target = PauseTarget("orders", limit="gateway")
+    async with open_log("memory://", choreography) as log:
+        await log.publish_many([Publication(Ordered(order_id=str(n))) for n in range(200)])
+        async with Runtime(log, ports={"gateway": gateway}) as runtime, asyncio.timeout(60):
+            while sum(task.open_effects for task in runtime.tasks) < 190:
+                await asyncio.sleep(0.01)
+            await pause(log, target, "ann", "their night is over", Numbers(per_second=400, burst=16))
+            assert await settled(log, target, 10) is not None
+            while len(gateway.called) < 60:
+                await asyncio.sleep(0.005)
+        async with Runtime(log, ports={"gateway": gateway}) as runtime, asyncio.timeout(60):
+            await runtime.idle()
+            (known,) = await pauses(log)
+            assert (known.tasks, known.asked, known.by, known.allows) == (8, 0, "ann", "400 a second, 16 at once")
+            await pause(log, target, "ben", "less", Numbers(per_second=40))
+            known_again = await settled(log, target, 10)
+            assert known_again is not None
+            assert (known_again.by, known_again.allows) == ("ben", "40 a second")
+            await resume(log, target, "ben")
+            assert await settled(log, target, 10) is None
+    assert set(gateway.calls.values()) == {1}
+    assert len(gateway.called) == 200  # at the declared rate it would take 25 s
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [(Numbers(), "give limit gateway of orders a number"), (Numbers(concurrent=7), "less than its 8 partitions")],
+)
+async def test_numbers_that_cannot_be_shared_out_are_refused(numbers: Numbers, words: str) -> None:
+    async with open_log("memory://", shop({"gateway": Limit()})) as log:
+        with pytest.raises(ContractError, match=words):
+            await pause(log, PauseTarget("orders", limit="gateway"), "ann", "why", numbers)
+
+
+async def test_only_a_declared_limit_can_be_set() -> None:
+    async with open_log("memory://", shop({"gateway": Limit()})) as log:
+        with pytest.raises(ContractError, match="declares no limit of 'bank': it limits gateway"):
+            PauseTarget.of(log, "orders", limit="bank")
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (
+            {"bank": Limit()},
+            "limits 'bank', which is neither a port nor a request of its effects: ChargeAsked, gateway",
+        ),
+        ({"gateway": Limit(concurrent=7)}, "concurrent=7 is less than its 8 partitions"),
+        ({"gateway": Limit(key="customer")}, "ChargeAsked has no such field"),
+        ({"gateway": Limit(priority=2)}, "priority is one of a kind of effect"),
+        ({"gateway": Limit(), ChargeAsked: Limit(key="order_id")}, "in the limit of its port gateway"),
+    ],
+)
+def test_a_service_refuses_limits_that_cannot_hold(limits: Mapping[str | type[Event], Limit], words: str) -> None:
+    with pytest.raises(WiringError, match=words):
+        shop(limits)

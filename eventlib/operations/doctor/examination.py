@@ -60,8 +60,8 @@ async def examine_pauses(url: str, choreography: Choreography) -> list[Diagnosis
     return [
         warning(
             "pauses",
-            f"{each.target} is paused since {each.since:%Y-%m-%d %H:%M:%S} UTC, by {each.by}: {each.reason}",
-            f"`eventlib resume {each.target.service}` lets it go on, with the same names",
+            f"{each.target} {each.state} since {each.since:%Y-%m-%d %H:%M:%S} UTC, by {each.by}: {each.reason}",
+            f"`eventlib resume {each.target.service}` ends that, with the same names",
         )
         for each in found
         if not each.is_ending

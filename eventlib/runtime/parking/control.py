@@ -1,6 +1,6 @@
 """What people tell a service's tasks on its control topic: what to do about what is parked, and what to pause."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.errors import ContractError
@@ -59,7 +59,7 @@ class ParkedInputDiscarded:
 @wire_name("PauseRequested")
 @dataclass(frozen=True, slots=True)
 class PauseRequested:
-    """Somebody has a service, a decider, a kind of effect or a key wait; each task gets it. The fields are those of `Pause`."""
+    """An operator has something wait, or sets a limit; each task gets it. The fields are those of `Pause`."""
 
     kind: str = ""
     decider: str = ""
@@ -67,6 +67,10 @@ class PauseRequested:
     effect: str = ""
     by: str = ""
     reason: str = ""
+    limit: str = ""
+    per_second: float = 0.0
+    burst: int = 0
+    concurrent: int = 0
 
 
 @wire_name("ResumeRequested")
@@ -80,6 +84,7 @@ class ResumeRequested:
     effect: str = ""
     by: str = ""
     reason: str = ""
+    limit: str = ""
 
 
 PauseRequest = PauseRequested | ResumeRequested
@@ -137,8 +142,13 @@ def amendment_in(request: Request, offset: int) -> Edit | Discard | None:
 
 def hold_in(request: PauseRequest) -> Hold:
     """Return the pause that a request begins or ends."""
-    pause = Pause(request.kind, request.decider, request.key, request.effect, request.by, request.reason)
-    return Hold(pause, isinstance(request, ResumeRequested))
+    pause = Pause(
+        request.kind, request.decider, request.key, request.effect, request.by, request.reason, limit=request.limit
+    )
+    if isinstance(request, ResumeRequested):
+        return Hold(pause, ends=True)
+    numbers = replace(pause, per_second=request.per_second, burst=request.burst, concurrent=request.concurrent)
+    return Hold(numbers, ends=False)
 
 
 def _why(by: str, reason: str) -> str:

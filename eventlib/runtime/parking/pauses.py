@@ -1,8 +1,10 @@
 """Pauses: what an operator holds back for a while. Its inputs, deadlines and effects wait, and nothing is decided otherwise."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from eventlib.codec.base import Codec
+from eventlib.limits import Limit, limit_set
 from eventlib.log.record import Record
 from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
@@ -11,18 +13,19 @@ from eventlib.runtime.records import PAUSE, ParkedKey, Pause, pause_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Hold
 
-KINDS = ("service", "decider", "effect", "key")
+KINDS = ("service", "decider", "effect", "key", "limit")
 
 
 class Pauses:
     """What a task holds back, as committed.
 
-    `topics` are the inputs that it does not read: those of a paused decider, for all that read them. `any` is asked for
-    every input.
+    `topics` are the inputs that it does not read: those of a paused decider, for all that read them. `limits` are those
+    of its effects, with what an operator has set. `any` is asked for every input.
     """
 
     def __init__(self, service: Service, state: TaskState, codec: Codec) -> None:
         self._state = state
+        self._declared = service.limits
         self._codec = codec
         self._inputs: dict[str, frozenset[str]] = {
             decider.name: frozenset(contract_of(event).topic.name for event in decider.handlers)
@@ -41,6 +44,7 @@ class Pauses:
         self._all_wait = "pause/service" in self.all
         self._deciders = {each.decider for each in self.all.values() if each.kind == "decider"}
         self._effects = {each.effect for each in self.all.values() if each.kind == "effect"}
+        self.limits = self._limits()
         self._keys = {(each.decider, each.key): each for each in self.all.values() if each.kind == "key"}
         unread = [self._inputs.get(name, frozenset()) for name in self._deciders]
         self.topics: frozenset[str] = self._every if self._all_wait else frozenset[str]().union(*unread)
@@ -73,16 +77,25 @@ class Pauses:
     def apply(self, hold: Hold, parked: ParkedKey | None, at_ms: int) -> None:
         """Begin or end a pause in the open transaction; one that is there already, or is not, changes nothing."""
         pause, name = hold.pause, pause_key(hold.pause)
-        if (name in self.all) is not hold.ends:
+        is_set_anew = pause.kind == "limit" and not hold.ends
+        if (name in self.all) is not hold.ends and not is_set_anew:
             return
         self.is_changed = True
         if hold.ends:
             self._state.put(name, None)
             return
         first = -1 if parked is None else parked.first
-        since = Pause(pause.kind, pause.decider, pause.key, pause.effect, pause.by, pause.reason, at_ms, first)
+        since = replace(pause, since_ms=at_ms, parked_before=first)
         value = self._codec.encode(since)
         self._state.put(name, Record("", 0, -1, 0, b"", value, type=wire_name_of(Pause), subject=pause.key))
+
+    def _limits(self) -> Mapping[str, Limit]:
+        """Return the limits of the service's effects: the declared ones, but for what an operator has set."""
+        found = dict(self._declared)
+        for each in self.all.values():
+            if each.kind == "limit" and each.limit in found:  # code of before may have had others
+                found[each.limit] = limit_set(found[each.limit], each.per_second, each.burst, each.concurrent)
+        return found
 
     def _read(self, record: Record) -> Pause:
         return self._codec.decode(Pause, record.value or b"")
@@ -93,6 +106,8 @@ def paused_name(pause: Pause) -> str:
     match pause.kind:
         case "service":
             return "the service"
+        case "limit":
+            return f"the limit {pause.limit}"
         case "key":
             return f"{pause.decider} {pause.key}"
         case _:

@@ -1,0 +1,96 @@
+"""Four processes under one limit in front of a real nginx with `limit_req`: it refuses nothing, also when one dies or hangs."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+
+from eventlib import Publication, open_log
+from eventlib.devtools.kafka import Cluster
+from examples.payouts import PayoutSubmitted
+from tests.integration.limited_payer import desk
+from tests.nginx import Nginx, running_nginx
+from tests.saga.fleet import Fleet
+from tests.saga.shop_runs import ShopLog
+
+ALLOWED, LOAD, BURST = 100, 95, 8
+"""What nginx allows in a second, and what the processes ask of it: 95 %."""
+PROCESSES = [f"payer-{n}" for n in range(4)]
+SESSION_S = 6.0
+
+
+async def publish(url: str, payouts: int) -> None:
+    async with open_log(url, desk(LOAD, BURST)) as log:
+        for first in range(0, payouts, 2_000):
+            numbers = range(first, min(first + 2_000, payouts))
+            await log.publish_many(
+                [
+                    Publication(PayoutSubmitted(payout_id=str(n), customer_id=str(n % 7), amount_cents=100))
+                    for n in numbers
+                ]
+            )
+
+
+def started(fleet: Fleet, url: str, nginx: Nginx) -> None:
+    payer = (sys.executable, "-m", "tests.integration.limited_payer", url, nginx.url, str(LOAD), str(BURST))
+    for name in PROCESSES:
+        fleet.start(name, *payer)
+    for name in PROCESSES:
+        fleet.ready(name, "Running")
+
+
+def wait_for_calls(nginx: Nginx, at_least: int, longest_s: float) -> None:
+    until = time.monotonic() + longest_s
+    while (found := len(nginx.answered())) < at_least:
+        assert time.monotonic() < until, f"{found} calls, and not {at_least}"
+        time.sleep(0.2)
+
+
+def answers_a_second(nginx: Nginx, first_s: float, last_s: float) -> float:
+    times = [at for _, at, _ in nginx.answered()]
+    return sum(times[0] + first_s <= at < times[0] + last_s for at in times) / (last_s - first_s)
+
+
+@pytest.mark.extended
+def test_a_gateway_refuses_nothing_at_95_percent_of_its_limit(tmp_path: Path, broker: Cluster) -> None:
+    url = f"{broker.url}/?prefix={token_hex(4)}."
+    asyncio.run(publish(url, 40 * LOAD))
+    with running_nginx(tmp_path / "nginx", ALLOWED, 2 * BURST) as nginx, Fleet(ShopLog(tmp_path, url)) as fleet:
+        started(fleet, url, nginx)
+        wait_for_calls(nginx, 20 * LOAD, longest_s=60)
+        fleet.kill(PROCESSES[0])
+        time.sleep(SESSION_S)
+        fleet.start(PROCESSES[0])
+        fleet.ready(PROCESSES[0], "Running")
+        wait_for_calls(nginx, 30 * LOAD, longest_s=60)
+        print(nginx.statuses(), f"{answers_a_second(nginx, 5, 20):.1f} a second")
+        assert set(nginx.statuses()) == {200}
+        assert answers_a_second(nginx, 5, 20) >= 0.9 * LOAD
+        fleet.stop(*PROCESSES)
+
+
+@pytest.mark.slow
+def test_a_gateway_refuses_nothing_in_ten_minutes_of_deaths_and_stalls(tmp_path: Path, broker: Cluster) -> None:
+    url, minutes = f"{broker.url}/?prefix={token_hex(4)}.", 10
+    asyncio.run(publish(url, minutes * 60 * LOAD))
+    with running_nginx(tmp_path / "nginx", ALLOWED, 2 * BURST) as nginx, Fleet(ShopLog(tmp_path, url)) as fleet:
+        started(fleet, url, nginx)
+        ends = time.monotonic() + minutes * 60
+        for turn in range(1_000):
+            time.sleep(60)
+            if time.monotonic() > ends - 60:
+                break
+            name = PROCESSES[turn % len(PROCESSES)]
+            if turn % 2:
+                fleet.pause(name)
+                time.sleep(SESSION_S + 4)
+                fleet.go_on(name)
+            else:
+                fleet.kill(name)
+                fleet.start(name)
+        print(nginx.statuses())
+        assert set(nginx.statuses()) == {200}
+        assert len(nginx.answered()) >= 0.8 * LOAD * minutes * 60
