@@ -25,6 +25,11 @@ class TransferMade(Event, topic="payouts", key="payout_id", final=True):
     payout_id: str
 
 
+class TransferUnanswered(Event, topic="payouts", key="payout_id"):
+    payout_id: str
+    customer_id: str
+
+
 class RecallRequested(Event, topic="payouts", key="payout_id"):
     payout_id: str
     customer_id: str
@@ -71,12 +76,17 @@ def submit(_payout: Payout, asked: PayoutSubmitted) -> list[TransferRequested]:
 
 
 @payouts.on
+def undo(_payout: Payout, unknown: TransferUnanswered) -> list[RecallRequested]:
+    return [RecallRequested(payout_id=unknown.payout_id, customer_id=unknown.customer_id)]
+
+
+@payouts.on
 def finish(_payout: Payout, _answer: TransferMade | TransferRecalled) -> list[Never]:
     return []
 
 
-def unanswered(asked: TransferRequested) -> RecallRequested:
-    return RecallRequested(payout_id=asked.payout_id, customer_id=asked.customer_id)
+def unanswered(asked: TransferRequested) -> TransferUnanswered:
+    return TransferUnanswered(payout_id=asked.payout_id, customer_id=asked.customer_id)
 
 
 @payouts.effect(TransferRequested, retry=Retry(attempts=3), otherwise=unanswered)

@@ -17,6 +17,7 @@ from eventlib.model.signatures import name_of
 from eventlib.runtime.breaker import Breaker
 from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.effect_queue import Ticket
+from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.transaction import Answer
 from eventlib.runtime.turns import EffectTurns, Turn
 
@@ -160,7 +161,7 @@ class EffectRunner:
         if request is None or self.holds(request):
             line.end(ticket, unused=True)
             return
-        self._turns[ticket.id] = Turn(line, ticket)
+        self._turns[ticket.id] = Turn(line, ticket, asyncio.get_running_loop().time())
         self._begin(request, None)
 
     def _key(self, request: Record, event: Event | None, field: str) -> str:
@@ -202,7 +203,7 @@ class EffectRunner:
     async def _run(self, request: Record, event: Event | None) -> None:
         CALLER.set(request.traceparent)
         SAGA.set(request.correlation_id)
-        began_ns = 0 if self._observer is None else self._observer.clock()
+        began_ns = 0 if self._observer is None else self._began_ns(request, self._observer)
         try:
             event = event or await self._log.decode_now(request)
             assert event is not None  # noqa: S101  a service's own request is an event of its choreography
@@ -221,6 +222,11 @@ class EffectRunner:
         if self._observer is not None:
             self._observer.answered(self._service, request, began_ns, answer)
         self._answered(answer)
+
+    def _began_ns(self, request: Record, observer: Observer) -> int:
+        """Return when an effect began: also what it has waited at a limit is a part of it."""
+        turn = self._turns.get(request.event_id)
+        return observer.clock() - (0 if turn is None else int(turn.waited_s * 1e9))
 
     async def _answer(self, attempts: EffectAttempts, request: Record) -> Answer | None:
         """Return what comes of an effect; None when it is paused."""
@@ -243,6 +249,8 @@ class EffectRunner:
             async with permit:
                 if self.holds(request):
                     return _PAUSED
+                if self._observer is not None and isinstance(permit, Turn):
+                    self._observer.waited(self._service, request, attempts.asking, permit.limit, permit.waited_s)
                 turn = breaker.begin()
                 if turn is not None:
                     self._out.add(request.event_id)

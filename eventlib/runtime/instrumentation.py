@@ -39,6 +39,9 @@ class Observer(Published, Protocol):
     ) -> object:
         """Await an effect's call to an external system, and return its result or raise its error."""
 
+    def waited(self, service: Service, request: Record, asking: Asking, limit: str, seconds: float) -> None:
+        """Record that an attempt has waited for its turn at a limit until now."""
+
     def answered(self, service: Service, request: Record, began_ns: int, answer: Answer) -> None:
         """Record the final answer of an effect."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import NamedTuple
 
 from eventlib.errors import LogCorrupt, OwnershipLost, RetryableError, TailLost
@@ -12,7 +12,7 @@ from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.restore import StandbyTasks
 from eventlib.runtime.runner import TaskRunner
-from eventlib.runtime.turns import EffectTurns
+from eventlib.runtime.turns import EffectTurns, Line
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class TaskManager:
         runners: MutableMapping[tuple[str, int], TaskRunner],
         fail: Callable[[Exception], None],
     ) -> None:
-        self._service = service
+        self.service = service
         self._context = context
         self._chain = chain
         self._runners = runners
@@ -52,9 +52,14 @@ class TaskManager:
         """Whether those who run the same service know of this process."""
         return self._membership is not None and self._membership.is_counted
 
+    @property
+    def lines(self) -> Sequence[Line]:
+        """What waits at each limit of the service."""
+        return self._turns.every
+
     async def run(self) -> None:
         """Run tasks until cancelled; then hand them over: the new owners know it before they end."""
-        service, context = self._service, self._context
+        service, context = self.service, self._context
         try:
             membership = await context.startup.run(f"the tasks of {service.name}", self._join)
         except Exception as error:  # noqa: BLE001  as below
@@ -85,11 +90,11 @@ class TaskManager:
             await membership.leave()
 
     async def _join(self) -> Membership:
-        service, context = self._service, self._context
+        service, context = self.service, self._context
         return await context.log.port.join(service.name, service.partitions, context.config.standbys)
 
     def _progress(self) -> Mapping[TopicPartition, int]:
-        runners = [runner for (name, _), runner in self._runners.items() if name == self._service.name]
+        runners = [runner for (name, _), runner in self._runners.items() if name == self.service.name]
         return {task_name: offset for runner in runners for task_name, offset in runner.positions.items()}
 
     def _works_on(self, partition: int) -> bool:
@@ -101,7 +106,7 @@ class TaskManager:
         self._running[claim.partition] = _Running(claim, asyncio.create_task(life, name=f"task {claim.partition}"))
 
     def _new_runner(self, claim: Claim) -> TaskRunner:
-        return TaskRunner(self._service, claim, self._context, self._turns, self._chain)
+        return TaskRunner(self.service, claim, self._context, self._turns, self._chain)
 
     async def _run(self, runner: TaskRunner, before: "asyncio.Task[None] | None") -> None:
         """Run a task until it is stopped or lost; when the log is away it starts over, under the same claim."""
@@ -142,12 +147,12 @@ class TaskManager:
 
     def _end(self, partition: int, membership: Membership) -> None:
         running = self._running.pop(partition)
-        runner = self._runners.pop((self._service.name, partition))
+        runner = self._runners.pop((self.service.name, partition))
         runner.stop()
         self._turns.disown(partition)  # before it is given back: the next owner takes this share
         if runner.task is None and partition not in self._ending:
             running.life.cancel()  # it is not restored, so there is nothing at hand to be finished
-        self._context.damage.stopped.pop((self._service.name, partition), None)
+        self._context.damage.stopped.pop((self.service.name, partition), None)
         self._ending[partition] = asyncio.create_task(self._hand_over(running, membership), name=f"end of {partition}")
 
     async def _hand_over(self, running: _Running, membership: Membership) -> None:

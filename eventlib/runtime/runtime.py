@@ -21,6 +21,7 @@ from eventlib.runtime.parking.control import REQUESTS
 from eventlib.runtime.parking.parked import SkippedInput
 from eventlib.runtime.records import JournalEntry, ParkedKey, Pause, Positions, code_version
 from eventlib.runtime.runner import TaskRunner
+from eventlib.runtime.turns import Line
 from eventlib.startup import Startup
 from eventlib.state.base import Stores
 from eventlib.state.open import open_stores
@@ -138,6 +139,11 @@ class Runtime:
     def breakers(self) -> Mapping[str, BreakerState]:
         """Whether calls to each port go through just now."""
         return {port: breaker.state for port, breaker in self._context.breakers.items() if port is not None}
+
+    @property
+    def lines(self) -> Sequence[tuple[str, Line]]:
+        """What waits in this process at each limit, with the service's name."""
+        return [(manager.service.name, line) for manager in self._managers for line in manager.lines]
 
     async def _is_idle(self) -> bool:
         if len(self._runners) < sum(service.partitions for service in self._services):

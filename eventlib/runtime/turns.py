@@ -90,18 +90,28 @@ class Line:
 
 
 class Turn:
-    """The turns of one request, one for each of its attempts: `async with turn: ...`. The first one has been given."""
+    """The turns of one request, one for each of its attempts: `async with turn: ...`. The first one has been given.
 
-    def __init__(self, line: Line, ticket: Ticket) -> None:
+    `waited_s` is how long the newest one was waited for.
+    """
+
+    def __init__(self, line: Line, ticket: Ticket, now: float) -> None:
+        self.waited_s = now - ticket.since
         self._line = line
         self._ticket = ticket
         self._has_it = True
         self._given: asyncio.Future[None] | None = None
         ticket.of = self
 
+    @property
+    def limit(self) -> str:
+        """The name of its limit."""
+        return self._line.queue.name
+
     def go(self, _ticket: Ticket) -> None:
         """See `TakesTurns`."""
         self._has_it = True
+        self.waited_s = asyncio.get_running_loop().time() - self._ticket.since
         if self._given is not None and not self._given.done():
             self._given.set_result(None)
 
@@ -137,7 +147,7 @@ class Turn:
 class EffectTurns:
     """What holds back the effects of a service in this process: `slots` for all, and a line for each limit.
 
-    `lines` are by the name of an effect's request; an effect without a limit has none.
+    `lines` are by the name of an effect's request, `every` has each of them once; an effect without a limit has none.
     """
 
     def __init__(self, service: Service, concurrent: int, breakers: Mapping[str | None, Breaker]) -> None:
@@ -150,7 +160,7 @@ class EffectTurns:
             for kind, queue in self._queues.items()
         }
         self.lines = {kind: by_name[queue.name] for kind, queue in self._queues.items()}
-        self._lines = [*by_name.values()]
+        self.every = [*by_name.values()]
 
     def lease(self, held_until: Callable[[], float]) -> None:
         """Give turns only until a time (event loop time), which moves on while the ownership of the tasks is confirmed."""
@@ -169,11 +179,11 @@ class EffectTurns:
 
     def close(self) -> None:
         """Give no more turns."""
-        for line in self._lines:
+        for line in self.every:
             line.close()
 
     def _share(self) -> None:
-        for line in self._lines:
+        for line in self.every:
             line.own(self._tasks)
 
 

@@ -135,11 +135,25 @@ METRICS: dict[str, Metric] = {
             SECONDS,
         ),
         Metric(
+            "eventlib.effect.wait.duration",
+            "histogram",
+            "s",
+            "Waits of attempts for their turn at a limit.",
+            ("service", "effect"),
+            SECONDS,
+        ),
+        Metric(
             "eventlib.effects.pending",
             "gauge",
             "{effect}",
-            "Effects that run or wait for their next attempt.",
+            "Effects that run, or wait for their next attempt or for their turn at a limit.",
             _SERVICE,
+        ),
+        Metric(
+            "eventlib.limit.waiting", "gauge", "{effect}", "Effects that wait at a limit here.", ("service", "limit")
+        ),
+        Metric(
+            "eventlib.limit.turns", "counter", "{turn}", "Attempts that a limit let out here.", ("service", "limit")
         ),
         Metric(
             "eventlib.effects.parked", "counter", "{effect}", "Effects that were parked here.", ("service", "effect")

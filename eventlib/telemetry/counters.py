@@ -210,6 +210,10 @@ class Counters:
         """Count an attempt of an effect."""
         self.durations["eventlib.effect.attempt.duration"].add(seconds, (service, effect, outcome))
 
+    def waited(self, service: str, effect: str, seconds: float) -> None:
+        """Count a wait for a turn at a limit."""
+        self.durations["eventlib.effect.wait.duration"].add(seconds, (service, effect))
+
     def stalled(self, service: str, effect: str) -> None:
         """Count an effect that was parked."""
         self.effects_parked[service, effect] += 1

@@ -103,6 +103,9 @@ def _count(seen: Snapshot, figures: Counters) -> None:
 async def _look_at(seen: Snapshot, runtime: Runtime) -> None:
     for port, state in runtime.breakers.items():
         seen.add("eventlib.breaker.state", (port,), _STATES[state])
+    for service, line in runtime.lines:
+        seen.add("eventlib.limit.waiting", (service, line.queue.name), line.queue.waiting)
+        seen.add("eventlib.limit.turns", (service, line.queue.name), line.turns)
     for (service, _), restoring in [*runtime.restoring.items()]:
         seen.add("eventlib.restore.remaining", (service,), restoring.end - restoring.at)
     for each in runtime.tasks:

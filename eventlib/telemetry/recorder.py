@@ -27,6 +27,7 @@ from eventlib.telemetry.spans import (
     effect_span_id,
     made,
     span_id_of,
+    wait_span_data,
     within,
 )
 from eventlib.telemetry.tracer import Tracer
@@ -128,6 +129,16 @@ class Recorder:
                 span_data = effect_span_data(request, name, asking.port, number, error)
                 self.tracer.note(partial(self._attempt_span, service.name, request, span_data, times))
 
+    def waited(self, service: Service, request: Record, asking: Asking, limit: str, seconds: float) -> None:
+        """See `Observer`."""
+        name, now = name_of(asking.call), time_ns()
+        if self._figures is not None:
+            self._figures.waited(service.name, name, seconds)
+        if self.tracer is not None and is_sampled(request.traceparent):
+            span_data = wait_span_data(request, name, limit)
+            times = Times(now - int(seconds * 1e9), now)
+            self.tracer.note(partial(self._attempt_span, service.name, request, span_data, times, "wait"))
+
     def answered(self, service: Service, request: Record, began_ns: int, answer: Answer) -> None:
         """See `Observer`."""
         self._attempts.pop(request.event_id, None)
@@ -144,7 +155,9 @@ class Recorder:
         context = within(parent, effect_span_id(request.event_id))
         return [made(context, parent, self.maker.resource(service), span_data, times)]
 
-    def _attempt_span(self, service: str, request: Record, span_data: EmittedSpan, times: Times) -> list[ReadableSpan]:
+    def _attempt_span(
+        self, service: str, request: Record, span_data: EmittedSpan, times: Times, kind: str = "attempt"
+    ) -> list[ReadableSpan]:
         parent = within(context_of(request.traceparent or ""), effect_span_id(request.event_id))
-        context = within(parent, span_id_of("attempt", request.event_id, str(times.began_ns)))
+        context = within(parent, span_id_of(kind, request.event_id, str(times.began_ns)))
         return [made(context, parent, self.maker.resource(service), span_data, times)]

@@ -176,6 +176,16 @@ def effect_span_data(request: Record, name: str, port: str | None, attempt: int 
     return EmittedSpan(name, SpanKind.INTERNAL, attributes, error)
 
 
+def wait_span_data(request: Record, name: str, limit: str) -> EmittedSpan:
+    """Return the attributes of the span of a wait for a turn at a limit."""
+    attributes: Attributes = {
+        "eventlib.effect": name,
+        "eventlib.limit": limit,
+        "messaging.message.id": request.event_id,
+    }
+    return EmittedSpan(f"{name} wait", SpanKind.INTERNAL, attributes)
+
+
 def short(attributes: Mapping[str, Any] | None) -> str:
     """Return what a person looks for first in a span's attributes."""
     span_data = attributes or {}

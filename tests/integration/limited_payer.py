@@ -1,6 +1,6 @@
 """A process that pays out through a bank over HTTP, under a limit; tests run several of them on one log.
 
-python -m tests.integration.limited_payer LOG BANK PER_SECOND BURST
+python -m tests.integration.limited_payer LOG BANK
 """
 
 import asyncio
@@ -13,11 +13,12 @@ from eventlib import Choreography, OutcomeUnknown, Runtime, Service, open_log
 from eventlib.limits import Limit
 from examples.payouts import PayoutSubmitted, payouts
 
-
-def desk(per_second: float, burst: int) -> Choreography:
-    limit = Limit(per_second=per_second, burst=burst, key="customer_id")
-    service = Service("payout", deciders=[payouts], effects="all", limits={"bank": limit})
-    return Choreography("desk", [service], facts=[PayoutSubmitted])
+LIMIT = Limit(per_second=95, burst=8, concurrent=16, key="customer_id")
+desk = Choreography(
+    "desk",
+    [Service("payout", deciders=[payouts], effects="all", limits={"bank": LIMIT})],
+    facts=[PayoutSubmitted],
+)
 
 
 class HttpBank:
@@ -38,13 +39,13 @@ class HttpBank:
             raise OutcomeUnknown(f"the bank answered {answer.status_code}")
 
 
-async def main(url: str, bank: str, per_second: float, burst: int) -> None:
+async def main(url: str, bank: str) -> None:
     """Pay until SIGTERM comes."""
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     async with (
         httpx.AsyncClient(base_url=bank, trust_env=False, timeout=10) as client,
-        open_log(url, desk(per_second, burst)) as log,
+        open_log(url, desk) as log,
         Runtime(log, ports={"bank": HttpBank(client)}) as runtime,
     ):
         print("Running", file=sys.stderr, flush=True)
@@ -56,4 +57,4 @@ async def main(url: str, bank: str, per_second: float, burst: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])))
+    asyncio.run(main(sys.argv[1], sys.argv[2]))
