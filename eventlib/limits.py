@@ -43,6 +43,15 @@ class Limit:
                 "count together; leave out key, or limit each by per_second"
             )
 
+    def __str__(self) -> str:
+        return in_words(self.per_second, self.burst, self.concurrent)
+
+
+def in_words(per_second: float | None, burst: int, concurrent: int | None) -> str:
+    """Return the numbers of a limit as text; those that are None or 0 are left out."""
+    numbers = {"{:g} a second": per_second, "{} at once": burst, "{} concurrent": concurrent}
+    return ", ".join(text.format(number) for text, number in numbers.items() if number)
+
 
 def limit_set(declared: Limit, per_second: float, burst: int, concurrent: int) -> Limit:
     """Return a limit with the numbers that an operator has set; one that is 0 stays as declared."""

@@ -1,4 +1,5 @@
 """Effects that can end without an answer, that await one without an end, or whose answers declare no failure. Exact."""
+"""Effects that can end without an answer, whose answers do not declare the failure, or that evade a port's limit. Exact."""
 
 from collections.abc import Iterable
 
@@ -17,6 +18,7 @@ def findings(flow: EventGraph) -> Iterable[Finding]:
             yield _undeclared(reaction, reaction.effect)
         if reaction.effect is not None and reaction.effect.awaits:
             yield from _unfinished(reaction, reaction.effect)
+    yield from _unlimited(flow)
 
 
 def _gives_up(flow: EventGraph, reaction: Transition, effect: Effect) -> Finding:
@@ -32,6 +34,24 @@ def _gives_up(flow: EventGraph, reaction: Transition, effect: Effect) -> Finding
         if undoes
         else "emit what follows with otherwise=, or never give up: retry=FOREVER",
     )
+
+
+def _unlimited(flow: EventGraph) -> Iterable[Finding]:
+    """Yield the services that ask a port without a limit, which another service limits."""
+    services = flow.choreography.services
+    for port in sorted({name for service in services for name in service.limits}):
+        limiting = ", ".join(service.name for service in services if port in service.limits)
+        for service in services:
+            if port in service.ports and port not in service.limits:
+                yield Finding(
+                    "warning",
+                    "port-partly-limited",
+                    f"{service.name}: {port}",
+                    service.name,
+                    f"{service.name} asks {port} without a limit, which {limiting} limits",
+                    "so the port gets more than the limit says",
+                    f"give {service.name} its part: limits={{{port!r}: Limit(...)}}",
+                )
 
 
 def _is_undeclared(effect: Effect) -> bool:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.limits import in_words
 from eventlib.log.reading import chunks
 from eventlib.log.record import Record
 from eventlib.model.event import contract_of
@@ -177,8 +178,7 @@ def _allowed(pause: Pause | PauseRequest) -> str:
     """Return the numbers of a limit that an operator has set, as text."""
     if pause.kind != "limit" or isinstance(pause, ResumeRequested):
         return ""
-    numbers = {"{:g} a second": pause.per_second, "{} at once": pause.burst, "{} concurrent": pause.concurrent}
-    return ", ".join(text.format(number) for text, number in numbers.items() if number)
+    return in_words(pause.per_second, pause.burst, pause.concurrent)
 
 
 async def _asked(

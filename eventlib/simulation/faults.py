@@ -220,7 +220,7 @@ class Faults:
         driven(self._world.port.compact())
 
     def _pause(self, departure: Departure) -> None:
-        """Pause a service, a decider, a kind of effect or a key, and resume it after a while."""
+        """Pause a service, a decider, a kind of effect or a key, or set a limit, and resume it after a while."""
         owner = self._owner(departure)
         target = None if owner is None else self._target(owner, departure)
         if owner is not None and target is not None and target not in self._world.pausing.targets:
@@ -247,6 +247,8 @@ class Faults:
             case 2:
                 kinds = sorted(name for each in service.deciders for name in (r.__name__ for r in each.effects))
                 return PauseTarget(service.name, effect=kinds[departure.long % len(kinds)]) if kinds else None
+            case 5 if service.limits:
+                return PauseTarget(service.name, limit=sorted(service.limits)[departure.long % len(service.limits)])
             case _:
                 return self._key(owner, departure)
 

@@ -5,6 +5,7 @@ discarded, and all else is retried, once it is not paused.
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import NamedTuple
 
 from eventlib.codec.base import Codec
@@ -99,6 +100,7 @@ class ParkingTracker:
 
 _WHO = "the simulator"
 _GIVES_UP_AFTER = 1
+_PER_SECOND = (20.0, 200.0)
 
 
 class PauseTracker:
@@ -122,7 +124,7 @@ class PauseTracker:
 
     def holds(self, parked: Parked) -> bool:
         """Tell whether what is parked may be paused: then it is not retried."""
-        return any(each.service == parked.service and each.effect == "" for each in self.targets)
+        return any(each.service == parked.service and each.kind not in {"effect", "limit"} for each in self.targets)
 
     @property
     def held(self) -> list[PauseTarget]:
@@ -140,7 +142,10 @@ class PauseTracker:
         kind = ResumeRequested if target in self.targets else PauseRequested
         self.targets.pop(target) if target in self.targets else self.targets.setdefault(target)
         event_id = f"request {self._asked} about pauses"
-        value, key = codec.encode(kind(*target.fields, _WHO, "a test")), target.key or ""
+        request = kind(*target.fields, _WHO, "a test", target.limit)
+        if isinstance(request, PauseRequested) and target.limit:
+            request = replace(request, per_second=_PER_SECOND[self._asked % len(_PER_SECOND)])
+        value, key = codec.encode(request), target.key or ""
         return [
             Record(
                 *(service.control.name, partition, -1, at_ms, key.encode(), value, f"{event_id} {partition}"),

@@ -88,7 +88,7 @@ class LimitMonitor:
     """
 
     def __init__(self) -> None:
-        self._levels = dict["_Seen", tuple[float, float]]()
+        self._levels = dict["_Seen", _Level]()
         self._out = defaultdict["_Seen", set[tuple[Owner, str]]](set)
         self._waiting = defaultdict[tuple[Owner, str], dict[str, Counter[str]]](dict)
 
@@ -102,8 +102,8 @@ class LimitMonitor:
         for _, of, _ in _bounds(owner, queue, ticket):
             self._out[of].discard((owner, ticket.id))
             if unused:
-                level, at = self._levels.get(of, (0.0, 0.0))
-                self._levels[of] = level - 1, at
+                known = self._levels.get(of, _Level())
+                self._levels[of] = known._replace(level=known.level - 1)
         for others in self._waiting[owner, ticket.kind].values() if unused else ():
             others[ticket.key] -= 1
 
@@ -122,9 +122,9 @@ class LimitMonitor:
     def _check_rate(self, limit: Limit, of: "_Seen", partitions: int, now: float) -> list[Violation]:
         if limit.per_second is None:
             return []
-        level, at = self._levels.get(of, (0.0, now))
-        level = max(0.0, level - (now - at) * limit.per_second / partitions) + 1
-        self._levels[of] = level, now
+        known, rate = self._levels.get(of, _Level(at=now)), limit.per_second / partitions
+        level = max(0.0, known.level - (now - known.at) * max(rate, known.rate)) + 1  # it may have been set in between
+        self._levels[of] = _Level(level, now, rate)
         most = max(1.0, limit.burst / partitions)
         return [] if level <= most + _ROUNDED else [_too_many(of, f"{level:.2f} at once, and {most:.2f} is its share")]
 
@@ -141,6 +141,14 @@ class LimitMonitor:
         return found
 
 
+class _Level(NamedTuple):
+    """How many attempts came lately, beyond what the rate lets drain; as of when (s), and at which rate."""
+
+    level: float = 0.0
+    at: float = 0.0
+    rate: float = 0.0
+
+
 class _Seen(NamedTuple):
     """What the outside world sees of a task at a limit; of all its keys, or of one."""
 
@@ -151,9 +159,9 @@ class _Seen(NamedTuple):
 
 def _bounds(owner: Owner, queue: EffectQueue, ticket: Ticket) -> list[tuple[Limit, _Seen, int]]:
     """Return what a turn counts against: each limit, of what, and among how many tasks it is shared."""
-    limits, partitions = owner.service.limits, owner.service.partitions
+    limits, partitions = owner.worker.task.processor.pauses.limits, owner.service.partitions
     found = [(limits[n], _Seen(owner.task, n), partitions) for n in sorted({queue.name, ticket.kind} & limits.keys())]
-    each = queue.limit.each
+    each = limits[queue.name].each
     if each is not None:
         found.append((each, _Seen(owner.task, queue.name, ticket.key), partitions if queue.limit.key else 1))
     return found

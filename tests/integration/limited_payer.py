@@ -13,7 +13,7 @@ from eventlib import Choreography, OutcomeUnknown, Runtime, Service, open_log
 from eventlib.limits import Limit
 from examples.payouts import PayoutSubmitted, payouts
 
-LIMIT = Limit(per_second=95, burst=8, concurrent=16, key="customer_id")
+LIMIT = Limit(per_second=38, burst=16, concurrent=16, key="customer_id")
 desk = Choreography(
     "desk",
     [Service("payout", deciders=[payouts], effects="all", limits={"bank": LIMIT})],

@@ -18,11 +18,11 @@ from tests.nginx import Nginx, running_nginx
 from tests.saga.fleet import Fleet
 from tests.saga.shop_runs import ShopLog
 
-LOAD, ALLOWED, BURST = 95, 100, 32
+LOAD, ALLOWED, BURST = 38, 40, 40
 """What the processes ask in a second, and what nginx allows in a second and at once.
 
 Calls that are out may arrive together, after a stall of anything on their way: so it has to allow as many at once as are out
-(16), and the limit's own burst (8); and once more what a process had out that is killed.
+(16), and the limit's own burst (16); and once more what a process had out that is killed.
 """
 PROCESSES = [f"payer-{n}" for n in range(4)]
 SESSION_S = 6.0

@@ -9,6 +9,7 @@ import pytest
 from eventlib import Choreography, Decider, Event, Service
 from eventlib.analysis.checks import check
 from eventlib.analysis.finding import Accepted
+from eventlib.limits import Limit
 from examples import loyalty
 from services import shop
 from tests.unit.planted import (
@@ -100,6 +101,27 @@ def test_an_effect_that_gives_up_and_says_nothing() -> None:
     assert check(planted)[0].severity == "warning"
     assert found(paying(Asks([Done]))) == set()
     assert found(paying(Asks([Done], TWICE, otherwise=Done))) == set()
+
+
+def test_a_port_that_one_service_limits_and_another_does_not() -> None:
+    def paying(*limited: str) -> Choreography:
+        asking = {
+            "payment": decider(
+                "payment", Wired({Submitted: [ChargeRequested]}, {ChargeRequested: Asks([Paid], port=True)})
+            ),
+            "refund": decider(
+                "refund", Wired({Paid: [RefundRequested]}, {RefundRequested: Asks([Refunded], port=True)})
+            ),
+        }
+        limits = {name: {"port": Limit(per_second=5)} if name in limited else None for name in asking}
+        return Choreography(
+            "planted", [Service(name, deciders=[made], limits=limits[name]) for name, made in asking.items()]
+        )
+
+    planted = the(paying("payment"), "port-partly-limited")
+    assert planted.subject == "refund: port"
+    assert "which payment limits" in planted.what
+    assert ("port-partly-limited", "refund: port") not in found(paying("payment", "refund"))
 
 
 def test_a_compensation_that_gives_up_is_an_error() -> None:

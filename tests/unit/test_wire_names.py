@@ -38,7 +38,16 @@ for _name, _fields in {"ParkedRetryRequested": ["reason"]}.items():  # added sin
 _STRING = {"type": "string", "default": ""}
 _NAMES = [{"name": each, **_STRING} for each in ("kind", "decider", "key", "effect", "by", "reason")]
 _SINCE = [{"name": "since_ms", "type": "long", "default": 0}, {"name": "parked_before", "type": "long", "default": -1}]
-for _name, _fields_since in {"PauseRequested": [], "ResumeRequested": [], "Pause": _SINCE}.items():
+_LIMIT = [{"name": "limit", **_STRING}]
+_NUMBERS = [
+    {"name": "per_second", "type": "double", "default": 0.0},
+    *({"name": each, "type": "long", "default": 0} for each in ("burst", "concurrent")),
+]
+for _name, _fields_since in {
+    "PauseRequested": [*_LIMIT, *_NUMBERS],
+    "ResumeRequested": _LIMIT,
+    "Pause": [*_SINCE, *_LIMIT, *_NUMBERS],
+}.items():
     SCHEMAS[_name] = {"type": "record", "name": _name, "fields": [*_NAMES, *_fields_since]}
 
 INTERNAL: tuple[type[Any], ...] = (

@@ -20,11 +20,12 @@ class Nothing:
 
 @dataclass(frozen=True)
 class Asks:
-    """An effect: what it answers, how often it is tried, and what `otherwise` says."""
+    """An effect: what it answers, how often it is tried, what `otherwise` says, and whether it calls a port named `port`."""
 
     answers: Sequence[type[Event]]
     retry: Retry = FOREVER
     otherwise: type[Event] | None = None
+    port: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def decider(name: str, wired: Wired) -> Decider[Any]:
     for event, emits in wired.emits.items():
         made.on(event)(_answering(f"on_{event.__name__}", emits))
     for event, asks in wired.asks.items():
-        made.effect(event, retry=asks.retry, otherwise=_otherwise(asks))(_asking(asks.answers))
+        made.effect(event, retry=asks.retry, otherwise=_otherwise(asks))(_asking(asks))
     if wired.overdue is not None:
 
         @made.deadline
@@ -71,10 +72,11 @@ def _answering(name: str, emits: Sequence[type[Event]], arguments: int = 2) -> C
     return _annotated(one if arguments == 1 else two, name, list[_union(emits)] if emits else list[Never])  # type: ignore[misc]  # made of values
 
 
-def _asking(answers: Sequence[type[Event]]) -> Callable[..., Any]:
+def _asking(asks: Asks) -> Callable[..., Any]:
     async def ask(_event: object) -> Any: ...
+    async def ask_port(_event: object, port: object) -> Any: ...
 
-    return _annotated(ask, "ask", _union(answers))
+    return _annotated(ask_port if asks.port else ask, "ask", _union(asks.answers))
 
 
 def _otherwise(asks: Asks) -> Callable[..., Any] | None:

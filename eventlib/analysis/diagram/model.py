@@ -188,8 +188,9 @@ def _between(flow: EventGraph, reaction: Transition, service: str) -> Node:
     asked = reaction.effect.otherwise
     ports = sorted(reaction.effect.ports)
     lane = Lane(None, ports[0]) if ports else home
-    tries = reaction.effect.ask.retry.attempts
+    tries, limits = reaction.effect.ask.retry.attempts, flow.choreography.service(reaction.service).limits
     notes = [reaction.where, f"asked {'until it answers' if tries is None else f'at most {tries} times'}"]
+    notes += [f"limit of {name}: {limits[name]}" for name in (*ports, reaction.cause.__name__) if name in limits]
     if asked is not None:
         notes.append(f"otherwise: {signatures.name_of(asked)}")
     if reaction.effect.awaits:
