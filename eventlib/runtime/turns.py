@@ -50,7 +50,7 @@ class Line:
     def end(self, ticket: Ticket, *, unused: bool = False) -> None:
         """End a turn; an unused one made no attempt."""
         self.queue.end(ticket, unused=unused)
-        self.turns -= unused
+        self.turns += not unused
         self._slots.release()
         self._changed.set()
 
@@ -73,7 +73,6 @@ class Line:
             if ticket is None:
                 self._slots.release()
                 continue
-            self.turns += 1
             ticket.of.go(ticket)
 
     async def _until_free(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -100,7 +99,8 @@ class Turn:
         self._line = line
         self._ticket = ticket
         self._has_it = True
-        self._given: asyncio.Future[None] | None = None
+        self._waits = False
+        self._given = asyncio.Event()
         ticket.of = self
 
     @property
@@ -110,20 +110,19 @@ class Turn:
 
     def go(self, _ticket: Ticket) -> None:
         """See `TakesTurns`."""
-        self._has_it = True
+        self._has_it, self._waits = True, False
         self.waited_s = asyncio.get_running_loop().time() - self._ticket.since
-        if self._given is not None and not self._given.done():
-            self._given.set_result(None)
+        self._given.set()
 
     async def __aenter__(self) -> None:
         """Wait for a turn."""
         if self._has_it:
             return
-        loop = asyncio.get_running_loop()
-        self._given, self._ticket.since = loop.create_future(), loop.time()
+        self._given.clear()
+        self._waits, self._ticket.since = True, asyncio.get_running_loop().time()
         self._line.wait(self._ticket)
         try:
-            await self._given
+            await self._given.wait()
         except asyncio.CancelledError:
             self.close()
             raise
@@ -140,7 +139,8 @@ class Turn:
         if self._has_it:
             self._has_it = False
             self._line.end(self._ticket, unused=True)
-        elif self._given is not None and not self._given.done():
+        elif self._waits:
+            self._waits = False
             self._line.withdraw(self._ticket)
 
 

@@ -26,6 +26,8 @@ from eventlib.eventlog import EventLog
 from eventlib.limits import Limit
 from eventlib.operations.pausing import Numbers, pause, resume, settled
 from eventlib.queries.pauses import PauseTarget, pauses
+from eventlib.runtime.effect_queue import Ticket
+from eventlib.runtime.turns import EffectTurns, Turn
 
 
 class Ordered(Event, topic="orders.requests", key="order_id", request=True):
@@ -246,3 +248,27 @@ async def test_only_a_declared_limit_can_be_set() -> None:
 def test_a_service_refuses_limits_that_cannot_hold(limits: Mapping[str | type[Event], Limit], words: str) -> None:
     with pytest.raises(WiringError, match=words):
         shop(limits)
+
+
+async def test_what_is_cancelled_while_it_waits_leaves_its_turn_and_its_slot_to_others() -> None:
+    turns = EffectTurns(shop({"gateway": Limit()}).services[0], 2, {})
+    line, limits = turns.lines["ChargeAsked"], {"gateway": Limit(per_second=400)}
+    waiting = [Turn(line, Ticket(str(n), "ChargeAsked", "", None, 0.0), 0.0) for n in range(3)]
+    for turn in waiting:
+        turn._has_it = False  # noqa: SLF001  each has to wait, as before a retry
+
+    async def use(turn: Turn) -> None:
+        async with turn:
+            pass
+
+    first = asyncio.create_task(use(waiting[0]))
+    await asyncio.sleep(0.01)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert line.queue.waiting == 0
+    turns.own(0, limits)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*map(use, waiting[1:]))
+    assert line.turns == 2
+    assert not turns.slots.locked()
+    turns.close()

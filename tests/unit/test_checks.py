@@ -113,7 +113,9 @@ def test_a_port_that_one_service_limits_and_another_does_not() -> None:
                 "refund", Wired({Paid: [RefundRequested]}, {RefundRequested: Asks([Refunded], port=True)})
             ),
         }
-        limits = {name: {"port": Limit(per_second=5)} if name in limited else None for name in asking}
+        limits: dict[str, dict[str | type[Event], Limit]] = {
+            name: {"port": Limit(per_second=5)} if name in limited else {} for name in asking
+        }
         return Choreography(
             "planted", [Service(name, deciders=[made], limits=limits[name]) for name, made in asking.items()]
         )

@@ -39,15 +39,17 @@ _STRING = {"type": "string", "default": ""}
 _NAMES = [{"name": each, **_STRING} for each in ("kind", "decider", "key", "effect", "by", "reason")]
 _SINCE = [{"name": "since_ms", "type": "long", "default": 0}, {"name": "parked_before", "type": "long", "default": -1}]
 _LIMIT = [{"name": "limit", **_STRING}]
-_NUMBERS = [
+_NUMBERS: list[dict[str, Any]] = [
     {"name": "per_second", "type": "double", "default": 0.0},
-    *({"name": each, "type": "long", "default": 0} for each in ("burst", "concurrent")),
+    {"name": "burst", "type": "long", "default": 0},
+    {"name": "concurrent", "type": "long", "default": 0},
 ]
-for _name, _fields_since in {
+_ADDED: dict[str, list[Any]] = {
     "PauseRequested": [*_LIMIT, *_NUMBERS],
-    "ResumeRequested": _LIMIT,
+    "ResumeRequested": [*_LIMIT],
     "Pause": [*_SINCE, *_LIMIT, *_NUMBERS],
-}.items():
+}
+for _name, _fields_since in _ADDED.items():
     SCHEMAS[_name] = {"type": "record", "name": _name, "fields": [*_NAMES, *_fields_since]}
 
 INTERNAL: tuple[type[Any], ...] = (
