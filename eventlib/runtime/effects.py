@@ -99,7 +99,7 @@ class EffectRunner:
     `answered` is called once for each while this runner lives. Cancelling forgets nothing: the request stays pending
     on the changelog. While a port's circuit is open, or a limit is reached, its requests wait, and that is not an attempt.
     What `holds` by then is paused: it has no further attempt, and is started again when it goes on. What waits at a limit
-    is held by its id only; `find` returns its request when its turn comes, or None when it is gone.
+    is held by its id only, in `waiting`; `find` returns its request when its turn comes, or None when it is gone.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class EffectRunner:
         self._answered = answered
         self.holds: Callable[[Record], bool] = lambda _request: False
         self.find: Callable[[str], Record | None] = lambda _request_id: None
-        self._waiting = dict[str, Ticket]()
+        self.waiting = dict[str, Ticket]()
         self._turns = dict[str, Turn]()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._out = set[str]()
@@ -130,11 +130,6 @@ class EffectRunner:
     def __len__(self) -> int:
         """Count the effects that run or wait for their next attempt."""
         return len(self._running)
-
-    @property
-    def waiting(self) -> int:
-        """How many effects wait at a limit for their first attempt."""
-        return len(self._waiting)
 
     def start(self, request: Record, event: Event | None) -> bool:
         """Run a pending request's effect; `event` is what its record holds, where that is at hand.
@@ -145,10 +140,10 @@ class EffectRunner:
             return True
         line = self._lines.get(request.type or "") if self._lines else None
         if line is not None:
-            if request.event_id not in self._waiting:
+            if request.event_id not in self.waiting:
                 key = self._key(request, event, line.queue.limit.key)
                 now = asyncio.get_running_loop().time()
-                ticket = self._waiting[request.event_id] = Ticket(request.event_id, request.type or "", key, self, now)
+                ticket = self.waiting[request.event_id] = Ticket(request.event_id, request.type or "", key, self, now)
                 line.wait(ticket)
             return False
         self._begin(request, event)
@@ -156,7 +151,7 @@ class EffectRunner:
 
     def go(self, ticket: Ticket) -> None:
         """Run an effect whose turn has come, unless it is paused or gone meanwhile."""
-        del self._waiting[ticket.id]
+        del self.waiting[ticket.id]
         line, request = self._lines[ticket.kind], self.find(ticket.id)
         if request is None or self.holds(request):
             line.end(ticket, unused=True)
@@ -181,17 +176,18 @@ class EffectRunner:
     def _forget(self, request_id: str, done: "asyncio.Task[None]") -> None:
         if self._running.get(request_id) is done:
             del self._running[request_id]
-            self._end_turn(request_id)
+            if self._turns:
+                self._end_turn(request_id)
 
     def _end_turn(self, request_id: str) -> None:
-        if self._turns and (turn := self._turns.pop(request_id, None)) is not None:
+        if (turn := self._turns.pop(request_id, None)) is not None:
             turn.close()
 
     async def stop(self, grace_s: float) -> None:
         """Let attempts that are out come back for `grace_s` seconds, then cancel what is left."""
-        for ticket in self._waiting.values():
+        for ticket in self.waiting.values():
             self._lines[ticket.kind].withdraw(ticket)
-        self._waiting.clear()
+        self.waiting.clear()
         running = list(self._running.values())
         out = [self._running[request_id] for request_id in self._out]
         if out:
@@ -244,7 +240,7 @@ class EffectRunner:
 
     async def _attempt(self, attempts: EffectAttempts, request: Record) -> object:
         breaker = self._breakers[attempts.asking.port]
-        permit = self._turns.get(request.event_id, self._slots)
+        permit = self._turns.get(request.event_id, self._slots) if self._turns else self._slots
         while True:
             async with permit:
                 if self.holds(request):

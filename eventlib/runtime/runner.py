@@ -68,7 +68,7 @@ class TaskRunner:
     @property
     def open_effects(self) -> int:
         """How many effects run, or wait for their next attempt or at a limit."""
-        return len(self._effects) + self._effects.waiting
+        return len(self._effects) + len(self._effects.waiting)
 
     async def lags(self) -> Mapping[TopicPartition, int]:
         """Return the lag of each input in records, unread gaps included.
@@ -222,11 +222,11 @@ class TaskRunner:
         return not self._stopping
 
     def _is_at_rest(self) -> bool:
-        return self._polls and not self._stopping and not self._is_full()
+        return self._polls and not self._stopping and len(self._effects) < self._config.pending_effects
 
     def _is_full(self) -> bool:
-        effects = self._effects
-        return len(effects) >= self._config.pending_effects or effects.waiting >= self._config.waiting_effects
+        effects, config = self._effects, self._config
+        return len(effects) >= config.pending_effects or len(effects.waiting) >= config.waiting_effects
 
     def _poll_timeout_s(self, committer: TaskCommitter) -> float | None:
         now = now_ms()
