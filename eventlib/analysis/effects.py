@@ -1,5 +1,4 @@
-"""Effects that can end without an answer, that await one without an end, or whose answers declare no failure. Exact."""
-"""Effects that can end without an answer, whose answers do not declare the failure, or that evade a port's limit. Exact."""
+"""Effects that end without an answer or await one without an end, hide the failure, or evade a port's limit. Exact."""
 
 from collections.abc import Iterable
 
