@@ -46,14 +46,14 @@ class Fold(Generic[S]):
         self.key = key
         self.initial: S = state()
         self._apply: Callable[..., S] = _unchanged
-        self._wants_meta = False
+        self.wants_meta = False
 
     def __repr__(self) -> str:
         return f"Fold({self.name!r})"
 
     def evolve(self, function: F) -> F:
         """Register the pure function that applies an event: (state, event) or (state, event, meta)."""
-        self._wants_meta = signatures.takes_meta(function, 2, f"evolve of fold {self.name}")
+        self.wants_meta = signatures.takes_meta(function, 2, f"evolve of fold {self.name}")
         self._apply = function
         return function
 
@@ -64,7 +64,7 @@ class Fold(Generic[S]):
 
     def after(self, state: S, event: Event, meta: Meta) -> S:
         """Return the state after one event."""
-        return self._apply(state, event, meta) if self._wants_meta else self._apply(state, event)
+        return self._apply(state, event, meta) if self.wants_meta else self._apply(state, event)
 
 
 class ExternalState(Generic[S]):
@@ -198,9 +198,17 @@ class InvariantChecker:
             key = fold.concerns(event)
             if key is not None:
                 known = self._known[fold]
-                known[key] = state = fold.after(known.get(key, fold.initial), event, meta)
-                found += self._broken(fold, key, state)
+                before = known.get(key)
+                state = fold.after(fold.initial if before is None else before, event, meta)
+                if state is not before:  # else it was checked when it came about
+                    known[key] = state
+                    found += self._broken(fold, key, state)
         return found
+
+    @property
+    def wants_meta(self) -> bool:
+        """Tell whether a fold takes the Meta of an event, so that none is made in vain."""
+        return any(fold.wants_meta for fold in self._folds)
 
     def changed(self, decider: Decider[S], key: str, state: S | None) -> list[Violation]:
         """Take note of a decider's state (None: forgotten), and return the invariants that it breaks."""
@@ -252,7 +260,7 @@ class InvariantChecker:
         return sum(map(len, self._known.values()))
 
     def _broken(self, source: AnySource, key: str, state: object) -> list[Violation]:
-        return [violation for each in self._always.get(source, ()) for violation in _check(each, key, (state,))]
+        return [Violation(each, key, (state,)) for each in self._always.get(source, ()) if not each.holds(state)]
 
     def _keys(self, at_rest: Invariant, external: ExternalStates) -> Iterator[str]:
         if not _can_be_asked(at_rest, external):

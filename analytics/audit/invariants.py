@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
 from analytics.audit.rows import RECORD, WIDTH, findings, record_columns, records_of
+from analytics.audit.shares import make_ready
 from analytics.audit.status import InFlight, LogStatus
 from analytics.schema import UNREADABLE as UNREADABLE_HEADERS
 from eventlib.errors import ContractError, UndecodableRecord
@@ -24,7 +25,7 @@ from eventlib.invariants import Fold, InvariantChecker, Violation, judged_by_eve
 from eventlib.log.record import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
-from eventlib.model.event import Event, key_of
+from eventlib.model.event import Event, Meta, key_of
 from eventlib.queries.sagas import causes_first
 from eventlib.runtime.records import STATE, state_name
 
@@ -40,6 +41,7 @@ _ROW = t.StructType([
     t.StructField("in_flight", t.BooleanType()),
 ])  # fmt: skip
 _LAST = 5
+_NO_META = Meta("")
 _NOT_READ, _MISKEYED = UNREADABLE.name, MISKEYED.name
 
 
@@ -84,6 +86,7 @@ def _unfolded(batches: Iterable[pa.RecordBatch], check: InvariantCheck) -> Itera
     With its order among those of its millisecond (how many causes it has there, and the nearest of them about the same key),
     and whether its saga is in flight.
     """
+    make_ready()
     folds, flight = _folds(check.application.choreography), InFlight(check.application, check.status)
     with check.application.opened(check.url) as log:
         for whole in _whole_sagas(batches):
@@ -220,6 +223,7 @@ _AT, _KEY = itemgetter(1), itemgetter(3, 4)  # of a row: a record, its time, and
 
 def _folded(batches: Iterable[pa.RecordBatch], check: InvariantCheck) -> Iterator[pa.RecordBatch]:
     """Yield the violations of the invariants, key by key."""
+    make_ready()
     with check.application.opened(check.url) as log:
         judge = _Checker(check, log)
         keyed = groupby(records_of(batches), key=_KEY)
@@ -249,6 +253,7 @@ class _Checker:
             yield from (self._miskeyed(record) for record, *_ in rows)
             return
         watch = self._watches[field]
+        wants_meta = watch.wants_meta
         found, last, is_open = dict[str, Finding](), deque[str](maxlen=_LAST), False
         for record, depth, in_flight in _in_order(rows):
             story = key if field == self._story else ""
@@ -269,7 +274,7 @@ class _Checker:
                 story = story or str(getattr(event, self._story, None) or "")
                 last.append(record.event_id)
                 is_open = is_open or in_flight
-                violations = watch.emitted(event, record.meta())
+                violations = watch.emitted(event, record.meta() if wants_meta else _NO_META)
             for violation in violations:
                 found.setdefault(
                     violation.invariant.name, _finding(violation, story, [record.event_id] if record.id else last)
@@ -307,7 +312,7 @@ def _in_order(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Record, int, bool
 
 
 def _order(moment: Sequence[Sequence[Any]]) -> list[int]:
-    return causes_first([record.replace(causation_id=after or None) for record, *_, after, _ in moment])
+    return causes_first([record for record, *_ in moment], [after for *_, after, _ in moment])
 
 
 def _finding(violation: Violation, story: str, evidence: Iterable[str]) -> Finding:

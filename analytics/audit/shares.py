@@ -34,7 +34,7 @@ def shares(batches: Iterable[pa.RecordBatch], application: Application, url: str
     first = next(rows, None)
     if first is None:
         return  # no rows for this worker: no log is opened
-    _make_ready()
+    make_ready()
     routes = Routes(application.choreography)
     with application.running(url) as (opened, run):
         for number, of_task in groupby(chain([first], rows), key=_NUMBER):
@@ -42,6 +42,6 @@ def shares(batches: Iterable[pa.RecordBatch], application: Application, url: str
 
 
 @cache
-def _make_ready() -> None:
-    """Prepare one of Spark's workers, which serves many shares."""
+def make_ready() -> None:
+    """Prepare one of Spark's workers, which serves many tasks: once."""
     collect_garbage_seldom(growth=_OBJECTS)

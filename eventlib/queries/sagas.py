@@ -124,17 +124,19 @@ def in_order(records: Sequence[Record]) -> list[Record]:
     return found
 
 
-def causes_first(moment: Sequence[Record]) -> list[int]:
+def causes_first(moment: Sequence[Record], causes: Sequence[str | None] | None = None) -> list[int]:
     """Return in which order records of one millisecond came about, as indexes; as they are given where nothing decides.
 
     Causes come before what they led to, what a decider has emitted of one key in its sequence, a partition's by offset.
-    All are left as they are given when that goes round in a circle, as ids that others gave may do.
+    All are left as they are given when that goes round in a circle, as ids that others gave may do. `causes` are the ids
+    of the records' causes, where other ones count than those that they name.
     """
-    if len(moment) == 1:
-        return [0]
+    causes = [record.causation_id for record in moment] if causes is None else causes
+    if _are_causes_first(moment, causes):
+        return [*range(len(moment))]
     waits_for = [0] * len(moment)
     leads_to: dict[int, list[int]] = {}
-    for before, after in _edges(moment):
+    for before, after in _edges(moment, causes):
         waits_for[after] += 1
         leads_to.setdefault(before, []).append(after)
     free = [i for i, waits in enumerate(waits_for) if not waits]
@@ -150,6 +152,25 @@ def causes_first(moment: Sequence[Record]) -> list[int]:
     return order if len(order) == len(moment) else [*range(len(moment))]
 
 
+def _are_causes_first(moment: Sequence[Record], causes: Sequence[str | None]) -> bool:
+    """Tell whether nothing has to change places: nearly always, and told without collecting what comes before what."""
+    known = {record.id: i for i, record in reversed([*enumerate(moment)])}
+    offsets, sequences = dict[TopicPartition, int](), dict[tuple[str, str], int]()
+    for i, (record, cause) in enumerate(zip(moment, causes, strict=True)):
+        if cause and known.get(cause, i) > i:
+            return False
+        place = record.topic, record.partition
+        if offsets.get(place, -1) > record.offset:
+            return False
+        offsets[place] = record.offset
+        if record.sequence is not None:
+            emitter = record.source or "", record.subject or ""
+            if sequences.get(emitter, record.sequence) > record.sequence:
+                return False
+            sequences[emitter] = record.sequence
+    return True
+
+
 def _places(records: Sequence[Record]) -> list[_Place]:
     newest: dict[TopicPartition, int] = {}
     found = list[_Place]()
@@ -160,7 +181,7 @@ def _places(records: Sequence[Record]) -> list[_Place]:
     return found
 
 
-def _edges(moment: Sequence[Record]) -> Iterator[tuple[int, int]]:
+def _edges(moment: Sequence[Record], causes: Sequence[str | None]) -> Iterator[tuple[int, int]]:
     """Yield which comes before which, as indexes."""
     known, in_place, emitted = dict[str, int](), dict[TopicPartition, list[int]](), dict[tuple[str, str], list[int]]()
     for i, record in enumerate(moment):
@@ -169,8 +190,8 @@ def _edges(moment: Sequence[Record]) -> Iterator[tuple[int, int]]:
         in_place.setdefault(record.topic_partition, []).append(i)
         if record.sequence is not None:
             emitted.setdefault((record.source or "", record.subject or ""), []).append(i)
-    for i, record in enumerate(moment):
-        cause = known.get(record.causation_id or "")
+    for i, named in enumerate(causes):
+        cause = known.get(named or "")
         if cause is not None:
             yield cause, i
     for found in in_place.values():

@@ -54,3 +54,9 @@ def test_where_nothing_tells_they_stay_as_they_are_given() -> None:
     assert causes_first(given) == [0, 1, 2]
     assert causes_first([given[2], given[1], given[0]]) == [1, 2, 0]
     assert causes_first([said("b/0/0", 5, "1", "2"), said("a/0/0", 5, "2", "1")]) == [0, 1]
+
+
+def test_causes_that_are_given_count_instead_of_those_that_records_name() -> None:
+    given = [said("b/0/0", 5, "1"), said("a/0/0", 5, "2", "1")]
+    assert causes_first(given, ["2", None]) == [1, 0]
+    assert causes_first([given[1], given[0]], [None, None]) == [0, 1]
