@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Rule
-from analytics.audit.routing import constant_of, partition_of
+from analytics.audit.header_views import BY_ID, CAUSED, EACH, IN_TURN, header_views
+from analytics.audit.routing import constant_of
 from eventlib.analysis.event_graph import EventGraph
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
@@ -18,9 +20,10 @@ _SEPARATOR = "\x1f"
 
 @dataclass(frozen=True)
 class HeaderRule:
-    """A rule on the columns of `_looked_up`: the condition of a violation, and its message."""
+    """A rule on the columns of one of the `header_views`: the condition of a violation, and its message."""
 
     rule: Rule
+    on: str
     broken: Callable[["Graph"], Column]
     told: Callable[[], Column]
     also: str = "cause_id"
@@ -89,12 +92,14 @@ def _misplaced(graph: Graph) -> Column:
 HEADER_RULES = (
     HeaderRule(
         Rule("id-twice", "error", "An event's id is on the log once; only a request may come twice."),
+        BY_ID,
         lambda graph: (f.col("copies") > 1) & ~f.col("type").isin(*graph.requests),
         lambda: f.format_string("%s is on the log %d times with one id.", "type", "copies"),
         also="id",
     ),
     HeaderRule(
         Rule("sequence", "error", "What a decider says under a key is numbered from 1 without a gap."),
+        IN_TURN,
         _sequence_broken,
         lambda: f.format_string(
             "%s of %s is number %s there, after number %s.",
@@ -107,6 +112,7 @@ HEADER_RULES = (
     ),
     HeaderRule(
         Rule("cause-missing", "error", "What a service says names its cause, and that is on the log."),
+        CAUSED,
         lambda graph: _is_said(graph) & f.col("cause_id").isNull(),
         lambda: f.format_string(
             "%s names %s as its cause, which is not on the log.",
@@ -117,6 +123,7 @@ HEADER_RULES = (
     ),
     HeaderRule(
         Rule("cause-later", "error", "Nothing is recorded before its cause."),
+        CAUSED,
         lambda _: f.col("cause_at") > f.col("recorded_at"),
         lambda: f.format_string(
             "%s was recorded before its cause, %s: at %s and at %s.",
@@ -128,6 +135,7 @@ HEADER_RULES = (
     ),
     HeaderRule(
         Rule("conformance", "error", "Every step is one that the code can take: who says what about what."),
+        CAUSED,
         lambda graph: ~_step_known(graph),
         lambda: f.format_string(
             "%s cannot emit %s for %s.",
@@ -138,6 +146,7 @@ HEADER_RULES = (
     ),
     HeaderRule(
         Rule("saga-mixed", "error", "An event belongs to the saga of its cause."),
+        CAUSED,
         lambda graph: (
             _is_said(graph)
             & (f.col("correlation_id") != f.col("cause_saga"))
@@ -147,11 +156,13 @@ HEADER_RULES = (
     ),
     HeaderRule(
         Rule("answered-twice", "error", "The outside world's answer enters the log once for each request."),
+        CAUSED,
         lambda graph: (f.col("answers") > 1) & _among(graph.effects, "source", "cause_type"),
         lambda: f.format_string("%s was answered %d times.", "cause_type", "answers"),
     ),
     HeaderRule(
         Rule("misplaced", "error", "An event stands on its topic, in the partition of its key."),
+        EACH,
         _misplaced,
         lambda: f.format_string(
             "%s with key %s is in %s/%d.", f.col("type"), f.col("key"), f.col("topic"), f.col("partition")
@@ -163,47 +174,21 @@ HEADER_RULES = (
 
 def header_findings(events: DataFrame, application: Application) -> DataFrame:
     """Return the findings of the rules on headers among a log's events."""
-    graph = Graph.of(application.choreography)
-    found = [_finding(rule, graph) for rule in HEADER_RULES]
+    graph, story = Graph.of(application.choreography), application.story()
+    views = header_views(events, application, _is_said(graph))
+    found = reduce(DataFrame.unionAll, [_found(rows, kinds, graph, story) for rows, kinds in views])
+    return found.dropDuplicates(["rule", "order", "evidence"]).select(*FINDING.names)
+
+
+def _found(rows: DataFrame, kinds: Mapping[str, Column], graph: Graph, story: Column) -> DataFrame:
+    found = [f.when(kinds[each.on], _finding(each, graph, story)) for each in HEADER_RULES if each.on in kinds]
     each = f.explode(f.filter(f.array(*found), lambda one: one.isNotNull()))
-    checked = _looked_up(events, application).select(each.alias("found")).select("found.*")
-    return checked.dropDuplicates(["rule", "order", "evidence"]).select(*FINDING.names)
+    return rows.select(each.alias("found")).select("found.*")
 
 
-def _finding(each: HeaderRule, graph: Graph) -> Column:
+def _finding(each: HeaderRule, graph: Graph, story: Column) -> Column:
     evidence = f.array_distinct(f.filter(f.array("id", each.also), lambda one: one.isNotNull()))
     about = f.concat_ws(" ", f.coalesce("source", f.lit("outside")), f.coalesce("subject", "key"))
-    columns = (f.lit(each.rule.name), f.lit(each.rule.severity), f.col("order"), about, evidence, each.told())
+    columns = (f.lit(each.rule.name), f.lit(each.rule.severity), story, about, evidence, each.told())
     named = [column.alias(name) for column, name in zip(columns, FINDING.names, strict=True)]
     return f.when(f.coalesce(each.broken(graph), f.lit(False)), f.struct(*named))
-
-
-def _looked_up(events: DataFrame, application: Application) -> DataFrame:
-    """Return each event's headers, with those of its cause, and the headers of its neighbours."""
-    heads = events.drop("value", "headers", "schema_id", "traceparent").withColumn("order", application.story())
-    causes = events.filter(f.col("id").isNotNull()).select(
-        f.col("id").alias("cause_id"),
-        f.col("type").alias("cause_type"),
-        f.col("recorded_at").alias("cause_at"),
-        f.col("correlation_id").alias("cause_saga"),
-    )
-    # Ids and keys come first: Spark sorts by the first column's first bytes, and sources share theirs.
-    in_turn = Window.partitionBy("subject", "source").orderBy("recorded_at", "sequence", "topic", "offset")
-    alone = f.when(f.col("causation_id").isNull(), f.col("id"))  # external events share nothing
-    same_id, same_cause = Window.partitionBy("id"), Window.partitionBy("causation_id", "source", alone)
-    answered = f.size(f.collect_set(f.when(_is_answer(application), f.col("id"))).over(same_cause))
-    home = partition_of({topic.name: topic for topic in application.choreography.topics})
-    return (
-        heads.withColumn("home", f.when(f.col("key").isNotNull(), home("topic", "key")))
-        .withColumn("copies", f.when(f.col("id").isNotNull(), f.count("*").over(same_id)))
-        .withColumn("before", f.lag("sequence").over(in_turn))
-        .withColumn("before_id", f.lag("id").over(in_turn))
-        .withColumn("answers", answered)
-        .join(causes.dropDuplicates(["cause_id"]), f.col("causation_id") == f.col("cause_id"), "left")
-    )
-
-
-def _is_answer(application: Application) -> Column:
-    deciders = application.choreography.deciders
-    answers = {contract_of(e).type for d in deciders for effect in d.effects.values() for e in effect.emits}
-    return f.col("type").isin(*answers)
