@@ -170,9 +170,16 @@ class ViewFile:
         self.damaged |= {*damaged}
 
     def read_at(self, topics: Collection[str]) -> int:
-        """Return when the one of these topics was read last that was not read for longest (ms); now if none ever was."""
+        """Return when the one of these topics was read last that was not read for longest (ms); now if none ever was.
+
+        Raises: what `explained` says.
+        """
         newest: dict[str, int] = {}
-        for of_read, at in self.db.execute("SELECT topics, read_at FROM eventlib_read"):
+        try:
+            found = self.db.execute("SELECT topics, read_at FROM eventlib_read").fetchall()
+        except sqlite3.DatabaseError as error:
+            raise explained(error, self.path, WHAT) from error
+        for of_read, at in found:
             newest |= {topic: max(at, newest.get(topic, 0)) for topic in {*from_json(of_read)}.intersection(topics)}
         return min(newest.values(), default=now_ms())
 

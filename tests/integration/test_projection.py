@@ -18,6 +18,7 @@ from eventlib.state.projection import Projection, ProjectionBehind
 from eventlib.state.projection_file import View
 from eventlib.state.sqlite import SqliteStores
 from eventlib.values import now_ms
+from tests.connections import silent
 
 
 class Paid(Event, topic="payments", key="customer", request=True):
@@ -283,6 +284,17 @@ async def test_a_view_that_raises_is_not_half_written_and_says_so(log: EventLog)
     async with Projection(log, TOTALS) as projection:
         assert await projection.caught_up(10)
         assert rows(projection) == expected(10)
+
+
+async def test_a_disk_that_does_not_answer_is_asked_again(log: EventLog) -> None:
+    async with Projection(log, TOTALS) as projection:
+        await pay(log, 10)
+        assert await projection.caught_up(10)
+        with silent(projection.db):
+            await pay(log, 10)
+            assert not await projection.caught_up(1.5)  # it has failed to write, and to begin again
+        assert await projection.caught_up(10)
+        assert rows(projection) == expected(10, 10)
 
 
 async def test_a_log_in_memory_has_its_projection_there_too() -> None:
