@@ -11,15 +11,27 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from eventlib import Choreography, EventLog, OutcomeUnknown, Publication, Runtime, RuntimeConfig, open_log
+from eventlib import (
+    Choreography,
+    EventLog,
+    OutcomeUnknown,
+    Publication,
+    Runtime,
+    RuntimeConfig,
+    SagaStates,
+    Service,
+    open_log,
+)
 from eventlib.http.serving import Listening
+from eventlib.limits import Limit
 from eventlib.operations.pausing import pause, settled
 from eventlib.queries.pauses import PauseTarget
 from eventlib.queries.sagas import find_saga
 from eventlib.telemetry.catalogue import METRICS
 from eventlib.telemetry.options import TelemetryOptions
 from eventlib.telemetry.process import telemetry_of
-from services import shop
+from services import payment, shop
+from services.order.decider import orders, standing
 from services.order.events import OrderLine, OrderSubmitted
 from services.payment.ports import Charged, Declined
 from tests.integration.api_shop import World, stock_up
@@ -121,8 +133,15 @@ async def test_what_is_scraped_is_what_the_log_says(url: str, tmp_path: Path) ->
     assert value(seen, "eventlib.inputs.handled", service="dispatch") > 0
 
 
+def with_a_limit() -> Choreography:
+    """Return the shop, with payments that wait at a limit."""
+    limited = Service("payment", deciders=payment.service.deciders, limits={"gateway": Limit(concurrent=8)})
+    services = [limited if each is payment.service else each for each in shop.services]
+    return Choreography("shop", services, facts=shop.facts, sagas=SagaStates(orders, standing))
+
+
 async def test_every_metric_that_is_declared_is_there_and_no_other(tmp_path: Path) -> None:
-    async with scraped(tmp_path, World()) as shop_seen:
+    async with scraped(tmp_path, World(), with_a_limit()) as shop_seen:
         await stock_up(shop_seen.log)
         await shop_seen.log.publish_many([order(number) for number in range(200)])  # enough for one to be traced
         await shop_seen.runtime.idle()
