@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
@@ -49,6 +49,20 @@ def event_of(event_type: type[Event], fields: object) -> Event:
         return event_type.model_validate_json(to_json(fields))
     except ValidationError as error:
         raise ContractError(f"{contract_of(event_type).type} does not fit: {sentence_of(error)}") from error
+    except PydanticSerializationError as error:  # the fields came as JSON, which can escape what is no text
+        name = next(name for name, value in fields.items() if not _is_text({name: value}))
+        raise ContractError(
+            f"{contract_of(event_type).type} does not fit: field {name.encode('utf-8', 'backslashreplace').decode()}: "
+            "it has half a character (a lone surrogate), which no UTF-8 text can hold"
+        ) from error
+
+
+def _is_text(fields: Mapping[str, object]) -> bool:
+    try:
+        to_json(fields)
+    except PydanticSerializationError:
+        return False
+    return True
 
 
 def refuse_masked(event: Event) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from eventlib.codec.base import UnknownSchema
-from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError
+from eventlib.errors import ContractError, DamagedRecord, OwnershipLost, RetryableError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, Reader, TopicPartition
 from eventlib.log.record import Record
@@ -194,15 +194,23 @@ class TaskCommitter:
         if self.observer is not None:
             self._append_began_ns = self.observer.clock()
         if self._chain is None or self._appends_alone or not await self._chain.commit(self):
-            transaction = self.task.close()
+            self.settle(*await self._appended())
+
+    async def _appended(self) -> tuple[Transaction, Sequence[int]]:
+        """Append the open transaction; a state in it that cannot be written parks its input. Raises: as `turn` does."""
+        append = self._log.port.append
+        try:
             try:
-                offsets = await self._log.port.append(transaction.records, self.claim)
-            except OwnershipLost:
-                raise
-            except RetryableError:
-                self.roll_back()
-                raise
-            self.settle(transaction, offsets)
+                transaction = self.task.close()
+                return transaction, await append(transaction.records, self.claim)
+            except (ContractError, WiringError):
+                transaction = self.task.without_unfit_states()
+                return transaction, await append(transaction.records, self.claim)
+        except OwnershipLost:
+            raise
+        except RetryableError:
+            self.roll_back()
+            raise
 
     # --- what the relay does with a transaction that is open
 

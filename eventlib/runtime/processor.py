@@ -68,6 +68,9 @@ class InputProcessor:
         self.parked_end = 0
         self.draft = TransactionBuilder(0, Positions(), ())
         self._log = log
+        self._most_state_bytes = service.changelog.max_event_bytes
+        self.checks_states = False
+        """Whether a state that cannot be written parks its input: it takes a second encoding, so only once one was found."""
         self._code_version = code_version
         self._mark = mark_of(service.emits_as) if service.effects == "new" else ()
 
@@ -141,19 +144,21 @@ class InputProcessor:
         for attempt in range(1, HANDLER_ATTEMPTS + 1):
             try:
                 state, emitted = decider.decide(before, event, meta, emission.meta)
+                if not (emitted or is_request) and (state is before or (state is None and entry.state is None)):
+                    return None
                 records = emission.records(emitted) if emitted else _NOTHING
+                handled = entry
+                if is_request:
+                    answered = record.event_id, body_hash(record), self.draft.at_ms, contract.once_for
+                    handled = entry.replace(memory=entry.memory.with_answered(*answered))
+                changed = self._entry_after(emission, handled, state, records)
             except LogUnavailable:
                 raise
             except Exception as error:  # noqa: BLE001  whatever a handler raises, its input is parked and others go on
                 if attempt == HANDLER_ATTEMPTS:
                     failure = Failure.of(error, withheld=decider.is_personal)
                 continue
-            if is_request:
-                answered = record.event_id, body_hash(record), self.draft.at_ms, contract.once_for
-                entry = entry.replace(memory=entry.memory.with_answered(*answered))
-            elif not emitted and (state is before or (state is None and entry.state is None)):
-                return None
-            self._apply(emission, entry, state, emitted, records)
+            self._apply(emission, changed, emitted, records)
             return None
         return failure
 
@@ -208,14 +213,15 @@ class InputProcessor:
         try:
             state, emitted = decider.pass_deadline(name, entry.state, meta, emission.meta)
             records = emission.records(emitted)
+            passed = entry.replace(memory=entry.memory.with_passed(name, at))
+            changed = self._entry_after(emission, passed, state, records)
         except LogUnavailable:
             raise
         except Exception as error:  # noqa: BLE001  whatever it raises, its key is parked and others go on
             waiting = deadline_copy(name, key, self.partition, at)
             self.park(decider, waiting, Failure.of(error, during=name, withheld=decider.is_personal))
             return
-        passed = entry.replace(memory=entry.memory.with_passed(name, at))
-        self._apply(emission, passed, state, emitted, records)
+        self._apply(emission, changed, emitted, records)
 
     def park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
         """Let an input wait, and what comes later for its key."""
@@ -248,11 +254,23 @@ class InputProcessor:
         """Handle what was parked again, until something cannot be handled again."""
         released(self, release)
 
-    def _apply(
-        self, emission: Emission, entry: KeyedState, state: Any, emitted: Sequence[Event], records: list[Record]
-    ) -> None:
-        decider, cause = emission.builder.decider, emission.cause
-        changed = entry_after(entry, decider, cause, state, records)
+    def _entry_after(self, emission: Emission, entry: KeyedState, state: Any, records: list[Record]) -> KeyedState:
+        decider = emission.builder.decider
+        if self.checks_states and state is not None and state is not entry.state:
+            self._check(decider, state)
+        return entry_after(entry, decider, emission.cause, state, records)
+
+    def _check(self, decider: Decider[Any], state: Any) -> None:
+        if not isinstance(state, decider.state):
+            what = f"{type(state).__name__}, and the state is a {decider.state.__name__}, or None to forget the key"
+            raise ContractError(f"evolve of decider {decider.name} returned a {what}")
+        size = len(self._log.codec.encode(state))
+        if size > self._most_state_bytes:
+            sizes = f"{size:,} bytes, and the changelog accepts at most {self._most_state_bytes:,}"
+            raise ContractError(f"the state of {decider.name} for this key has {sizes}: keep less in it")
+
+    def _apply(self, emission: Emission, changed: KeyedState, emitted: Sequence[Event], records: list[Record]) -> None:
+        decider = emission.builder.decider
         self.state.set_entry(decider, emission.key, changed)
         if records:
             self.draft.emit(records, emitted)

@@ -49,6 +49,7 @@ class Task:
         self._changelog, self._journal = service.changelog.name, service.journal.name
         self._inputs = self.processor.inputs
         self._passed: Sequence[Step] = ()
+        self._opened = Inputs(0)
         self._begin(0)
 
     def observe(self, clock: Clock) -> None:
@@ -82,6 +83,7 @@ class Task:
         timed = [record for record in timed if record.topic not in external] if external else timed  # others' clocks!
         newest = max((record.timestamp_ms for record in timed), default=0)
         self._begin(max(inputs.now_ms, newest, self.positions.at_ms))
+        self._opened = inputs
         self._inputs.schemas_known = inputs.schemas_known
         for act in inputs.acts:
             self.processor.act_on(act)
@@ -163,6 +165,18 @@ class Task:
         return Transaction(
             draft.events, emitted, changes, journal, positions, passed, draft.parks, requested, draft.spans
         )
+
+    def without_unfit_states(self) -> Transaction:
+        """Handle what the open transaction was opened with once more, and close it: what leads to an unfit state is parked.
+
+        For a transaction that could not be closed or appended, and in which no other task takes part.
+        """
+        self.rolled_back()
+        self.processor.checks_states = True
+        try:
+            return self.handle(self._opened)
+        finally:
+            self.processor.checks_states = False
 
     def committed(self, transaction: Transaction, offsets: Sequence[int]) -> None:
         """Apply a transaction that was appended; `offsets` are those of its records."""

@@ -93,6 +93,10 @@ def test_data_from_stdin(publish: Publish, url: str, monkeypatch: pytest.MonkeyP
         (["CancelSubmitted", "--data", "{"], "--data is not JSON: "),
         (["CancelSubmitted", "--data", "[1]"], "--data is a JSON list, and an event is an object of fields"),
         (["CancelSubmitted", "--data", "{}"], "CancelSubmitted does not fit: field order_id: Field required"),
+        (
+            ["CancelSubmitted", "--data", r'{"order_id": "\ud800"}'],
+            "CancelSubmitted does not fit: field order_id: it has half a character (a lone surrogate)",
+        ),
         (["CancelSubmitted", "--data", '{"order_id": 1}'], "field order_id: Input should be a valid string"),
         (["CancelSubmitted", "--data", '{"order_id": "1", "x": 1}'], "field x: Extra inputs are not permitted"),
         (["ProductListed", "--data", PRODUCT.replace("250", "-1")], "field unit_price_cents: Input should be greater"),
