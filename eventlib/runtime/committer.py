@@ -194,18 +194,16 @@ class TaskCommitter:
         if self.observer is not None:
             self._append_began_ns = self.observer.clock()
         if self._chain is None or self._appends_alone or not await self._chain.commit(self):
-            self.settle(*await self._appended())
-
-    async def _appended(self) -> tuple[Transaction, Sequence[int]]:
-        """Append the open transaction; a state in it that cannot be written parks its input. Raises: as `turn` does."""
-        append = self._log.port.append
-        try:
             try:
-                transaction = self.task.close()
-                return transaction, await append(transaction.records, self.claim)
+                appended = await self._appended(self.task.close)
             except (ContractError, WiringError):
-                transaction = self.task.without_unfit_states()
-                return transaction, await append(transaction.records, self.claim)
+                appended = None  # a state in it may be unfit: then the input that leads to it is parked
+            self.settle(*(appended or await self._appended(self.task.without_unfit_states)))
+
+    async def _appended(self, close: Callable[[], Transaction]) -> tuple[Transaction, Sequence[int]]:
+        transaction = close()
+        try:
+            return transaction, await self._log.port.append(transaction.records, self.claim)
         except OwnershipLost:
             raise
         except RetryableError:

@@ -10,6 +10,7 @@ from eventlib.codec.base import Codec
 from eventlib.log.record import Record
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.evolution import wire_name_of
+from eventlib.runtime.bootstrap import Headers
 from eventlib.runtime.records import state_key
 from eventlib.values import to_ms
 
@@ -26,7 +27,7 @@ class KeyMetadata:
     that was handled, by id; `until` the time in ms to which that id is remembered, where that has an end.
     """
 
-    __slots__ = ("answered", "headers", "passed", "until")
+    __slots__ = ("_headers", "answered", "passed", "until")
 
     def __init__(
         self,
@@ -37,9 +38,16 @@ class KeyMetadata:
         self.passed = passed
         self.answered = answered
         self.until = until
-        parts = ("passed", passed), ("answered", answered), ("until", until)
-        kept = {name: dict(part) for name, part in parts if part}
-        self.headers = ((_HEADER, json.dumps(kept).encode()),) if kept else ()
+        self._headers: Headers | None = None
+
+    @property
+    def headers(self) -> Headers:
+        """It as headers of a changelog record; written when a transaction ends, since a key may get many requests in one."""
+        if self._headers is None:
+            parts = ("passed", self.passed), ("answered", self.answered), ("until", self.until)
+            kept = {name: dict(part) for name, part in parts if part}
+            self._headers = ((_HEADER, json.dumps(kept).encode()),) if kept else ()
+        return self._headers
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KeyMetadata):
