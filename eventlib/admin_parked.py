@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from eventlib.cli._common.parked_keys import parking_json, waiting_json
 from eventlib.cli._common.previews import previews_json
 from eventlib.eventlog import EventLog
+from eventlib.http.paths import KEY
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Principal, Role, allow
 from eventlib.model.event import Event, Position
@@ -198,7 +199,7 @@ def _accepted(parking: Parking, position: Position) -> dict[str, object]:
 
 def add_parked(app: FastAPI, log: EventLog) -> None:
     """Add the routes of what is parked."""
-    handlers, one = ParkedHandlers(log), "/parked/{service}/{decider}/{key:path}"
+    handlers, one = ParkedHandlers(log), f"/parked/{{service}}/{{decider}}/{KEY}"
     app.get("/parked")(handlers.list_parked)
     app.post("/parked/retry", status_code=202)(handlers.retry_all)
     app.get(one)(handlers.show)

@@ -13,6 +13,7 @@ from eventlib.console.login import LOOK
 from eventlib.console.reading import SagaReader
 from eventlib.errors import EventlibError
 from eventlib.http.open_streams import CountedStream, OpenStreams
+from eventlib.http.paths import KEY
 from eventlib.identity.principal import allow
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
@@ -39,7 +40,7 @@ def live_routes(reader: SagaReader, search: SagaSearch) -> APIRouter:
     async def live(request: Request) -> Response:
         return streamed(request, _of_log(search))
 
-    @routes.get("/live/{key:path}")
+    @routes.get(f"/live/{KEY}")
     @allow(*LOOK)
     async def live_saga(request: Request, key: str) -> Response:
         return streamed(request, _of_log(search) if reader.index is None else _of_saga(reader, key))

@@ -16,6 +16,7 @@ from eventlib.console.login import LOOK
 from eventlib.console.parked_page import ParkedReader, shown
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import ContractError
+from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Role, allow
@@ -113,7 +114,7 @@ def _add_group_acts(routes: APIRouter, reader: ParkedReader, batches: Batches) -
 
 
 def _add_acts(routes: APIRouter, pages: Pages, reader: ParkedReader, batches: Batches) -> None:
-    one = "/parked/{service}/{decider}/{key:path}"
+    one = f"/parked/{{service}}/{{decider}}/{KEY}"
 
     @routes.post(f"{one}/retry")
     @allow(Role.OPERATOR)

@@ -14,6 +14,7 @@ from eventlib.console.reading import StatusWatch, as_seen
 from eventlib.console.rendering import Pages
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
+from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Principal, Role, allow
@@ -133,7 +134,7 @@ def parked_routes(pages: Pages, reader: ParkedReader) -> APIRouter:
         acts = {act: summary_of(await reader.previews(found.members, act), len(found.members)) for act in _ACTS}
         return pages.render(request, "parked_preview.html", acts=acts)
 
-    @routes.get("/parked/{service}/{decider}/{key:path}")
+    @routes.get(f"/parked/{{service}}/{{decider}}/{KEY}")
     @allow(*LOOK)
     async def one(request: Request, service: str, decider: str, key: str, caller: Caller) -> Response:
         parking = await reader.one(service, decider, key)

@@ -13,6 +13,7 @@ from eventlib.console.reading import SagaReader, StatusWatch
 from eventlib.console.rendering import Pages
 from eventlib.console.swimlane import Scale, swimlane
 from eventlib.errors import EventlibError
+from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import allow
@@ -88,7 +89,7 @@ def saga_page_routes(
             raise Refusal(404, "unknown-saga", f"no event on this log has the key {key}")
         return saga
 
-    @routes.get("/saga/{key:path}")
+    @routes.get(f"/saga/{KEY}")
     @allow(*LOOK)
     async def show(  # noqa: PLR0913, PLR0917  one argument for each part of the address
         request: Request,
@@ -122,7 +123,7 @@ def saga_page_routes(
             trace="" if trace is None else (trace_url or "").replace("{trace_id}", trace),
         )
 
-    @routes.get("/moment/{key:path}")
+    @routes.get(f"/moment/{KEY}")
     @allow(*LOOK)
     async def moment(request: Request, key: str, caller: Caller, at: Annotated[int, Query(ge=0)] = 0) -> Response:
         saga = await known(key, caller)

@@ -70,7 +70,7 @@ async def test_an_auditor_finds_no_way_to_write(browser: Browser, tmp_path: Path
                     .replace("{service}", "rates")
                     .replace("{decider}", "quotes")
                 )
-                path = path.replace("{key:path}", "MT").replace("{event_type}", "RateAsked").replace("{name}", "again")
+                path = path.replace("{key:key}", "MT").replace("{event_type}", "RateAsked").replace("{name}", "again")
                 if path in {"/login", "/logout"}:
                     continue
                 fields = {"form_token": form_token, "reason": "a try", "which": "all", "sure": "3", "field.number": "9"}

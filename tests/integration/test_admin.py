@@ -23,8 +23,8 @@ KNOWN = {"Authorization": f"Bearer {TOKEN}"}
 async def log(tmp_path: Path) -> AsyncIterator[EventLog]:
     """A log with two parked keys of a shop whose bug is mended, and a parked effect."""
     url = f"sqlite:///{tmp_path}/log.db"
-    async with open_log(url, make_shop({"a", "b/c"})) as log:
-        for order_id in ("a", "a", "b/c", "refused"):
+    async with open_log(url, make_shop({"a", "b/c\nd"})) as log:
+        for order_id in ("a", "a", "b/c\nd", "refused"):
             await log.publish(Ordered(order_id=order_id, cents=1))
         await settle(log, Outside(refuses={"refused"}))
     async with open_log(url, make_shop(set())) as log:
@@ -72,7 +72,7 @@ async def test_what_is_parked_is_listed_and_shown(admin: httpx.AsyncClient) -> N
     shown = (await admin.get("/parked/orders/order/a")).json()
     assert (shown["waiting"], [each["data"]["cents"] for each in shown["inputs"]]) == (2, [1, 1])
     assert "a bug in the handler" in shown["traceback"]
-    assert (await admin.get("/parked/orders/order/b/c")).json()["key"] == "b/c"
+    assert (await admin.get("/parked/orders/order/b/c%0Ad")).json()["key"] == "b/c\nd"
     assert (await admin.get("/parked/orders/order/z")).status_code == 404
     assert (await admin.get("/parked/nobody/order/a")).status_code == 404
     assert (await admin.get("/parked", params={"reason_matches": "("})).status_code == 422
@@ -92,7 +92,7 @@ async def test_an_edit_a_discard_and_retries(admin: httpx.AsyncClient, log: Even
     )
     assert (edited.status_code, edited.json()["asked"]["topic"]) == (202, "orders.control")
     given_up = {"by": "ada", "reason": "a test order"}
-    assert (await admin.post("/parked/orders/order/b/c/discard", json=given_up)).status_code == 202
+    assert (await admin.post("/parked/orders/order/b/c%0Ad/discard", json=given_up)).status_code == 202
     for expected in ({"asked": 1, "asked_already": 0}, {"asked": 0, "asked_already": 1}):
         assert (await admin.post("/parked/retry?reason_matches=card", json={"by": "bob"})).json() == expected
     await settle(log)
