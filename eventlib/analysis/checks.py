@@ -3,24 +3,24 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from eventlib.analysis import compensation, cycles, dead_events, effects, keys, personal, waits
+from eventlib.analysis import compensation, cycles, dead_events, effects, keys, personal, purity, waits
 from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Accepted, Finding
 from eventlib.model.choreography import Choreography
 
 __all__ = ["check"]
 
-_CHECKS = (dead_events, keys, effects, compensation, waits, cycles, personal)
+_CHECKS = (dead_events, keys, effects, compensation, waits, cycles, purity, personal)
 
 
-def check(choreography: Choreography) -> list[Finding]:
-    """Return the choreography's faults, errors first; an empty list is a clean one.
+def check(choreography: Choreography, more: Iterable[Finding] = ()) -> list[Finding]:
+    """Return the choreography's faults, and `more` of them, errors first; an empty list is a clean one.
 
     What the choreography accepts is among them, with its reason. What cannot even be wired (topics that are not
     co-partitioned, a key that is no field) is not: it is refused at import.
     """
     flow = EventGraph(choreography)
-    found = [finding for each in _CHECKS for finding in each.findings(flow)]
+    found = [*more, *(finding for each in _CHECKS for finding in each.findings(flow))]
     found += _accepted_for_nothing(found, choreography.accepts)
     reasons = {(accepted.rule, accepted.subject): accepted.reason for accepted in choreography.accepts}
     judged = [replace(each, accepted=reasons.get((each.rule, each.subject))) for each in found]

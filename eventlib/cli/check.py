@@ -14,6 +14,7 @@ from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Finding
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
+from eventlib.contracts.writable import unwritable
 from eventlib.model.choreography import Choreography
 from eventlib.project import load_choreography
 
@@ -49,7 +50,7 @@ _INDENT = 9
 def print_check(log_options: LogOptions, *, strict: bool, as_json: bool) -> int:
     """Print the choreography's faults, and return the exit code: 1 for errors, and for warnings if `strict`."""
     choreography = load_choreography(log_options.app)
-    findings = check_wiring(choreography)
+    findings = check_wiring(choreography, unwritable(choreography))
     errors, warnings = (_count(findings, severity) for severity in ("error", "warning"))
     if as_json:
         output.print_json(asdict(finding) for finding in findings)

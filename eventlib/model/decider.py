@@ -52,6 +52,7 @@ class Deadline(Generic[S]):
         where = f"{self._decider.name}.{signatures.name_of(handler)}"
         if self.handler is not None:
             raise WiringError(f"{where}: deadline {self.name} has a handler already, {self.handler.name}")
+        signatures.refuse_async(handler, where)
         emits = signatures.emitted(signatures.hints_of(handler, where, 2), where)
         self._decider.check_emitted(emits, where)
         self.handler = Handler(handler, emits, signatures.takes_meta(handler, 1, where))
@@ -158,6 +159,7 @@ class Decider(Generic[S]):
     def _register(self, function: Callable[..., Any], named: Sequence[type[Event]] | None) -> Callable[..., Any]:
         """Take a handler in, for the events that are named, or else for those that it takes."""
         where = f"{self.name}.{signatures.name_of(function)}"
+        signatures.refuse_async(function, where)
         wants_meta = signatures.takes_meta(function, 2, where)
         hints = signatures.hints_of(function, where, 3)
         emits = signatures.emitted(hints, where)
@@ -177,7 +179,9 @@ class Decider(Generic[S]):
         """
         if self._apply is not _unchanged:
             raise WiringError(f"decider {self.name} has an evolve already: {signatures.name_of(self._apply)}")
-        self.evolve_wants_meta = signatures.takes_meta(function, 2, f"{self.name}.{signatures.name_of(function)}")
+        where = f"{self.name}.{signatures.name_of(function)}"
+        signatures.refuse_async(function, where)
+        self.evolve_wants_meta = signatures.takes_meta(function, 2, where)
         self._apply = function
         return function
 
@@ -186,6 +190,7 @@ class Decider(Generic[S]):
 
         Guarantee: fires once for each due time, after everything that was on the inputs when it fell due.
         """
+        signatures.refuse_async(due_at, f"{self.name}.{signatures.name_of(due_at)}")
         deadline = Deadline(self, due_at)
         if deadline.name in self.deadlines:
             raise WiringError(f"decider {self.name} has two deadlines named {deadline.name}")
@@ -196,6 +201,7 @@ class Decider(Generic[S]):
         """Declare when (UTC) the key's state is given up, so that ended sagas do not fill the store."""
         if self.forgotten_at is not None:
             raise WiringError(f"decider {self.name} declares twice when a key is forgotten")
+        signatures.refuse_async(forgotten_at, f"{self.name}.{signatures.name_of(forgotten_at)}")
         self.forgotten_at = forgotten_at
         return forgotten_at
 
@@ -368,6 +374,10 @@ class Decider(Generic[S]):
             return []
         for event in emitted:
             if type(event) not in handler.emits:
+                if isinstance(handed := cast("object", emitted), Event):
+                    raise ContractError(
+                        f"{self.name}.{handler.name} returned one {type(handed).__name__}: return a list"
+                    )
                 raise ContractError(
                     f"{self.name}.{handler.name} emitted {type(event).__name__}, which is not in its return type; "
                     "add it there, since the graph and every reader go by that"

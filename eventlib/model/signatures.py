@@ -95,6 +95,16 @@ def takes_meta(function: Callable[..., Any], arguments: int, where: str) -> bool
     return count == arguments + 1
 
 
+def refuse_async(function: Callable[..., Any], where: str) -> None:
+    """Refuse a function that waits, or yields. Raises: WiringError."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise WiringError(
+            f"{where} is async: it is a pure function, so write `def`, and ask the outside world in an effect"
+        )
+    if inspect.isgeneratorfunction(function):
+        raise WiringError(f"{where} yields: it is called once, so return what it has to give")
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """Return the name that messages use for a function."""
     return getattr(function, "__name__", repr(function))
