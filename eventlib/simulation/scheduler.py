@@ -59,8 +59,3 @@ class Scheduler:
         """Return the moves of a kind in their order."""
         later = [move for _, _, move in sorted(self._later)]
         return [move for move in (*self._ready, *later) if move.kind == kind]
-
-    def hurry(self) -> None:
-        """Make all delayed moves ready."""
-        while self._later:
-            self._ready.append(heappop(self._later)[2])
