@@ -28,7 +28,7 @@ SAGA: ContextVar[str | None] = ContextVar("saga", default=None)
 
 
 class Published(Protocol):
-    """Whoever wants to know what this process publishes from outside the services."""
+    """Hooks for what this process publishes from outside the services."""
 
     def published(self, records: Sequence[Record], caller: str | None, began_ns: int) -> None:
         """Take note of records that are on the log now; `caller` is the trace context that they were published in."""

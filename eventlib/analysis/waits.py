@@ -18,7 +18,7 @@ from eventlib.model.event import EventType
 
 
 def findings(flow: EventGraph) -> Iterable[Finding]:
-    """Return the deciders that may wait for ever."""
+    """Return the deciders that may wait without end."""
     for service in flow.choreography.services:
         for decider in service.deciders:
             wait = None if _is_covered(flow, decider) else _wait(flow, decider)

@@ -209,7 +209,7 @@ def waiting_text(waits: WhatWaits) -> str:
 
 def paused_text(paused: Paused) -> str:
     """Return what is paused as a line for people."""
-    state = "is told to go on" if paused.is_ending else paused.state
+    state = "is asked to go on" if paused.is_ending else paused.state
     late = f" (tasks that have not taken that up yet: {paused.asked})" if paused.asked else ""
     return f"{paused.target} {state}, since {output.readable(paused.since)} by {paused.by}: {paused.reason}{late}"
 

@@ -19,7 +19,7 @@ class UnknownSchema(RetryableError):
 class Codec(ABC):
     """Turns events and states into bytes with their schema's id in front, and reads what any version has written.
 
-    Guarantee: bytes carry the writer's schema id, so that they can be read for ever; encode and decode do no I/O.
+    Guarantee: bytes carry the writer's schema id, so that they stay readable; encode and decode do no I/O.
     """
 
     registry: "Registry"

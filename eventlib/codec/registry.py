@@ -37,7 +37,7 @@ Wanted = tuple[str, Schema]
 class Registry(ABC):
     """Keeps schemas: one id for each, and versions for each subject.
 
-    Guarantee: an id means one schema for ever, and what was learned once is not asked for again.
+    Guarantee: an id always means the same schema, and what was learned once is not asked for again.
     """
 
     @abstractmethod

@@ -49,7 +49,7 @@ class Right(NamedTuple):
 
 
 class User(NamedTuple):
-    """Somebody who comes to the cluster, what for, and what for that is needed."""
+    """A principal of the cluster, its purpose, and the rights that this needs."""
 
     name: str
     about: str

@@ -58,7 +58,7 @@ _PUT = "COPY eventlib_subject_keys (subject, id, wrapped, had_key, erased_ms, er
 
 
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that is closed when an answer takes longer than `patience_s` (seconds): libpq would wait for ever."""
+    """A connection that is closed when an answer takes longer than `patience_s` (seconds): libpq would wait without end."""
 
     patience_s = ANSWERS_S
 

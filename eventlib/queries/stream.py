@@ -37,7 +37,7 @@ def start_of(text: str) -> Start:
 async def tail(
     log: Log, topics: Sequence[str], start: Start = "earliest", *, follow: bool = False
 ) -> AsyncGenerator[list[Record], None]:
-    """Yield the records of these topics in batches, up to the ends as they are now; `follow` goes on for ever.
+    """Yield the records of these topics in batches, up to the ends as they are now; `follow` does not end.
 
     Guarantee: a partition's records come in offset order, each once. Partitions are merged by recorded_at, then topic,
     partition and offset; what `follow` brings is merged batch by batch. Memory is bounded by a few hundred records

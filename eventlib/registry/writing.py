@@ -120,7 +120,7 @@ class Writer:
                 return True
 
     async def _catch_up(self) -> None:
-        # Nobody else appends with an older claim from here on: it was ended when this one was made.
+        # No older claim can append from here on: it ended when this one was made.
         try:
             await self._view.catch_up()
         except EventlibError as error:

@@ -94,7 +94,7 @@ class Telemetry:
         return f"{restoring} tasks are being restored" if restoring else ""
 
     def traced(self, app: Any) -> App:
-        """Return an application's ASGI app with spans for its requests, if anybody wants them."""
+        """Return an application's ASGI app with spans for its requests, if traces are exported."""
         if self._tracer is None:
             return app  # type: ignore[no-any-return]  # an ASGI app has no class
         return Traced(app, self.recorder, traced_share())

@@ -31,6 +31,6 @@ class ExplainedArrows:
     def of(self, cause: str, emitted: str, source: str) -> Arrows:
         """Return the arrows from a cause's type to an emitted type, by its source (`service/decider`).
 
-        None where these services do not emit the one because of the other: older code did, or somebody published it.
+        None where these services do not emit the one because of the other: older code did, or it was published.
         """
         return self._answered.get((cause, emitted, source)) or self._overdue.get((source, emitted)) or []

@@ -1,4 +1,4 @@
-"""Walks Avro bytes before fastavro reads them, where a few hostile bytes could make it recurse or loop for ever.
+"""Walks Avro bytes before fastavro reads them, where a few hostile bytes could make it recurse or loop without end.
 
 fastavro reads from the C stack, so a chain of ten thousand nested records ends the process; an array whose items take
 no bytes may claim to have 2^62 of them; and what a resolution skips, it skips without looking at lengths.

@@ -40,7 +40,7 @@ def make_app(service: Service) -> FastAPI:
     @app.get(_READY)
     @app.get(_ALIVE)
     async def healthz() -> Answer:
-        """Tell that the process is well, to anybody."""
+        """Report that the process is well; needs no right."""
         return Answer({"status": "ok"})
 
     @app.get("/contexts")

@@ -44,7 +44,7 @@ class OperatorRequests:
         """Return requests that the task has not taken up, in order: all but for a damaged one, and hundreds."""
         try:
             return await self._log.port.read(*self._place, self._task.positions.next[self._place[0]], _AT_ONCE)
-        except DamagedRecord:  # whoever reads on meets it too
+        except DamagedRecord:  # the reader of this partition meets it too
             return []
 
     async def release(self, control: Record) -> Release:
