@@ -1,12 +1,14 @@
 """What the rules on headers look at: each event beside those of its id, its cause, and the one before it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from analytics.audit.application import Application
+from analytics.audit.graph import Graph
+from analytics.audit.header_doubts import doubtful_ids
 from analytics.audit.routing import partition_of
 from eventlib.model.event import contract_of
 
@@ -20,12 +22,14 @@ View = tuple[DataFrame, Mapping[str, Column]]
 """Rows, and which of them each kind of rules looks at."""
 
 
-def header_views(events: DataFrame, application: Application, is_emitted: Column) -> Iterator[View]:
+def header_views(events: DataFrame, application: Application, graph: Graph) -> Iterator[View]:
     """Yield what the rules look at: only the columns that each needs are shuffled, and sorted once."""
-    is_cause, always = f.col("is_cause"), f.lit(True)
-    yield _together(events, application), {BY_ID: is_cause, CAUSED: ~is_cause}
+    is_cause, always, is_answer = f.col("is_cause"), f.lit(True), _is_answer(application)
+    doubtful = doubtful_ids(events, graph, is_answer)
+    if doubtful != []:
+        yield _together(events, is_answer, doubtful), {BY_ID: is_cause, CAUSED: ~is_cause}
     yield _uncaused(events), {CAUSED: always}
-    yield _in_turn(events.filter(is_emitted)), {IN_TURN: always}
+    yield _in_turn(events.filter(graph.is_emitted())), {IN_TURN: always}
     home = partition_of({topic.name: topic for topic in application.choreography.topics})
     at_home = f.when(f.col("key").isNotNull(), home("topic", "key"))
     yield events.select(*_ABOUT, "partition", at_home.alias("home")), {EACH: always}
@@ -42,14 +46,18 @@ def _in_turn(emitted: DataFrame) -> DataFrame:
 _CAUSE = {"id": "cause_id", "type": "cause_type", "recorded_at": "cause_at", "correlation_id": "cause_saga"}
 
 
-def _together(events: DataFrame, application: Application) -> DataFrame:
-    """Return each event twice: as a cause, under its id, and under the id of its own cause, with that one's headers.
-
-    `copies` are the events that have the id, `answers` how many of its source have answered it.
-    """
+def _is_answer(application: Application) -> Column:
     deciders = application.choreography.deciders
     types = {contract_of(e).type for d in deciders for effect in d.effects.values() for e in effect.emits}
-    is_answer = f.coalesce(f.col("type").isin(*types), f.lit(False))
+    return f.coalesce(f.col("type").isin(*types), f.lit(False))
+
+
+def _together(events: DataFrame, is_answer: Column, doubtful: Sequence[int] | None) -> DataFrame:
+    """Return each event twice: as a cause, under its id, and under the id of its own cause, with that one's headers.
+
+    Only under doubtful ids, or all ids without them. `copies` are the events that have the id, `answers` how many of its
+    source have answered it.
+    """
     nothing = f.lit(None).cast("int")
     parts = [
         _headers(events, "id", f.lit(True), nothing),
@@ -57,6 +65,8 @@ def _together(events: DataFrame, application: Application) -> DataFrame:
         _headers(events.filter(is_answer), "causation_id", f.lit(False), _answers()),
     ]
     both = reduce(DataFrame.unionAll, parts)
+    if doubtful is not None:
+        both = both.filter(f.xxhash64("of_id").isin(*doubtful))
     # The earliest of them counts as the cause. One window for all that is looked up: they are sorted once.
     of_id = Window.partitionBy("of_id").orderBy(~f.col("is_cause"), "recorded_at").rowsBetween(*_ALL)
     found = both.withColumns({

@@ -9,11 +9,9 @@ from pyspark.sql import functions as f
 
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Rule
+from analytics.audit.graph import Graph
 from analytics.audit.header_views import BY_ID, CAUSED, EACH, IN_TURN, header_views
 from analytics.audit.routing import constant_of
-from eventlib.analysis.event_graph import EventGraph
-from eventlib.model.choreography import Choreography
-from eventlib.model.event import contract_of
 
 _SEPARATOR = "\x1f"
 
@@ -24,43 +22,9 @@ class HeaderRule:
 
     rule: Rule
     on: str
-    broken: Callable[["Graph"], Column]
+    broken: Callable[[Graph], Column]
     told: Callable[[], Column]
     also: str = "cause_id"
-
-
-@dataclass(frozen=True)
-class Graph:
-    """What the code can emit: `steps` has (source, cause's type, type), the other sets have types, topics and sources."""
-
-    steps: frozenset[tuple[str, str, str]]
-    late: frozenset[tuple[str, str]]
-    entries: frozenset[str]
-    requests: frozenset[str]
-    effects: frozenset[tuple[str, str]]
-    forgetting: frozenset[str]
-    sources: frozenset[str]
-    topics: Mapping[str, str]
-
-    @classmethod
-    def of(cls, choreography: Choreography) -> "Graph":
-        """Derive a choreography's graph from its types."""
-        flow = EventGraph(choreography)
-        services = {service.name: service.emits_as for service in choreography.services}
-        reactions = [(f"{services[r.service]}/{r.decider.name}", r) for r in flow.reactions]
-        contracts = {event: contract_of(event) for event in choreography.events}
-        return cls(
-            frozenset(
-                (s, contracts[r.cause].type, contracts[e].type) for s, r in reactions if r.cause for e in r.emits
-            ),
-            frozenset((s, contracts[e].type) for s, r in reactions if r.cause is None for e in r.emits),
-            frozenset(contracts[event].type for event in flow.entries),
-            frozenset(each.type for each in contracts.values() if each.request),
-            frozenset((s, contracts[r.cause].type) for s, r in reactions if r.kind == "effect" and r.cause),
-            frozenset(s for s, r in reactions if r.decider.forgotten_at is not None),
-            frozenset(s for s, _ in reactions),
-            {each.type: each.topic.name for each in contracts.values()},
-        )
 
 
 def _among(known: frozenset[tuple[str, ...]], *columns: str) -> Column:
@@ -70,19 +34,15 @@ def _among(known: frozenset[tuple[str, ...]], *columns: str) -> Column:
 
 def _step_known(graph: Graph) -> Column:
     by_service = _among(graph.steps, "source", "cause_type", "type") | _among(graph.late, "source", "type")
-    return f.when(_is_said(graph), f.col("cause_type").isNull() | by_service).otherwise(
+    return f.when(graph.is_emitted(), f.col("cause_type").isNull() | by_service).otherwise(
         f.col("type").isin(*graph.entries)
     )
-
-
-def _is_said(graph: Graph) -> Column:
-    return f.coalesce(f.col("source").isin(*graph.sources), f.lit(False))
 
 
 def _sequence_broken(graph: Graph) -> Column:
     follows = f.col("sequence") == f.coalesce(f.col("before"), f.lit(0)) + 1
     anew = f.col("source").isin(*graph.forgetting) & (f.col("sequence") == 1)
-    return _is_said(graph) & ~f.coalesce(follows | anew, f.lit(False))
+    return graph.is_emitted() & ~f.coalesce(follows | anew, f.lit(False))
 
 
 def _misplaced(graph: Graph) -> Column:
@@ -113,7 +73,7 @@ HEADER_RULES = (
     HeaderRule(
         Rule("cause-missing", "error", "What a service says names its cause, and that is on the log."),
         CAUSED,
-        lambda graph: _is_said(graph) & f.col("cause_id").isNull(),
+        lambda graph: graph.is_emitted() & f.col("cause_id").isNull(),
         lambda: f.format_string(
             "%s names %s as its cause, which is not on the log.",
             f.col("type"),
@@ -148,7 +108,7 @@ HEADER_RULES = (
         Rule("saga-mixed", "error", "An event belongs to the saga of its cause."),
         CAUSED,
         lambda graph: (
-            _is_said(graph)
+            graph.is_emitted()
             & (f.col("correlation_id") != f.col("cause_saga"))
             & ~f.col("cause_type").isin(*graph.requests)
         ),
@@ -175,7 +135,7 @@ HEADER_RULES = (
 def header_findings(events: DataFrame, application: Application) -> DataFrame:
     """Return the findings of the rules on headers among a log's events."""
     graph, story = Graph.of(application.choreography), application.story()
-    views = header_views(events, application, _is_said(graph))
+    views = header_views(events, application, graph)
     found = reduce(DataFrame.unionAll, [_found(rows, kinds, graph, story) for rows, kinds in views])
     return found.dropDuplicates(["rule", "order", "evidence"]).select(*FINDING.names)
 

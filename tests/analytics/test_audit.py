@@ -9,11 +9,13 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
 
-from analytics.audit import rules
+from analytics.audit import header_doubts, rules
 from analytics.audit.application import Application
 from analytics.audit.auditing import rule_findings
+from analytics.audit.headers import header_findings
 from analytics.audit.routing import Routes
 from analytics.cli import run
+from analytics.log import log
 from tests.analytics.damages import DAMAGES, Damage, copied, damage_all
 from tests.analytics.sources import archived
 
@@ -68,14 +70,30 @@ def test_no_other_order_is_named(damaged: tuple[str, Mapping[str, str]], found: 
 
 
 def test_a_log_whose_size_is_not_known_is_not_sent_to_every_worker(
-    spark: SparkSession, shop_log: str, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, shop_log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Ten million causes filled the JVM: a file is planned like that, however little this one has.
+    monkeypatch.setattr(header_doubts, "_MOST", -1)
     rule_findings(spark, shop_log, Application()).explain()
     plan = capsys.readouterr().out
     assert "Exchange" in plan
     assert "Join" not in plan
     assert "Broadcast" not in plan
+
+
+def test_only_ids_in_doubt_are_looked_up(
+    spark: SparkSession, damaged: tuple[str, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application = Application()
+
+    def found() -> set[tuple[str, str]]:
+        rows = header_findings(log(spark, damaged[0], topics=application.topics), application).collect()
+        return {(row["rule"], row["sentence"]) for row in rows}
+
+    of_doubtful = found()
+    monkeypatch.setattr(header_doubts, "_MOST", -1)
+    assert of_doubtful == found()
+    assert {rule for rule, _ in of_doubtful} >= {"id-twice", "cause-missing", "conformance"}
 
 
 def test_each_task_is_sorted_by_itself(spark: SparkSession, shop_log: str) -> None:
