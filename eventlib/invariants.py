@@ -245,6 +245,16 @@ class InvariantChecker:
                 known.pop(key, None)
         return found
 
+    def hand_over(self, key: str) -> Mapping[str, object]:
+        """Return what is known of a key by each source, for `take_over` of another checker; and forget the key."""
+        return {repr(source): known.pop(key) for source, known in self._known.items() if key in known}
+
+    def take_over(self, key: str, states: Mapping[str, object]) -> None:
+        """Take up what `hand_over` has returned: of these invariants, checked with all that led to it."""
+        for source, known in self._known.items():
+            if repr(source) in states:
+                known[key] = states[repr(source)]
+
     def forked(self) -> "InvariantChecker":
         """Return one that has seen the same, and goes on by itself."""
         made = copy(self)

@@ -5,7 +5,8 @@ from analytics.audit.bytes import DAMAGED
 from analytics.audit.decisions import DECISION_RULES
 from analytics.audit.finding import Rule
 from analytics.audit.headers import HEADER_RULES
-from analytics.audit.invariants import MISKEYED, UNREADABLE, invariant_rules
+from analytics.audit.invariants import invariant_rules
+from analytics.audit.key_rows import MISKEYED, UNREADABLE
 
 
 def rules(application: Application) -> tuple[Rule, ...]:
