@@ -89,17 +89,19 @@ def sizes(connection: sqlite3.Connection, first: int, top: int) -> Iterator[tupl
 
 
 def window(connection: sqlite3.Connection, first: int, top: int, records: int) -> tuple[int | None, list[int]]:
-    """Return the lowest of the rows before `top` that have some records, None when that is all; and the batches there.
+    """Return where the rows before `top` begin that have some records, None when that is all; and the batches there.
 
-    Raises: sqlite3.Error.
+    That is a record's position, not its row's: a batch that loses its last record is at an earlier position then, and
+    would come once more below. Raises: sqlite3.Error.
     """
     rows, batches, left = connection.execute(_BACKWARDS, (first, top, records)).fetchall(), list[int](), records
     for position, headers in rows:
-        left -= max(extent(headers)[0], 1)
+        count, span = extent(headers)
+        left -= max(count, 1)
         if headers is not None:
             batches.append(position)
         if left <= 0:
-            return position, batches
+            return position - max(span, 1) + 1, batches
     return None, batches
 
 
