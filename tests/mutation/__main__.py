@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.mutation.mutants import ROOT, Mutant, files_in, mutants_in, sample
+from tests.mutation.mutants import ROOT, Mutant, mutants_in, sample
 from tests.mutation.planting import plant_on_import
+from tests.mutation.reach import lines_of
 from tests.mutation.results import DETECTORS, RESULTS, Results, equivalent, table
 
 
@@ -48,6 +49,21 @@ TARGETS = {
         [
             *("tests/unit/services", "tests/unit/test_live_views.py", "tests/contract/test_outside.py"),
             *("tests/contract/test_http_calls.py", "tests/contract/test_outgoing.py"),
+        ],
+        with_sources=False,
+    ),
+    "shop": Target(
+        [
+            *(f"services/order/{name}" for name in ("http", "views.py", "index.py", "api.py")),
+            *("services/importing", "services/simulation", "services/http_calls.py", "services/outside.py"),
+        ],
+        200,
+        [
+            *("tests/unit/services", "tests/unit/test_simulation.py", "tests/unit/test_ledger.py"),
+            *(f"tests/unit/test_importing_{name}.py" for name in ("commands", "csv", "orders", "source")),
+            *("tests/contract/test_outside.py", "tests/contract/test_http_calls.py", "tests/contract/test_outgoing.py"),
+            *("tests/saga/test_import.py", "tests/saga/test_import_inputs.py", "tests/saga/test_outcomes.py"),
+            *(f"tests/integration/test_{name}.py" for name in ("api", "api_problems", "api_sagas", "order_index")),
         ],
         with_sources=False,
     ),
@@ -119,6 +135,7 @@ def _try_planted(given: argparse.Namespace, target: Target, mutants: Sequence[Mu
 def _run(
     given: argparse.Namespace, target: Target, mutants: Sequence[Mutant], results: Results, planted: Mutant | None
 ) -> int:
+    from tests.mutation.recorded import BUILD
     from tests.mutation.running import Options, Run  # what is planted on import has to be planted first
 
     def elsewhere(mutant: Mutant, wanted: Sequence[str], files: Sequence[str]) -> None:
@@ -127,8 +144,9 @@ def _run(
         command += [f"--results={given.results}", *(f"--tests={file}" for file in files)]
         subprocess.run(command, cwd=ROOT, check=False, capture_output=True)
 
-    files, chosen = files_in(target.places), given.only or DETECTORS
-    options = Options(mutants, files, chosen, given.processes, given.minutes, planted)
+    lines, chosen = lines_of(target.mutants()), given.only or DETECTORS
+    reach = BUILD / f"reach-{given.target}.pickle"
+    options = Options(mutants, lines, reach, chosen, given.processes, given.minutes, planted)
     return pytest.main([*_PYTEST, *(given.tests or target.tests)], plugins=[Run(options, results, elsewhere)])
 
 

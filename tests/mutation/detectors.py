@@ -1,8 +1,10 @@
 """What may notice a mutant: the quick tests, the corpus, the simulator, and the proof of what is in flight."""
 
+import signal
 from collections.abc import Sequence
 from random import Random
-from typing import Protocol
+from types import FrameType
+from typing import NoReturn, Protocol
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -81,17 +83,24 @@ class Proof:
 
 
 class Tests:
-    """Runs tests, those first that take least."""
+    """Runs tests, those first that take least; each may take so many seconds of the clock."""
 
-    def __init__(self, items: Sequence[pytest.Item]) -> None:
+    def __init__(self, items: Sequence[tuple[pytest.Item, float]]) -> None:
         self._items = items
 
     def __call__(self) -> str | None:
-        """Return the first test that fails."""
-        for item, following in zip(self._items, [*self._items[1:], None], strict=True):
+        """Return the first test that fails, or takes too long: a mutant may wait for what never comes."""
+        signal.signal(signal.SIGALRM, _end)
+        for number, (item, limit_s) in enumerate(self._items, start=1):
+            following = self._items[number][0] if number < len(self._items) else None
+            signal.setitimer(signal.ITIMER_REAL, limit_s, 1.0)  # again and again: the test may catch what ends it
             if failed(item, following):
                 return item.nodeid
         return None
+
+
+def _end(_: int, __: FrameType | None) -> NoReturn:
+    raise TimeoutError("the test takes too long")
 
 
 def failed(item: pytest.Item, following: pytest.Item | None) -> bool:

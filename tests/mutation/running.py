@@ -16,13 +16,13 @@ from tests.mutation.detectors import Detector, failed
 from tests.mutation.forks import Ended, Forks
 from tests.mutation.mutants import ROOT, Mutant
 from tests.mutation.planting import Loaded
-from tests.mutation.reach import Reach, traced
-from tests.mutation.recorded import BUILD
+from tests.mutation.reach import Lines, Reach, traced
 from tests.mutation.results import Result, Results
 
-REACH = BUILD / "reach.pickle"
 _BASELINE_S = 900
 _NEXT_TO_NOTHING_MS = 200
+_PATIENCE_S = 3
+"""So many seconds of the clock a test may take besides what it takes: the machine does other things."""
 _LIKE_NEW = 5
 """A mutant may take so many times what the program takes, and as many seconds more, before it counts as noticed."""
 Elsewhere = Callable[[Mutant, Sequence[str], Sequence[str]], None]
@@ -30,13 +30,14 @@ Elsewhere = Callable[[Mutant, Sequence[str], Sequence[str]], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What is tried on which mutants, of modules in `files`; `planted` is in this process already.
+    """What is tried on which mutants, all of which are in `lines`; `planted` is in this process already.
 
-    `minutes` end a run, which goes on another time.
+    What runs where is kept in `reach`. `minutes` end a run, which goes on another time.
     """
 
     mutants: Sequence[Mutant]
-    files: Sequence[str]
+    lines: Lines
+    reach: Path
     detectors: Sequence[str]
     processes: int = 2
     minutes: float | None = None
@@ -135,10 +136,12 @@ class Run:
     def _try(self, mutant: Mutant, detector: str) -> None:
         if detector == "tests":
             able = sorted(
-                (each.cpu_s, name) for name, each in self._reach.items() if name in self._items and each.has(mutant)
+                (each.cpu_s, name, _LIKE_NEW * (_PATIENCE_S + each.clock_s))
+                for name, each in self._reach.items()
+                if name in self._items and each.has(mutant)
             )
-            cpu_s = sum(each for each, _ in able)
-            notices: Detector = detectors.Tests([self._items[name] for _, name in able])
+            cpu_s = sum(each for each, _, _ in able)
+            notices: Detector = detectors.Tests([(self._items[name], limit_s) for _, name, limit_s in able])
         else:
             cpu_s, notices = self._reach[detector].cpu_s, self._detectors[detector]
 
@@ -170,8 +173,11 @@ class _Reached:
         self._forks = forks
         self._others = others
         self._is_planted = options.planted is not None
-        self._files = options.files
-        self._kept: dict[tuple[str, str], dict[str, Reach]] = pickle.loads(REACH.read_bytes()) if REACH.exists() else {}  # noqa: S301
+        self._lines = options.lines
+        self._file = options.reach
+        self._kept = dict[tuple[str, str], dict[str, Reach]]()
+        if self._file.exists():
+            self._kept = pickle.loads(self._file.read_bytes())  # noqa: S301  this program's own
 
     def of(self, items: Sequence[pytest.Item]) -> dict[str, Reach]:
         """Return it by test and detector; tests that fail as things are have none."""
@@ -183,17 +189,12 @@ class _Reached:
             (str(path), _digest([path]), partial(self._tests, each)) for path, each in by_file.items()
         ]
         parts += [(name, "", partial(self._other, name)) for name in self._others]
-        sources = _digest([ROOT / file for file in self._files])
+        sources = _digest([ROOT / file for file in self._lines], self._lines)
         for name, digest, measure in parts:
             key = (name, digest + sources)
-            if self._is_planted:  # the program as it is was measured before
-                before = (
-                    kept for (each, of), kept in reversed(self._kept.items()) if each == name and of.endswith(sources)
-                )
-                found |= next(before, {})
-            elif key in self._kept:
+            if key in self._kept:
                 found |= self._kept[key]
-            else:
+            elif not self._is_planted:  # the program as it is was measured before
                 self._measure(key, measure, found)
         self._forks.join()
         return {name: each for name, each in found.items() if not each.failed}
@@ -203,7 +204,7 @@ class _Reached:
             if ended.result is None:
                 raise RuntimeError(f"{key[0]} cannot be measured: {ended.why}")
             self._kept[key] = ended.result
-            REACH.write_bytes(pickle.dumps(self._kept))
+            self._file.write_bytes(pickle.dumps(self._kept))
             found.update(ended.result)
             print(f"measured {key[0]}: {ended.cpu_s:.1f} s", flush=True)
 
@@ -212,20 +213,20 @@ class _Reached:
     def _tests(self, items: Sequence[pytest.Item]) -> dict[str, Reach]:
         found = dict[str, Reach]()
         for item, following in zip(items, [*items[1:], None], strict=True):
-            with traced(self._files) as reach:
+            with traced(self._lines) as reach:
                 reach.failed = failed(item, following)
             found[item.nodeid] = reach
         return found
 
     def _other(self, name: str) -> dict[str, Reach]:
-        with traced(self._files) as reach:
+        with traced(self._lines) as reach:
             by = self._others[name]()
         assert by is None, f"{name} finds fault with the program as it is: {by}"
         return {name: reach}
 
 
-def _digest(paths: Sequence[Path]) -> str:
-    made_of = blake2b(digest_size=8)
+def _digest(paths: Sequence[Path], lines: Lines | None = None) -> str:
+    made_of = blake2b(repr([(file, sorted(each)) for file, each in (lines or {}).items()]).encode(), digest_size=8)
     for path in paths:
         made_of.update(path.read_bytes())
     return made_of.hexdigest()
