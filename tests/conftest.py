@@ -35,7 +35,7 @@ settings.register_profile("tests", _TESTS)
 settings.load_profile("tests")
 
 _SPARK = "tests/analytics/"
-_NODE = ClusterConfig(properties={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"})
+NODE = ClusterConfig(properties={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"})
 """Transactions that a killed process leaves open are aborted soon after their timeout, not within ten seconds of it."""
 
 _AGAIN_S = 5
@@ -131,12 +131,12 @@ def broker(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """One node of Apache Kafka for all tests of a run: what a test makes on it has names that no other test uses."""
     shared = getattr(pytestconfig, "workerinput", {}).get("broker")
     if shared is None:
-        with running_cluster(_NODE) as cluster:
+        with running_cluster(NODE) as cluster:
             yield cluster
         return
     directory = Path(shared)
     with alone_in(directory):
-        cluster = Cluster.open(directory) or Cluster.create(directory, _NODE)
+        cluster = Cluster.open(directory) or Cluster.create(directory, NODE)
         cluster.start()  # unless it runs
     pytestconfig.stash[_shared_cluster] = cluster  # it outlives this process's tests: others may still use it
     yield cluster

@@ -13,16 +13,20 @@ import pytest
 from tests.mutation.mutants import ROOT, Mutant, mutants_in, sample
 from tests.mutation.planting import plant_on_import
 from tests.mutation.reach import lines_of
-from tests.mutation.results import DETECTORS, RESULTS, Results, equivalent, table
+from tests.mutation.results import BROKER, DETECTORS, RESULTS, Results, equivalent, table
 
 
 class Target(NamedTuple):
-    """What is mutated, how many of its mutants are chosen (None: all), and which of the quick tests are about it."""
+    """What is mutated, how many of its mutants are chosen (None: all), and which of the quick tests are about it.
+
+    `on_broker` are the files with tests about it that need a broker.
+    """
 
     places: Sequence[str]
     most: int | None
     tests: Sequence[str]
     with_sources: bool
+    on_broker: Sequence[str] = ()
 
     def mutants(self) -> list[Mutant]:
         """Return its mutants, in the order in which they are tried."""
@@ -34,9 +38,8 @@ _LEFT_OUT = [
     f"--ignore-glob=*/{name}.py" for name in ("test_planted_bugs", "test_mutants", "test_mutation", "test_types")
 ]
 """Tests that plant mutants of their own, and one that asks another process about types."""
-_QUICK = "not slow and not extended and not heavy"
 _PYTEST = [
-    *("-n0", "-q", "-p", "no:cacheprovider", "-m", _QUICK, "--continue-on-collection-errors", *_LEFT_OUT),
+    *("-n0", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", *_LEFT_OUT),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # what the detectors import is imported before pytest begins
 ]
 TARGETS = {
@@ -72,6 +75,10 @@ TARGETS = {
         500,
         ["tests/unit", "tests/contract", "tests/saga"],
         with_sources=True,
+        on_broker=[
+            "tests/contract/test_kafka_log.py",
+            *(f"tests/integration/test_kafka_{name}.py" for name in ("claims", "topics", "standbys", "pitfalls")),
+        ],
     ),
 }
 
@@ -98,8 +105,9 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("target", choices=TARGETS)
-    parser.add_argument("--only", choices=DETECTORS, action="append", help="these detectors alone")
+    parser.add_argument("--only", choices=(*DETECTORS, BROKER), action="append", help="these detectors alone")
     parser.add_argument("--minutes", type=float, help="end after so many; the next run goes on")
+    parser.add_argument("--seconds", type=float, help="tests that take so many in all, for each mutant")
     parser.add_argument("--most", type=int, help="of the target's mutants a seeded sample of so many")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--again", action="store_true", help="try again what was not noticed")
@@ -146,8 +154,9 @@ def _run(
 
     lines, chosen = lines_of(target.mutants()), given.only or DETECTORS
     reach = BUILD / f"reach-{given.target}.pickle"
-    options = Options(mutants, lines, reach, chosen, given.processes, given.minutes, planted)
-    return pytest.main([*_PYTEST, *(given.tests or target.tests)], plugins=[Run(options, results, elsewhere)])
+    options = Options(mutants, lines, reach, chosen, given.processes, given.minutes, given.seconds, planted)
+    tests = [*(target.on_broker if BROKER in chosen else ()), *(() if [*chosen] == [BROKER] else target.tests)]
+    return pytest.main([*_PYTEST, *(given.tests or tests)], plugins=[Run(options, results, elsewhere)])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,9 @@ from tests.mutation.mutants import ROOT, Mutant
 RESULTS = ROOT / "build" / "mutants.jsonl"
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 DETECTORS = ("tests", "corpus", "proof", "simulator")
+BROKER = "broker"
+"""The tests that need one: on demand, since they take seconds each."""
+_ALL = (*DETECTORS, BROKER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,8 @@ class Results:
         return [
             mutant
             for mutant in mutants
-            if any(self.of(mutant, each) for each in DETECTORS)
-            and not any(found.caught for each in DETECTORS if (found := self.of(mutant, each)) is not None)
+            if any(self.of(mutant, each) for each in _ALL)
+            and not any(found.caught for each in _ALL if (found := self.of(mutant, each)) is not None)
         ]
 
 
@@ -86,8 +89,8 @@ def table(mutants: Sequence[Mutant], results: Results) -> list[str]:
         if mutant.name not in same:
             groups["/".join(mutant.file.split("/")[:2])].append(mutant)
     lines = [
-        "| | mutants | the tests | the corpus | the proof | the simulator | together |",
-        "|---|---|---|---|---|---|---|",
+        "| | mutants | the tests | the corpus | the proof | the simulator | the broker's tests | together |",
+        "|---|---|---|---|---|---|---|---|",
         *(_row(name, each, results) for name, each in groups.items()),
     ]
     if len(groups) > 1:
@@ -97,7 +100,7 @@ def table(mutants: Sequence[Mutant], results: Results) -> list[str]:
 
 def _row(name: str, mutants: Sequence[Mutant], results: Results) -> str:
     cells, noticed = list[str](), dict[str, bool]()
-    for detector in DETECTORS:
+    for detector in _ALL:
         tried = [found for mutant in mutants if (found := results.of(mutant, detector)) is not None]
         cells.append(_share(sum(found.caught for found in tried), len(tried)))
         for found in tried:

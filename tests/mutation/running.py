@@ -1,30 +1,35 @@
 """One process that has collected the tests, and forks one that ends soon for each mutant and each detector."""
 
-import pickle
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
 from tests.mutation import detectors
-from tests.mutation.detectors import Detector, failed
+from tests.mutation.broker import broker_for, needs_broker
+from tests.mutation.detectors import Detector
 from tests.mutation.forks import Ended, Forks
-from tests.mutation.mutants import ROOT, Mutant
+from tests.mutation.measuring import LONGEST_S, Measuring
+from tests.mutation.mutants import Mutant
 from tests.mutation.planting import Loaded
-from tests.mutation.reach import Lines, Reach, traced
-from tests.mutation.results import Result, Results
+from tests.mutation.reach import Lines
+from tests.mutation.results import BROKER, Result, Results
 
-_BASELINE_S = 900
 _NEXT_TO_NOTHING_MS = 200
 _PATIENCE_S = 3
 """So many seconds of the clock a test may take besides what it takes: the machine does other things."""
 _LIKE_NEW = 5
 """A mutant may take so many times what the program takes, and as many seconds more, before it counts as noticed."""
+_TESTS: Mapping[str, Callable[[pytest.Item], bool]] = {
+    "tests": lambda item: item.get_closest_marker("heavy") is None,
+    BROKER: needs_broker,
+}
 Elsewhere = Callable[[Mutant, Sequence[str], Sequence[str]], None]
 
 
@@ -32,7 +37,8 @@ Elsewhere = Callable[[Mutant, Sequence[str], Sequence[str]], None]
 class Options:
     """What is tried on which mutants, all of which are in `lines`; `planted` is in this process already.
 
-    What runs where is kept in `reach`. `minutes` end a run, which goes on another time.
+    What runs where is kept in `reach`. `minutes` end a run, which goes on another time; of the tests that reach a mutant,
+    those that take least are run, up to `seconds` of CPU in all.
     """
 
     mutants: Sequence[Mutant]
@@ -41,6 +47,7 @@ class Options:
     detectors: Sequence[str]
     processes: int = 2
     minutes: float | None = None
+    seconds: float | None = None
     planted: Mutant | None = None
 
 
@@ -63,7 +70,11 @@ class Run:
             "simulator": detectors.Simulator,
         }
         try:
-            self._items = {item.nodeid: item for item in session.items}
+            self._tests = {
+                name: {item.nodeid: item for item in session.items if belongs(item)}
+                for name, belongs in _TESTS.items()
+                if name in self._options.detectors
+            }
             if self._options.planted is not None and session.testsfailed:
                 self._all_notice("the module, or tests of it, cannot be imported")
                 return True
@@ -74,9 +85,12 @@ class Run:
                     raise
                 self._all_notice(f"{type(error).__name__}: {error}")
                 return True
-            self._reach = _Reached(self._options, self._forks, self._detectors).of(session.items)
-            self._loaded = Loaded()
-            self._try_all()
+            with broker_for(session) if BROKER in self._tests else nullcontext():
+                items = [item for tests in self._tests.values() for item in tests.values()]
+                measuring = Measuring(self._options.reach, self._options.lines, self._forks, self._detectors)
+                self._reach = measuring.of(items, is_planted=self._options.planted is not None)
+                self._loaded = Loaded()
+                self._try_all()
         finally:
             self._forks.end()
         return True
@@ -99,9 +113,10 @@ class Run:
                 if self._is_wanted(mutant, detector):
                     self._try(mutant, detector)
         for mutant in elsewhere:
-            if wanted := [each for each in self._options.detectors if self._is_wanted(mutant, each)]:
+            able = [each for each in self._options.detectors if each != BROKER]  # one broker for each would be too much
+            if wanted := [each for each in able if self._is_wanted(mutant, each)]:
                 work = partial(self._elsewhere, mutant, wanted, self._files_about(mutant))
-                self._forks.begin(work, _BASELINE_S, partial(self._tried_elsewhere, mutant, wanted))
+                self._forks.begin(work, LONGEST_S, partial(self._tried_elsewhere, mutant, wanted))
         self._forks.join()
 
     def _tried_elsewhere(self, mutant: Mutant, wanted: Sequence[str], _: Ended) -> None:
@@ -113,7 +128,7 @@ class Run:
     def _files_about(self, mutant: Mutant) -> list[str]:
         """Return the files of tests that come to the mutant's package, and those that take next to nothing."""
         package, taken, reaching = mutant.file.rpartition("/")[0], Counter[str](), set[str]()
-        for name, item in self._items.items():
+        for name, item in self._tests.get("tests", {}).items():
             if name in self._reach:
                 taken[str(item.path)] += round(1000 * self._reach[name].cpu_s)
                 if any(file.rpartition("/")[0] == package for file in self._reach[name].lines):
@@ -127,21 +142,22 @@ class Run:
 
     def _is_out_of_reach(self, mutant: Mutant, detector: str) -> bool:
         """Note it where a detector never comes to the place that is changed."""
-        names = self._items if detector == "tests" else [detector]
+        names = self._tests.get(detector, [detector])
         if any(self._reach[name].has(mutant) for name in names if name in self._reach):
             return False
         self._add(mutant, detector, Result("", "", detector, caught=False, reached=False))
         return True
 
     def _try(self, mutant: Mutant, detector: str) -> None:
-        if detector == "tests":
+        if tests := self._tests.get(detector):
             able = sorted(
                 (each.cpu_s, name, _LIKE_NEW * (_PATIENCE_S + each.clock_s))
                 for name, each in self._reach.items()
-                if name in self._items and each.has(mutant)
+                if name in tests and each.has(mutant)
             )
+            able = self._within(able)
             cpu_s = sum(each for each, _, _ in able)
-            notices: Detector = detectors.Tests([(self._items[name], limit_s) for _, name, limit_s in able])
+            notices: Detector = detectors.Tests([(tests[name], limit_s) for _, name, limit_s in able])
         else:
             cpu_s, notices = self._reach[detector].cpu_s, self._detectors[detector]
 
@@ -159,74 +175,18 @@ class Run:
 
         self._forks.begin(work, _LIKE_NEW * (1 + cpu_s), done)
 
+    def _within(self, able: list[tuple[float, str, float]]) -> list[tuple[float, str, float]]:
+        """Return the tests that take least, at least one of them."""
+        taken = [*accumulate(each for each, _, _ in able)]
+        most = self._options.seconds
+        return (
+            able
+            if most is None
+            else [each for each, sum_s in zip(able, taken, strict=True) if sum_s <= most] or able[:1]
+        )
+
     def _add(self, mutant: Mutant, detector: str, found: Result) -> None:
         result = Result(mutant.name, mutant.digest, detector, found.caught, found.by, found.reached, found.cpu_s)
         self._results.add(result)
         if found.reached and not found.caught:
             print(f"{detector:>9} did not notice  {mutant.name}", flush=True)
-
-
-class _Reached:
-    """What runs where: measured in forked processes, so that nothing is warmed up here, and kept by file of tests."""
-
-    def __init__(self, options: Options, forks: Forks, others: Mapping[str, Detector]) -> None:
-        self._forks = forks
-        self._others = others
-        self._is_planted = options.planted is not None
-        self._lines = options.lines
-        self._file = options.reach
-        self._kept = dict[tuple[str, str], dict[str, Reach]]()
-        if self._file.exists():
-            self._kept = pickle.loads(self._file.read_bytes())  # noqa: S301  this program's own
-
-    def of(self, items: Sequence[pytest.Item]) -> dict[str, Reach]:
-        """Return it by test and detector; tests that fail as things are have none."""
-        found = dict[str, Reach]()
-        by_file: dict[Path, list[pytest.Item]] = {}
-        for item in items:
-            by_file.setdefault(item.path, []).append(item)
-        parts: list[tuple[str, str, Callable[[], dict[str, Reach]]]] = [
-            (str(path), _digest([path]), partial(self._tests, each)) for path, each in by_file.items()
-        ]
-        parts += [(name, "", partial(self._other, name)) for name in self._others]
-        sources = _digest([ROOT / file for file in self._lines], self._lines)
-        for name, digest, measure in parts:
-            key = (name, digest + sources)
-            if key in self._kept:
-                found |= self._kept[key]
-            elif not self._is_planted:  # the program as it is was measured before
-                self._measure(key, measure, found)
-        self._forks.join()
-        return {name: each for name, each in found.items() if not each.failed}
-
-    def _measure(self, key: tuple[str, str], measure: Callable[[], dict[str, Reach]], found: dict[str, Reach]) -> None:
-        def done(ended: Ended) -> None:
-            if ended.result is None:
-                raise RuntimeError(f"{key[0]} cannot be measured: {ended.why}")
-            self._kept[key] = ended.result
-            self._file.write_bytes(pickle.dumps(self._kept))
-            found.update(ended.result)
-            print(f"measured {key[0]}: {ended.cpu_s:.1f} s", flush=True)
-
-        self._forks.begin(measure, _BASELINE_S, done)
-
-    def _tests(self, items: Sequence[pytest.Item]) -> dict[str, Reach]:
-        found = dict[str, Reach]()
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            with traced(self._lines) as reach:
-                reach.failed = failed(item, following)
-            found[item.nodeid] = reach
-        return found
-
-    def _other(self, name: str) -> dict[str, Reach]:
-        with traced(self._lines) as reach:
-            by = self._others[name]()
-        assert by is None, f"{name} finds fault with the program as it is: {by}"
-        return {name: reach}
-
-
-def _digest(paths: Sequence[Path], lines: Lines | None = None) -> str:
-    made_of = blake2b(repr([(file, sorted(each)) for file, each in (lines or {}).items()]).encode(), digest_size=8)
-    for path in paths:
-        made_of.update(path.read_bytes())
-    return made_of.hexdigest()
