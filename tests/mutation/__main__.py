@@ -42,6 +42,14 @@ _PYTEST = [
     *("-n0", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", *_LEFT_OUT),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # what the detectors import is imported before pytest begins
 ]
+_IN_PROCESS = [
+    f"tests/integration/test_{name}.py"
+    for name in (
+        *("runtime", "relay", "parked", "parked_previews", "pausing", "damage", "reset"),
+        *("history", "cli_history", "replay_journal", "effect_limits", "acts"),
+    )
+]
+"""What the quick suite leaves out, and starts no process."""
 TARGETS = {
     "services": Target(
         [
@@ -73,7 +81,7 @@ TARGETS = {
     "runtime": Target(
         ["eventlib/runtime", "eventlib/log", "eventlib/replay"],
         500,
-        ["tests/unit", "tests/contract", "tests/saga"],
+        ["tests/unit", "tests/contract", "tests/saga", *_IN_PROCESS],
         with_sources=True,
         on_broker=[
             "tests/contract/test_kafka_log.py",
