@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from aiokafka.errors import IncompatibleBrokerVersion
 from aiokafka.protocol.struct import Struct
 
-from eventlib.log.kafka.requests import ProduceRequest12
+from eventlib.log.kafka.requests import Exactly, ProduceRequest12
 
 
 @pytest.mark.parametrize("transactional_id", [None, "shop~1.a", "größe"])
@@ -21,3 +22,12 @@ def test_many_partitions_are_counted_right() -> None:
     partitions: list[Any] = [(number, b"%d" % number, {}) for number in range(300)]
     request = ProduceRequest12("x", 1, 2**31 - 1, [(f"t{n}", partitions, {}) for n in range(200)], {})
     assert request.encode() == Struct.encode(request)
+
+
+def test_a_version_that_the_broker_does_not_have_is_refused_and_no_other_is_sent_in_its_place() -> None:
+    request = ProduceRequest12("x", 1, 1, [], {})
+    for versions in ({0: (0, 12)}, {0: (12, 13)}):
+        assert Exactly(request).prepare(versions) is request
+    for versions in ({}, {0: (0, 11)}, {0: (13, 14)}):
+        with pytest.raises(IncompatibleBrokerVersion, match="ProduceRequest12 needs version 12 of API 0"):
+            Exactly(request).prepare(versions)

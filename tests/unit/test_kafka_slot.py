@@ -6,6 +6,7 @@ from eventlib.log.record import Record
 from tests.unit.test_kafka_batches import placed
 
 PLACE = ("t", 0)
+PRODUCING = Producing(-1, -1, transactional=False, compression=0)
 
 
 class Reader:
@@ -22,7 +23,7 @@ class Reader:
 def chunk(first: int, count: int) -> Chunk:
     """Return a chunk as a broker sends it that was asked for `first`."""
     records = [Record("t", 0, -1, 1, None, b"%d" % n) for n in range(first + count)]
-    data = placed([*batches(records, Producing(-1, -1, transactional=False, compression=0), {}, lambda _: 10**6)])
+    data = placed([*batches(records, PRODUCING, {}, lambda _: 10**6)])
     return Chunk(PLACE, first, data, ())
 
 
@@ -63,3 +64,20 @@ def test_a_place_ahead_of_the_end_is_waited_for() -> None:
     slot.fetched = 2  # the end, for now
     slot.deliver(chunk(2, 4))
     assert offsets(slot.take(10)) == [4, 5]
+
+
+def test_a_reader_goes_past_what_was_deleted_a_little_ahead_and_never_back() -> None:
+    slot = Slot(Reader(), PLACE, 3)
+    slot.deliver(chunk(3, 4))
+    assert slot.go_past(5)
+    assert not slot.go_past(4)
+    assert not slot.go_past(10_000_000)
+    assert offsets(slot.take(10)) == [5, 6]
+
+
+def test_a_reader_does_not_go_past_damage() -> None:
+    slot = Slot(Reader(), PLACE, 0)
+    (batch,) = batches([Record("t", 0, -1, 1, None, b"value")], PRODUCING, {}, lambda _: 10**6)
+    slot.deliver(Chunk(PLACE, 0, batch.data.replace(b"value", b"VALUE"), ()))
+    assert slot.is_refused
+    assert not slot.go_past(1)
