@@ -11,7 +11,9 @@ import pytest
 from eventlib.errors import DamagedRecord, LogCorrupt
 from eventlib.log.checksum import record_checksum
 from eventlib.log.record import Record
+from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.schema import connect
 from eventlib.log.sqlite.state import OFFSET_BITS, SqliteOptions
 from eventlib.model.topic import Topic
 
@@ -103,6 +105,15 @@ async def test_what_cannot_be_put_right_is_named_and_all_else_is_read(tmp_path: 
     assert found == [written(offset) for offset in range(COUNT) if offset != 12]
     assert [(each.topic, each.partition, each.offset, each.resume_at) for each in damaged] == [("orders", 0, 12, 13)]
     assert reason in str(damaged[0])
+
+
+async def test_the_doctor_names_the_one_record_that_cannot_be_put_right(tmp_path: Path) -> None:
+    await made(path := tmp_path / "log.db")
+    change(path, "UPDATE records SET value = x'00', subject = 'b' WHERE id = 'id-12'")
+    with closing(connect(path)) as connection:
+        (damage,) = [each for each in prove(connection).damages if each.check == "records"]
+    assert (damage.topic, damage.partition, damage.offset, damage.resume_at) == ("orders", 0, 12, 13)
+    assert (damage.key, damage.type, damage.repair) == ("order-12", "OrderPlaced", ())
 
 
 async def test_two_records_that_change_places_are_found(tmp_path: Path) -> None:

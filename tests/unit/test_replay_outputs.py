@@ -1,0 +1,36 @@
+"""What a replay compares: the decisions that were asked for, and the events that each of them emitted."""
+
+import pytest
+
+from eventlib.log.record import Record
+from eventlib.replay.comparison import OutputQuery, input_of
+from eventlib.replay.outputs import EmittedEvents
+from eventlib.replay.steps import RecordedEvent
+from services.order.events import ProductDelisted
+
+
+def emitted(event_id: str, at_ms: int, sequence: int | None) -> RecordedEvent:
+    return RecordedEvent(Record("t", 0, 1, at_ms, b"k", b"", event_id, "T", sequence=sequence), None)
+
+
+@pytest.mark.parametrize(
+    ("sagas", "saga", "is_compared"),
+    [(None, "a", True), (None, None, True), (frozenset({"a"}), "a", True), (frozenset({"a"}), "b", False)],
+)
+def test_decisions_of_the_sagas_that_were_asked_for_are_compared(
+    sagas: frozenset[str] | None, saga: str | None, is_compared: bool
+) -> None:
+    assert OutputQuery(sagas=sagas).about(saga) is is_compared
+
+
+def test_events_of_a_takeover_come_in_the_order_in_which_they_were_emitted_and_once() -> None:
+    found = EmittedEvents([emitted("c", 5, 3), emitted("a", 5, 1), emitted("b", 6, 2), emitted("d", 5, None)])
+    assert [each.id for each in found.at(5)] == ["d", "a", "c"]
+    assert [each.id for each in found.at(6)] == ["b"]
+    assert found.at(5) == []
+
+
+def test_an_input_without_a_type_is_named_after_the_event_that_was_read_from_it() -> None:
+    event = ProductDelisted(sku="A")
+    assert input_of(Record("t", 0, 1, 2, b"k", b""), event).type == "ProductDelisted"
+    assert input_of(Record("t", 0, 1, 2, b"k", b"", "id", "Known"), event).type == "Known"
