@@ -161,6 +161,27 @@ async def test_days_that_overlap_are_read_in_order(tmp_path: Path) -> None:
     await log.close()
 
 
+async def test_each_read_of_a_file_with_many_groups_is_as_the_log_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analytics.archive_writing.GROUP_ROWS", 4)
+    log = await SqliteLog.open(tmp_path / "log.db")
+    await log.create_topics([Topic("three", partitions=3)])
+    counts = (9, 1, 14)
+    for partition, count in enumerate(counts):
+        await log.append([record("three", b"%d" % i).replace(partition=partition) for i in range(count)])
+    await archive(log, tmp_path / "archive")
+    assert len(read_manifest(tmp_path / "archive").files) == 1
+    archived = await open_port(f"archive:{tmp_path}/archive")
+    for partition, count in enumerate(counts):
+        for offset in range(count + 1):
+            for limit in (1, 5, 6, 20):
+                found = await archived.read("three", partition, offset, limit)
+                assert found == await log.read("three", partition, offset, limit)
+    await archived.close()
+    await log.close()
+
+
 async def test_retention_drops_nothing_before_it_is_archived(tmp_path: Path) -> None:
     log = await SqliteLog.open(tmp_path / "log.db", options=SqliteOptions())
     await log.create_topics([HOUR])

@@ -138,6 +138,7 @@ def test_batches_that_are_too_many_when_inflated_come_one_fetch_after_the_other(
     seen = list[int]()
     while len(seen) < 5:
         chunk = Chunk(PLACE, len(seen), batches_from(data, len(seen)), (), 2_500_000)
+        assert len(chunk.records) <= 2, "more would be over the bound together"
         assert [record.offset for record in chunk.records] == [*range(len(seen), chunk.next)]
         seen += [record.offset for record in chunk.records]
     assert seen == [*range(5)]
