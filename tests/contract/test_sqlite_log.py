@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,18 @@ async def test_what_is_kept_of_the_end_hides_nothing_that_others_append(tmp_path
     assert [r.value for r in found] == expected
     for log in (one, other):
         await log.close()
+
+
+async def test_what_is_older_than_its_topic_keeps_goes_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventlib.log.sqlite.retention._RETAIN_EVERY_S", 0.01)
+    log = await SqliteLog.open(tmp_path / "log.db")
+    await log.create_topics([Topic("hour", partitions=1, retention=timedelta(hours=1)), Topic("kept", partitions=1)])
+    old = Record("hour", 0, -1, now_ms() - 7_200_000, b"k", b"v")
+    await log.append([old, old, old.replace(topic="kept")])
+    async with asyncio.timeout(PATIENCE_S):
+        while await log.start("hour", 0) < 2:
+            await asyncio.sleep(0.02)
+    assert await log.start("kept", 0) == 0
+    await log.close()

@@ -150,8 +150,10 @@ def test_a_compression_that_is_not_bounded_is_refused(number: int, name: str) ->
     data = bytearray(batch.data)
     data[22] |= number
     data[17:21] = crc32c(bytes(data[21:])).to_bytes(4)
+    chunk = Chunk(PLACE, 0, bytes(data), ())
     with pytest.raises(ContractError, match=f"t/0 cannot be read at 0: its batch is compressed with {name}"):
-        _ = Chunk(PLACE, 0, bytes(data), ()).records
+        _ = chunk.records
+    assert (chunk.is_refused, chunk.next) == (True, 1), "else what fetches it would fetch it again"
 
 
 def batches_from(data: bytes, offset: int) -> bytes:

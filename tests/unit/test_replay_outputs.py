@@ -6,6 +6,7 @@ from eventlib.log.record import Record
 from eventlib.replay.comparison import OutputQuery, input_of
 from eventlib.replay.outputs import EmittedEvents
 from eventlib.replay.steps import RecordedEvent
+from eventlib.replay.stuck_sagas import _Samples
 from services.order.events import ProductDelisted
 
 
@@ -34,3 +35,11 @@ def test_an_input_without_a_type_is_named_after_the_event_that_was_read_from_it(
     event = ProductDelisted(sku="A")
     assert input_of(Record("t", 0, 1, 2, b"k", b""), event).type == "ProductDelisted"
     assert input_of(Record("t", 0, 1, 2, b"k", b"", "id", "Known"), event).type == "Known"
+
+
+def test_of_states_with_several_schemas_one_is_looked_at_for_each_and_none_that_was_replaced() -> None:
+    samples = _Samples()
+    states = [("1", b"first."), ("2", b"second"), ("1", b"second"), ("3", b"third."), ("3", None)]
+    for key, value in states:
+        samples.add(f"state/a/{key}", Record("t", 0, 0, 1, key.encode(), value))
+    assert [record.value for _, record in samples.all()] == [b"second"]
