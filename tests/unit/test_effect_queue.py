@@ -176,6 +176,17 @@ def test_each_key_of_a_decider_has_its_whole_limit_in_its_task() -> None:
     assert queue.next(40) is not None
 
 
+@pytest.mark.parametrize("each", [Limit(concurrent=1), Limit(per_second=1)])
+def test_a_key_that_may_not_go_now_costs_the_next_one_no_turn(each: Limit) -> None:
+    queue = owning(Limit(each=each), [3])
+    put(queue, "a", 2)
+    assert queue.next(20) is not None
+    put(queue, "b")
+    second = queue.next(20)
+    assert second is not None
+    assert second.key == "b"
+
+
 def test_the_bounds_of_keys_that_are_gone_are_dropped() -> None:
     queue = owning(Limit(key="customer_id", each=Limit(per_second=1000)))
     for n in range(20_000):
