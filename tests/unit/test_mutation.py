@@ -118,7 +118,7 @@ def test_a_run_goes_on_where_another_was_ended_unless_the_module_has_changed(tmp
     assert [*again.survivors([mutant])] == []
     assert (
         table([mutant], again)[-1]
-        == "| `services/stock` | 1 | 0 of 1, 0.0 % | 1 of 1, 100.0 % |  |  | 1 of 1, 100.0 % |"
+        == "| `services/stock` | 1 | 0 of 1, 0.0 % | 1 of 1, 100.0 % |  |  |  | 1 of 1, 100.0 % |"
     )
     kept.add(Result(mutant.name, "another", "tests", caught=True))
     assert Results(tmp_path / "mutants.jsonl").of(mutant, "tests") is None

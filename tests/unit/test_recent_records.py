@@ -17,6 +17,13 @@ def test_it_is_read_with_offsets_and_up_to_its_end() -> None:
     assert recent.read(11, 5, 14) is None, "another process has appended since"
 
 
+def test_appends_that_follow_each_other_are_read_as_one() -> None:
+    recent = RecentRecords(10)
+    recent.extend(10, records(3))
+    recent.extend(13, records(2))
+    assert [each.offset for each in recent.read(10, 9, 15) or []] == [10, 11, 12, 13, 14]
+
+
 def test_a_gap_begins_it_anew() -> None:
     recent = RecentRecords(0)
     recent.extend(0, records(3))
