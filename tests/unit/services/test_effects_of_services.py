@@ -1,13 +1,16 @@
 """What the gateway and the carrier answer becomes events; what they do not answer is resolved, never guessed."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import pytest
+from pydantic import ValidationError
 
 from eventlib.model.event import Event, Meta
 from services.dispatch.decider import shipments
 from services.dispatch.effects import dispatch, recall
 from services.dispatch.events import DispatchFailed, DispatchRequested, RecallRequested
+from services.dispatch.http_carrier import OnItsWay
 from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.payment.decider import payments
 from services.payment.effects import charge, refund, void
@@ -109,3 +112,9 @@ def test_compensations_do_not_give_up(request_type: type[Event]) -> None:
     effect = {**payments.effects, **shipments.effects}[request_type]
     assert effect.ask.retry.attempts is None
     assert effect.otherwise is None
+
+
+@pytest.mark.parametrize(("length", "is_taken"), [(0, False), (1, True), (500, True), (501, False)])
+def test_a_tracking_number_that_no_carrier_gives_is_no_answer(length: int, is_taken: bool) -> None:
+    with nullcontext() if is_taken else pytest.raises(ValidationError):
+        OnItsWay(outcome="booked", tracking="T" * length)

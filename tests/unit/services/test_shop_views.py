@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eventlib import Event, Meta
-from eventlib.live import Carried, Origin
+from eventlib.live import Carried, Keeping, Origin
 from eventlib.live.events import Recorded
 from services.dispatch import views as dispatch
 from services.order.events import ProductDelisted, ProductListed
@@ -245,3 +245,12 @@ async def test_an_order_is_joined_with_its_dispatch(monkeypatch: pytest.MonkeyPa
     await dispatch.ship.fun(recorded(told.PLACED, told.DISPATCHED))
     begin_ms = int(BEGIN.timestamp()) * 1000
     assert rows["1"] == {"country": "France", "placed_ms": begin_ms, "dispatched_ms": begin_ms + 1000}
+
+
+@pytest.mark.parametrize(
+    ("table", "days", "sources"), [(dispatch.shipping, 30, 2), (payment.charges, 7, 2)], ids=["shipping", "charges"]
+)
+def test_a_join_waits_for_the_later_event_as_long_as_orders_take_and_keeps_its_row_a_week(
+    table: Any, days: int, sources: int
+) -> None:
+    assert table._keeping == Keeping(timedelta(days=days), timedelta(days=7), sources)  # noqa: SLF001  a worker alone would show it, after weeks
