@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from warnings import catch_warnings, simplefilter
 
 import pytest
 
@@ -19,6 +20,8 @@ def needs_broker(item: pytest.Item) -> bool:
 def broker_for(session: pytest.Session) -> Iterator[None]:
     """Run a broker, and let the tests of a session find it, as the processes find theirs among which xdist shares tests."""
     with owned_directory() as directory:
-        Cluster.create(directory, NODE).start()  # here: a mutant's process has limits, which it would inherit
+        with catch_warnings():
+            simplefilter("ignore", ResourceWarning)  # it outlives the object that started it; the directory ends it
+            Cluster.create(directory, NODE).start()  # here: a mutant's process has limits, which it would inherit
         session.config.workerinput = {"broker": str(directory)}  # type: ignore[attr-defined]  # xdist's
         yield

@@ -126,14 +126,16 @@ class Run:
                 self._add(mutant, detector, Result("", "", detector, caught=True, by="its process has died"))
 
     def _files_about(self, mutant: Mutant) -> list[str]:
-        """Return the files of tests that come to the mutant's package, and those that take next to nothing."""
+        """Return the files of tests that come to the mutant's package or name it, and those that take next to nothing."""
         package, taken, reaching = mutant.file.rpartition("/")[0], Counter[str](), set[str]()
         for name, item in self._tests.get("tests", {}).items():
             if name in self._reach:
                 taken[str(item.path)] += round(1000 * self._reach[name].cpu_s)
                 if any(file.rpartition("/")[0] == package for file in self._reach[name].lines):
                     reaching.add(str(item.path))
-        return sorted(file for file, ms in taken.items() if file in reaching or ms < _NEXT_TO_NOTHING_MS)
+        name = package.replace("/", ".")
+        naming = {file for file in taken if name in Path(file).read_text(encoding="utf-8")}
+        return sorted(file for file, ms in taken.items() if file in reaching | naming or ms < _NEXT_TO_NOTHING_MS)
 
     def _is_wanted(self, mutant: Mutant, detector: str) -> bool:
         if self._ends_at is not None and time.monotonic() > self._ends_at:
