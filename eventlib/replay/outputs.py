@@ -62,7 +62,7 @@ async def find_emitted(log: EventLog, decider: Decider[Any], key: str, search: S
     for topic_partition in _output_partitions(service, decider, key, everywhere=search.everywhere):
         offset = await log.port.offset_at(*topic_partition, search.since_ms)
         async for records in chunks(log.port, topic_partition, offset):
-            own = [record for record in records if record.source == source and (record.subject or "") == key]
+            own = [record for record in records if record.source == source and record.subject == key]
             found += [recorded(*decoded) for decoded in await log.decode_many(own)]
             if search.until_ms is not None and records[-1].timestamp_ms > search.until_ms:
                 break

@@ -105,10 +105,11 @@ class SpillingCache:
 
     def all(self) -> Iterator[tuple[str, KeyedState]]:
         """Yield every key that is not gone, with its entry."""
+        kept = self._old | self._young  # one that became old as it was read, and was put then, is in both
         for key, entry in self._spill.all(self._decider) if self._has_spilled else ():
-            if key not in self._young and key not in self._old:
+            if key not in kept:
                 yield key, entry
-        for key, entry in (*self._old.items(), *self._young.items()):
+        for key, entry in kept.items():
             if not entry.is_gone:
                 yield key, entry
 

@@ -68,8 +68,7 @@ class TaskManager:
         membership.progress = self._progress
         self._membership = membership
         self._turns.lease(lambda: membership.held_until)
-        standbys = StandbyTasks(service, context, membership, self._works_on)
-        copying = asyncio.create_task(standbys.run(), name=f"copies of {service.name}")
+        copying = asyncio.create_task(self._keep_copies(membership), name=f"copies of {service.name}")
         try:
             while True:
                 wanted = await membership.changed({partition: each.claim for partition, each in self._running.items()})
@@ -88,6 +87,12 @@ class TaskManager:
             await asyncio.gather(*self._ending.values())
             self._turns.close()
             await membership.leave()
+
+    async def _keep_copies(self, membership: Membership) -> None:
+        try:
+            await StandbyTasks(self.service, self._context, membership, self._works_on).run()
+        except Exception as error:  # noqa: BLE001  as above: else there would be no copies, and no sign of it
+            self._fail(error)
 
     async def _join(self) -> Membership:
         service, context = self.service, self._context

@@ -170,9 +170,9 @@ def _keep_newest(raws: Iterable[Any], kept: MutableMapping[bytes, bytes], kind: 
 def _damaged(topic_partition: TopicPartition, first: int, batch: Any, following: MemoryRecords) -> DamagedRecord:
     """Return the damage of a batch: all its records are lost; its end is taken from its own header."""
     most = following.next_batch().base_offset if following.has_next() else batch.base_offset + _MOST_IN_A_BATCH
-    resume_at = batch.next_offset if batch.base_offset < batch.next_offset <= most else batch.base_offset + 1
     offset = max(first, batch.base_offset)
-    return DamagedRecord("its batch does not match its checksum", *topic_partition, offset, max(resume_at, offset + 1))
+    resume_at = max(batch.next_offset, offset + 1) if batch.next_offset <= most else offset + 1
+    return DamagedRecord("its batch does not match its checksum", *topic_partition, offset, resume_at)
 
 
 class Chunk:

@@ -1,0 +1,61 @@
+"""States of a replay that do not fit into memory: none is lost, and each is there once."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from eventlib.replay.spilling_cache import Spill, SpillingCache
+from eventlib.runtime.keyed_state import KeyedState
+from services import shop
+from services.stock.state import Shelf
+
+SHELF = shop.decider("shelf")
+
+
+@pytest.fixture
+def spill() -> Iterator[Spill]:
+    it = Spill()
+    yield it
+    it.close()
+
+
+def shelf(units: int) -> KeyedState:
+    return KeyedState(Shelf(on_hand=units), sequence=units)
+
+
+async def filled(spill: Spill, count: int) -> SpillingCache:
+    """Return a cache with so many keys, of which it has at most six in memory."""
+    await spill.prepare([SHELF])
+    cache = SpillingCache(SHELF, spill, 3)
+    for number in range(count):
+        cache.get(f"sku-{number}")
+        cache.put(f"sku-{number}", shelf(number))
+    return cache
+
+
+async def test_what_is_spilled_is_read_back(spill: Spill) -> None:
+    cache = await filled(spill, 20)
+    assert [cache.get(f"sku-{number}") for number in range(20)] == [shelf(number) for number in range(20)]
+    assert cache.get("another") == KeyedState()
+
+
+async def test_all_are_given_once_as_they_were_put_last_wherever_they_are(spill: Spill) -> None:
+    cache = await filled(spill, 20)
+    for number in (0, 1, 19):
+        cache.get(f"sku-{number}")
+        cache.put(f"sku-{number}", shelf(100 + number))
+    found = [*cache.all()]
+    expected = {f"sku-{number}": shelf(number) for number in range(20)}
+    expected |= {f"sku-{number}": shelf(100 + number) for number in (0, 1, 19)}
+    assert len(found) == 20
+    assert dict(found) == expected
+
+
+async def test_what_is_gone_stays_gone_after_it_was_spilled(spill: Spill) -> None:
+    cache = await filled(spill, 20)
+    cache.get("sku-3")
+    cache.put("sku-3", KeyedState())
+    for number in range(10, 20):
+        cache.get(f"sku-{number}")
+    assert cache.get("sku-3") == KeyedState()
+    assert "sku-3" not in dict(cache.all())
