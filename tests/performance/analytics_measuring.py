@@ -73,7 +73,12 @@ class Jobs:
     @property
     def round(self) -> Iterator[tuple[str, Callable[[], int]]]:
         """The jobs, one after the other."""
-        longer = {"rebuild": self.rebuild, "audit by rules": self.rules, "differential audit": self.decisions}
+        longer = {
+            "rebuild": self.rebuild,
+            "rebuild of every table": self.rebuild_every,
+            "audit by rules": self.rules,
+            "differential audit": self.decisions,
+        }
         for each in longer.items():
             yield "scan of all columns", self.scan
             yield "count by type", self.count
@@ -90,9 +95,16 @@ class Jobs:
         return self._rebuilt
 
     def rebuild(self) -> int:
-        """Rebuild all tables from the beginning."""
+        """Rebuild the shop's own eight tables from the beginning."""
+        return self._rebuild(TABLES)
+
+    def rebuild_every(self) -> int:
+        """Rebuild these and those that any choreography has, histories of states among them; per event of the same topics."""
+        return self._rebuild(())
+
+    def _rebuild(self, select: tuple[str, ...]) -> int:
         with tempfile.TemporaryDirectory() as place:
-            rebuild(self._spark, self._url, Path(place) / "tables", how=How(full=True, select=TABLES))
+            rebuild(self._spark, self._url, Path(place) / "tables", how=How(full=True, select=select))
         return self._rebuilt
 
     def rules(self) -> int:
