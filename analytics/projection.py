@@ -95,9 +95,11 @@ def _call(write: Callable[[], None]) -> None:
     write()
 
 
-def write_rows(tables: Iterator[pa.Table], schema: pa.Schema, target: Path) -> None:
-    """Write rows to a file, in groups of `ROWS_AT_ONCE`."""
-    with pq.ParquetWriter(target, schema, compression="snappy") as writer:
+def write_rows(
+    tables: Iterator[pa.Table], schema: pa.Schema, target: Path, *, dictionary: bool | Sequence[str] = True
+) -> None:
+    """Write rows to a file, in groups of `ROWS_AT_ONCE`; `dictionary` are the columns that have one, or whether all do."""
+    with pq.ParquetWriter(target, schema, compression="snappy", use_dictionary=dictionary) as writer:
         waiting, rows = list[pa.Table](), 0
         for table in tables:
             waiting.append(table)

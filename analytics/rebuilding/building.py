@@ -193,8 +193,9 @@ class Build:
         direct = {event: names for event, names in self._step_fields.items() if event not in there}
         facts = [*self._facts, *self._log.of(direct)]
         rows = [steps.rows(each) for layout, each in facts if {*layout.events} & {*steps.events}]
-        found = steps.with_causes(reduce(DataFrame.unionAll, rows), self.version.earlier(STEPS))
-        written = self.version.stage("steps", found)
+        found = reduce(DataFrame.unionAll, rows)
+        by_saga = steps.by_saga(found, self.version.earlier(STEPS))
+        written = self.version.stage_made("steps", by_saga, steps.with_causes, steps.schema(found))
         self._keep_other_events()
         lacking = written.filter(lacks_cause())
         if (count := lacking.count()) == 0:

@@ -4,7 +4,7 @@ A cause is nearly always in the same saga, so all rows of a saga are brought tog
 them. The few that are elsewhere are looked up by id afterwards.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,12 +16,18 @@ from pyspark.sql import types as t
 
 from analytics.audit.application import Application
 from analytics.rebuilding.layout import Fields, column_of
+from analytics.stores import Made
 from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
 
 STEPS = "saga_steps"
 CAUSES = ("id", "recorded_at", "type")
 _BEFORE_FIELDS = ("recorded_at", "type", "id", "source", "correlation_id", "causation_id")
+_OF_CAUSE = (
+    t.StructField("cause_type", t.StringType()),
+    t.StructField("cause_at", t.TimestampType()),
+    t.StructField("since_cause_ms", t.LongType()),
+)
 _PLACE = ("topic", "partition", "offset")
 _AT_ONCE = 16_384
 
@@ -83,25 +89,27 @@ class Steps:
         )
         return found.filter(f.col(self.key).isNotNull())
 
-    def with_causes(self, rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
-        """Return steps, each with its cause if that is in the same saga: among them, or among `earlier` steps."""
+    def by_saga(self, rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
+        """Return steps, those of a saga together, and what may be the cause of some among `earlier` ones."""
         found = rows.withColumn("is_new", f.lit(True))
         if earlier is not None:
             known = earlier.select(self.key, *CAUSES).withColumn("is_new", f.lit(False))
             found = found.unionByName(known, allowMissingColumns=True)
-        schema = t.StructType([
-            *rows.schema.fields,
-            t.StructField("cause_type", t.StringType()),
-            t.StructField("cause_at", t.TimestampType()),
-        ])  # fmt: skip
-        looked_up = found.repartition(self.key).mapInArrow(partial(_looked_up, key=self.key), schema)
-        return self.in_order(looked_up)
+        return found.repartition(self.key)
 
-    def in_order(self, rows: DataFrame) -> DataFrame:
-        """Return the columns of the table, from those of steps with `cause_type` and `cause_at`."""
-        since = (f.unix_millis("recorded_at") - f.unix_millis("cause_at")).alias("since_cause_ms")
-        extra = [column_of(name) for name in self.wanted]
-        return rows.select(self.key, *_BEFORE_FIELDS, "cause_type", "cause_at", since, *extra, *_PLACE)
+    @property
+    def with_causes(self) -> Made:
+        """Return what makes rows of the table, each with its cause if that is in the same saga, of those `by_saga`."""
+        return partial(_looked_up, key=self.key, columns=self._columns)
+
+    def schema(self, rows: DataFrame) -> t.StructType:
+        """Return the schema of the table, from steps without their causes."""
+        known = {each.name: each for each in (*rows.schema.fields, *_OF_CAUSE)}
+        return t.StructType([known[name] for name in self._columns])
+
+    @property
+    def _columns(self) -> list[str]:
+        return [self.key, *_BEFORE_FIELDS, *(each.name for each in _OF_CAUSE), *map(column_of, self.wanted), *_PLACE]
 
     def with_other_causes(self, steps: DataFrame, lacking: DataFrame, causes: DataFrame) -> DataFrame:
         """Return steps, those that are `lacking` a cause with the first of `causes` that has its id."""
@@ -110,7 +118,9 @@ class Steps:
         kept = [name for name in lacking.columns if name not in {"cause_type", "cause_at", "since_cause_ms"}]
         found = lacking.select(*kept).join(first, "causation_id", "left")
         named = found.withColumnsRenamed({"found_type": "cause_type", "found_at": "cause_at"})
-        return steps.filter(~lacks_cause()).unionByName(self.in_order(named))
+        since = f.unix_millis("recorded_at") - f.unix_millis("cause_at")
+        whole = named.withColumn("since_cause_ms", since).select(*self._columns)
+        return steps.filter(~lacks_cause()).unionByName(whole)
 
 
 def lacks_cause() -> Column:
@@ -118,19 +128,19 @@ def lacks_cause() -> Column:
     return f.col("causation_id").isNotNull() & f.col("cause_type").isNull()
 
 
-def _looked_up(batches: Iterable[pa.RecordBatch], key: str) -> Iterator[pa.RecordBatch]:
+def _looked_up(batches: Iterable[pa.RecordBatch], key: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Look up causes within each saga; for an id that is there twice, the first time counts."""
     found = list(batches)
     if not found:
         return
-    rows = pa.Table.from_batches(found).combine_chunks()
-    known = rows.select([key, *CAUSES]).take(
-        pc.sort_indices(rows, [("recorded_at", "ascending"), ("type", "ascending")])
-    )
-    ids = pc.binary_join_element_wise(known[key], known["id"], "\n")
+    rows = pa.Table.from_batches(found)
+    del found
+    order = pc.sort_indices(rows, [("recorded_at", "ascending"), ("type", "ascending")])
+    ids = pc.binary_join_element_wise(rows[key], rows["id"], "\n").combine_chunks().take(order)
     asked = pc.binary_join_element_wise(rows[key], rows["causation_id"], "\n")
-    index = pc.index_in(asked, ids.combine_chunks())
-    rows = rows.append_column("cause_type", known["type"].take(index))
-    rows = rows.append_column("cause_at", known["recorded_at"].take(index))
-    new = rows.filter(rows["is_new"]).drop_columns(["is_new"])
-    yield from new.to_batches(max_chunksize=_AT_ONCE)
+    index = order.take(pc.index_in(asked, ids))
+    at = rows["recorded_at"].take(index)
+    since_ms = pc.divide(pc.subtract(rows["recorded_at"].cast(pa.int64()), at.cast(pa.int64())), 1_000)
+    for name, column in {"cause_type": rows["type"].take(index), "cause_at": at, "since_cause_ms": since_ms}.items():
+        rows = rows.append_column(name, column)
+    yield from rows.filter(rows["is_new"]).select(columns).to_batches(max_chunksize=_AT_ONCE)

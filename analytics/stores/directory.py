@@ -22,7 +22,8 @@ from analytics.projection import Projection
 from analytics.stores.manifest import CURRENT, MANIFEST, VERSIONS, Manifest, current
 from analytics.stores.merging import merge_small
 from analytics.stores.published import Published, entry_of
-from analytics.stores.version import Staged, Told, Version
+from analytics.stores.staging import stage_here
+from analytics.stores.version import Made, Staged, Told, Version
 from eventlib.durable import settle
 from eventlib.errors import WiringError
 
@@ -60,6 +61,10 @@ class DirectoryVersion(Version[Published]):
             shutil.rmtree(made, ignore_errors=True)
 
     # --- what a rebuild writes
+
+    def stage_made(self, name: str, rows: DataFrame, made: Made, schema: StructType) -> DataFrame:
+        """Stage what is made of rows in Python, without the way back to the JVM."""
+        return stage_here(rows, made, schema, self.scratch / name)
 
     def project(
         self, table: str, made: Projection, of: Staged, *, grows: bool = False, hidden: bool = False, after: str = ""

@@ -1,18 +1,25 @@
 """A version of the tables under construction, wherever it is: the only way in which a rebuild writes tables."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from analytics.projection import Projection
 from analytics.stores.manifest import Manifest
 
-PLAIN = {f"parquet.enable.dictionary#{column}": "false" for column in ("id", "causation_id", "correlation_id")}
-"""For columns of which Parquet would build a dictionary in vain."""
+NO_DICTIONARY = ("id", "causation_id", "correlation_id")
+"""Columns of which Parquet would build a dictionary in vain."""
+
+PLAIN = {f"parquet.enable.dictionary#{column}": "false" for column in NO_DICTIONARY}
+
+Made = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Makes rows of all those of a task, in Spark's workers."""
 
 
 class Staged(NamedTuple):
@@ -75,6 +82,10 @@ class Version(ABC, Generic[Before]):
         writer = rows.write.options(**PLAIN)
         (writer if by is None else writer.partitionBy(by)).parquet(path)
         return rows.sparkSession.read.schema(rows.schema).parquet(path).select(*rows.columns)
+
+    def stage_made(self, name: str, rows: DataFrame, made: Made, schema: StructType) -> DataFrame:
+        """Stage what is made of rows in Python, by one call for the rows of each partition."""
+        return self.stage(name, rows.mapInArrow(made, schema))
 
     def write(self, table: str, rows: DataFrame, *, grows: bool = False, hidden: bool = False) -> DataFrame:
         """Write a table; return the rows that were written."""
