@@ -323,6 +323,18 @@ class KeepingContract(LogFixture):
         await log.compact()
         assert [r.value for r in await log.read("compact", 0, 0, 1_000) if r.key == b"k0"] == [b"again"]
 
+    async def test_compaction_keeps_the_newest_of_each_of_many_keys(self, log: Log) -> None:
+        """However records are stored together, and however many a step of compaction looks at."""
+        dice, newest = random.Random(6), dict[bytes | None, bytes | None]()  # noqa: S311  as above
+        for number in range(80):
+            keys = [b"%d" % dice.randrange(2_000) for _ in range(50)]
+            records = [record("compact", b"%d %d" % (number, n), key=key) for n, key in enumerate(keys)]
+            await log.append(records)
+            newest |= {each.key: each.value for each in records}
+        await log.compact()
+        left = await log.read("compact", 0, 0, 5_000)
+        assert (len(left), {each.key: each.value for each in left}) == (len(newest), newest)
+
     async def test_a_tombstone_ends_its_key_and_stays_for_a_while(self, log: Log) -> None:
         """A young one stays however often is compacted; an old one goes once it stood alone."""
         young = record("compact", None, key=b"young").replace(timestamp_ms=now_ms())

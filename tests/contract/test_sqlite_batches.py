@@ -250,26 +250,6 @@ async def test_compaction_leaves_of_batches_what_it_leaves_of_rows(tmp_path: Pat
         await log.close()
 
 
-async def test_compaction_keeps_the_newest_of_each_of_many_keys(tmp_path: Path) -> None:
-    """A batch at the border of two steps has records that are left; it was taken for older than itself there."""
-    dice = random.Random(6)
-    log = await opened(path := tmp_path / "log.db")
-    newest = dict[bytes | None, bytes | None]()
-    for number in range(200):
-        made = [
-            Record("compact", 0, -1, NOW, b"%d" % dice.randrange(4_000), b"%d" % (number * 50 + n)) for n in range(50)
-        ]
-        await log.append(made)
-        newest |= {each.key: each.value for each in made}
-        if number % 60 == 59:
-            await log.compact()
-    await log.compact()
-    left, _ = await read_all(path, "compact")
-    assert {each.key: each.value for each in left} == newest
-    assert len(left) == len(newest)
-    await log.close()
-
-
 async def test_rows_are_packed_and_stay_what_they_are(tmp_path: Path) -> None:
     """Beside a damaged one, and one of another process that reads and compacts; a second time does nothing."""
     log = await opened(path := tmp_path / "log.db", ROWS)
