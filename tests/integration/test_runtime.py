@@ -4,7 +4,7 @@ One small service on a real log, in memory and on disk; everything is looked up 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -28,6 +28,7 @@ from eventlib import (
     TerminalError,
     open_log,
 )
+from eventlib.log.base import Membership
 from eventlib.log.record import Record
 from eventlib.replay import replay
 from eventlib.runtime.parking.control import ParkedRetryRequested
@@ -454,3 +455,17 @@ async def test_the_fold_of_the_log_is_the_state(opened: Opened) -> None:
         assert {k: (s.count, s.charged) for k, s in states.items()} == {
             f"state/order/{n}".encode(): (8, 8) for n in range(5)
         }
+
+
+async def test_a_bug_in_keeping_copies_ends_the_process(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(_self: Membership, _held: Collection[int]) -> Collection[int]:
+        raise RuntimeError("a bug in the copies")
+
+    monkeypatch.setattr(Membership, "stands_by", fails)
+    async with (
+        opened(make_shop(set())) as log,
+        Runtime(log, ports={"gateway": Outside()}) as runtime,
+        asyncio.timeout(60),
+    ):
+        with pytest.raises(RuntimeError, match="a bug in the copies"):
+            await runtime.failed()
