@@ -11,8 +11,9 @@ from eventlib.eventlog import EventLog
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Principal, Role, allow
 from eventlib.operations.dry_run import refuse_moved
+from eventlib.operations.reprocessing.dropping import drop, droppable, token_of_drop
 from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, way_back
-from eventlib.operations.reprocessing.metadata import RerunSpec, drop, existing_metadata, reruns
+from eventlib.operations.reprocessing.metadata import RerunSpec, existing_metadata, reruns
 from eventlib.operations.seek import move, reset_plans, reset_target, token_of_plans
 from eventlib.values import time_of, to_ms
 
@@ -52,6 +53,13 @@ class Reset(TakeOver):
     as_previewed: Annotated[
         str, Field(max_length=100, description="Forwards: refuse what a dry run has not shown.")
     ] = ""
+
+
+class Drop(_Body):
+    """Whether a rerun is deleted, or only what that would delete is told."""
+
+    dry_run: bool = False
+    as_previewed: Annotated[str, Field(max_length=100, description="Refuse what a dry run has not shown.")] = ""
 
 
 class RerunHandlers:
@@ -95,11 +103,17 @@ class RerunHandlers:
         return _job_json(self._jobs.begin(job))
 
     @allow(Role.OPERATOR)
-    async def drop(self, service: str, name: str) -> dict[str, object]:
-        """Delete a rerun, with all its outputs."""
+    async def drop(self, service: str, name: str, request: Drop | None = None) -> dict[str, object]:
+        """Delete a rerun, with all its outputs; a dry run tells what that would delete."""
+        asked, of = request or Drop(), self._log.choreography.service(service)
+        topics = await droppable(self._log, of, name)
+        refuse_moved(asked.as_previewed, token := token_of_drop(name, topics))
+        told: dict[str, object] = {"service": service, "rerun": name, "dropped": not asked.dry_run, "topics": topics}
+        if asked.dry_run:
+            return told | {"as_previewed": token}
         self._jobs.forget(service, name)
-        await drop(self._log, self._log.choreography.service(service), name)
-        return {"service": service, "rerun": name, "dropped": True}
+        await drop(self._log, of, name)
+        return told
 
     @allow(Role.OPERATOR)
     async def reset(self, service: str, request: Reset, caller: Caller) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """`eventlib rerun`: reprocesses a service's history in a shadow, and shows what differs."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
@@ -15,11 +16,13 @@ from eventlib.cli._common.prompts import actor, signed_reason
 from eventlib.cli._common.rerun_report import difference_json, print_difference
 from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
+from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.reprocessing.comparison import (
     Difference,
     difference,
 )
-from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, drop, existing_metadata, reruns
+from eventlib.operations.reprocessing.dropping import drop, droppable, token_of_drop
+from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, reruns
 from eventlib.operations.reprocessing.running import rerunning
 from eventlib.state.open import open_stores
 from eventlib.values import from_ms, time_of, to_ms
@@ -83,7 +86,7 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib rerun payment --into payment-2
       eventlib rerun payment --switch payment-2 --dry-run
       eventlib rerun payment --switch payment-2 --reason "refunds were forgotten"
-      eventlib rerun payment --drop payment-2
+      eventlib rerun payment --drop payment-2 --dry-run
       eventlib rerun --list
     """
     log_options = LogOptions.of(context, app, log, personal=True)
@@ -94,8 +97,8 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
         return
     if service is None:
         raise typer.BadParameter("name a service", param_hint="SERVICE")
-    if switch is None and (dry_run or as_previewed):
-        raise typer.BadParameter("they need --switch", param_hint="--dry-run / --as-previewed")
+    if into is not None and (dry_run or as_previewed):
+        raise typer.BadParameter("they need --switch or --drop", param_hint="--dry-run / --as-previewed")
     if into is not None:
         wanted = RerunSpec(f"{actor()}: {reason}".removesuffix(": "), ms_of(since), ms_of(until), follow)
         print_rerun(log_options, service, into, wanted, limit=limit, as_json=as_json)
@@ -104,7 +107,7 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
         consent = Consent(why, effects is Effects.RUN, yes, dry_run, as_previewed)
         print_switch(log_options, service, switch, consent, limit=limit, as_json=as_json)
     elif drop is not None:
-        drop_rerun(log_options, service, drop, as_json=as_json)
+        drop_rerun(log_options, service, drop, Consent("", False, yes, dry_run, as_previewed), as_json=as_json)
 
 
 def ms_of(text: str | None) -> int:
@@ -174,15 +177,25 @@ def _status(known: KnownRerun) -> str:
     )
 
 
-def drop_rerun(log_options: LogOptions, service: str, name: str, *, as_json: bool) -> None:
-    """Delete a rerun."""
+def drop_rerun(log_options: LogOptions, service: str, name: str, consent: Consent, *, as_json: bool) -> None:
+    """Delete a rerun; a dry run prints what that would delete."""
 
-    async def dropped(log: EventLog) -> None:
-        await existing_metadata(log, log.choreography.service(service), name)
-        await drop(log, log.choreography.service(service), name)
+    async def dropped(log: EventLog) -> Mapping[str, int]:
+        of = log.choreography.service(service)
+        topics = await droppable(log, of, name)
+        refuse_moved(consent.as_previewed, token_of_drop(name, topics))
+        if not consent.dry_run:
+            await drop(log, of, name)
+        return topics
 
-    run_on_log(log_options, dropped)
+    topics = run_on_log(log_options, dropped)
     if as_json:
-        output.print_json([{"service": service, "rerun": name, "dropped": True}])
+        line = {"service": service, "rerun": name, "dropped": not consent.dry_run, "topics": topics}
+        output.print_json([line | ({"as_previewed": token_of_drop(name, topics)} if consent.dry_run else {})])
+    elif consent.dry_run:
+        print(f"Nothing was deleted. {len(topics)} topics of {name} would be, with up to {sum(topics.values()):,} records:")
+        for topic, records in topics.items():
+            print(f"  {topic}  {records:,}")
+        print(f"Delete just this: eventlib rerun {service} --drop {name} --as-previewed {token_of_drop(name, topics)}")
     else:
         print(f"{name} is deleted, with all that it had emitted.")

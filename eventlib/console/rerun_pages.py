@@ -13,8 +13,9 @@ from eventlib.eventlog import EventLog
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Principal, Role, allow
+from eventlib.operations.reprocessing.dropping import drop, droppable
 from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, outlook
-from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, drop, existing_metadata, reruns
+from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, existing_metadata, reruns
 from eventlib.replay.comparison import ABSENT
 from eventlib.runtime.records import code_version
 from eventlib.values import time_of, to_ms
@@ -69,7 +70,10 @@ def _add_looking(routes: APIRouter, pages: Pages, log: EventLog, jobs: RerunJobs
         known, job = await _known(log, service, name), jobs.job(service, name)
         if known is None and job is None:
             raise Refusal(404, "unknown-rerun", f"{service} has no rerun {name} on this log")
-        return pages.render(request, "rerun.html", **_shown(log, service, name, job, caller), known=known)
+        gone = (
+            None if known is None or known.switched else await droppable(log, log.choreography.service(service), name)
+        )
+        return pages.render(request, "rerun.html", **_shown(log, service, name, job, caller), known=known, gone=gone)
 
 
 def _add_acts(routes: APIRouter, log: EventLog, jobs: RerunJobs) -> None:

@@ -96,7 +96,11 @@ async def test_a_rerun_is_deleted_and_wrong_ones_fail_with_a_sentence(tmp_path: 
         assert "its states are too old" in (await over(client))["error"]
         await client.post(AGAIN, json={"reason": "a try"})
         assert "begun with another --since or --until" in (await over(client))["error"]
-        assert (await client.post(f"{AGAIN}/drop")).json()["dropped"] is True
+        told = (await client.post(f"{AGAIN}/drop", json={"dry_run": True})).json()
+        assert (told["dropped"], sum(told["topics"].values()) > 0) == (False, True)
+        assert (await client.post(f"{AGAIN}/drop", json={"as_previewed": "0123456789ab"})).status_code == 422
+        done = await client.post(f"{AGAIN}/drop", json={"as_previewed": told["as_previewed"]})
+        assert done.json()["dropped"] is True
         assert await reruns(log) == []
         assert (await client.post("/services/nothing/reruns/x", json={"reason": "a try"})).status_code == 404
         assert (await client.post(AGAIN, json={"reason": "a try", "since": "soon"})).status_code == 422

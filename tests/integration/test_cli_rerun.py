@@ -120,7 +120,16 @@ def test_what_is_thrown_away_changes_nothing(typed: Typed, url: str) -> None:
         row["kind"] for row in map(json.loads, typed("topics", "--json").splitlines()) if "again." in row["topic"]
     }
     assert kind == "of again, a rerun of store"
-    assert "again is deleted" in typed("rerun", "store", "--drop", "again")
+    before = count(url)
+    (told,) = map(json.loads, typed("rerun", "store", "--drop", "again", "--dry-run", "--json").splitlines())
+    assert told["dropped"] is False
+    assert count(url) == before
+    assert "Nothing was deleted." in typed("rerun", "store", "--drop", "again", "--dry-run")
+    refused = typed("rerun", "store", "--drop", "again", "--as-previewed", "0123456789ab", code=1)
+    assert "nothing was done" in refused
+    token = told["as_previewed"]
+    assert "again is deleted" in typed("rerun", "store", "--drop", "again", "--as-previewed", token)
+    assert count(url) == before - sum(told["topics"].values())
     assert "There is no rerun on this log." in typed("rerun", "--list")
     assert "again." not in typed("topics")
     assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 3, "C": 0})

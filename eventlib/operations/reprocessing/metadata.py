@@ -186,24 +186,6 @@ async def name_of_reset(log: EventLog, service: Service, since_ms: int) -> str:
     return next(name for number in count(1) if (name := f"{prefix}{number}") not in taken)
 
 
-async def drop(log: EventLog, service: Service, name: str) -> None:
-    """Delete a rerun, with all its outputs. Raises: ContractError when it is in use, or was."""
-    await existing_metadata(log, service, name)
-    run = service.under(name)
-    switched = await switched_tasks(log, run)
-    if switched:
-        raise ContractError(
-            f"{service.name} has taken over the states of {name} ({len(switched)} of {run.partitions} tasks): the history "
-            "needs it, so it stays"
-        )
-    for partition in range(run.partitions):
-        await log.port.seize(name, partition)  # stops a process that still runs it
-    # The metadata goes last: what an interruption leaves can be dropped again.
-    there = [each for each in await log.port.topics() if each.startswith(f"{name}.")]
-    await log.port.delete_topics(each for each in there if each != run.control.name)
-    await log.port.delete_topics([run.control.name])
-
-
 async def switched_tasks(log: EventLog, run: Service) -> dict[int, CutoverMetadata]:
     """Return which tasks of the service have taken over a rerun's states, and when."""
     found = dict[int, CutoverMetadata]()
