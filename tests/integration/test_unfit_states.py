@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from secrets import token_hex
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
+from eventlib.devtools.kafka import Cluster
 from eventlib.queries.parked import parkings
 from eventlib.queries.state import state_of
 from eventlib.replay import replay
@@ -93,6 +95,21 @@ async def paid(log: EventLog, **fields: Any) -> None:
         while not await parkings(log):
             await asyncio.sleep(0.01)
         await runtime.idle()
+
+
+@pytest.fixture
+async def kafka_log(broker: Cluster) -> AsyncIterator[EventLog]:
+    async with open_log(f"{broker.url}/?prefix={token_hex(4)}.", app) as opened:
+        yield opened
+
+
+async def test_on_kafka_others_go_on_too(kafka_log: EventLog) -> None:
+    await paid(kafka_log, cents=1, what="of another type")
+    (parking,) = await parkings(kafka_log)
+    assert (parking.key, parking.reason.partition(" returned")[0]) == ("b", "ContractError: evolve of decider account")
+    for key, cents in (("a", 1), ("c", 2)):
+        assert (await state_of(kafka_log, "account", key)).state == Account(cents)
+    assert (await replay(kafka_log)).same
 
 
 @pytest.mark.parametrize(
