@@ -24,6 +24,7 @@ HISTORY = (
 )
 
 
+@pytest.mark.extended
 def test_increments_make_what_a_full_rebuild_makes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ def as_others_read(place: ObjectStore, url: str) -> Iterator[tuple[str, pa.Table
             yield table, read
 
 
+@pytest.mark.extended
 def test_of_two_rebuilds_one_publishes_and_the_other_says_so(
     spark: SparkSession, repair_log: str, bucket: ObjectStore, expected: Rows
 ) -> None:

@@ -21,7 +21,7 @@ newer = Choreography("repairs", [], facts=[RepairAsked])
 ASKED = "event_repair_asked"
 
 
-@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
+@pytest.mark.parametrize("table_format", ["iceberg", pytest.param("delta", marks=pytest.mark.extended)])
 def test_when_a_contract_evolves_so_does_its_table_and_older_versions_have_its_older_columns(
     spark: SparkSession, repair_log: str, tmp_path: Path, table_format: TableFormat
 ) -> None:

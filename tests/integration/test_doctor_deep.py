@@ -111,7 +111,7 @@ def test_each_flipped_bit_that_changes_data_is_found(whole: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(1_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("width", [1, pytest.param(4, marks=pytest.mark.extended)])
 def test_what_has_changed_stops_nothing_that_it_does_not_touch(
     whole: Path, tmp_path: Path, width: int, count: int
 ) -> None:

@@ -181,6 +181,7 @@ async def test_topics_that_differ_from_their_declaration(broker: Cluster, log_ur
     assert "retention is 7 days, 0:00:00, declared None" in orders.what
 
 
+@pytest.mark.extended
 async def test_clocks_that_do_not_agree(log_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     log = await KafkaLog.open(log_url)
     try:

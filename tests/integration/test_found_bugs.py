@@ -86,6 +86,7 @@ def test_what_no_decision_shows_has_no_difference_and_an_effect_is_named(inciden
     ],
     indirect=["incident"],
 )
+@pytest.mark.extended
 def test_a_victim_becomes_a_test_that_fails_until_the_bug_is_mended(
     incident: Incident, decider: str, told: Sequence[str]
 ) -> None:

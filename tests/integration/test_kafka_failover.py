@@ -134,7 +134,12 @@ async def check(log: Log, seen: Counter[tuple[str, int, int]], acknowledged: lis
 
 
 @pytest.mark.parametrize(
-    "faults", [(1,), pytest.param((2, "all", 3, 1, "all", 2, 3), marks=pytest.mark.slow)], ids=["one", "seven"]
+    "faults",
+    [
+        pytest.param((1,), marks=pytest.mark.extended),
+        pytest.param((2, "all", 3, 1, "all", 2, 3), marks=pytest.mark.slow),
+    ],
+    ids=["one", "seven"],
 )
 async def test_nodes_die_and_nothing_is_missing_or_twice(three_brokers: Cluster, faults: tuple[int | str, ...]) -> None:
     log = await KafkaLog.open(f"{three_brokers.url}/?prefix={token_hex(4)}.")

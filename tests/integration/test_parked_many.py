@@ -94,6 +94,7 @@ def many(url: str, size: tuple[int, int], state_dir: Path, monkeypatch: pytest.M
     asyncio.run(check(url, keys))
 
 
+@pytest.mark.extended
 def test_a_thousand_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many(f"sqlite:///{tmp_path}/log.db", (1_000, 2), tmp_path / "state", monkeypatch)
 

@@ -51,6 +51,7 @@ async def test_no_id_is_lost_doubled_or_changed_by_kills(stack: ExitStack, tmp_p
     assert sorted(each or 0 for each in found) == [*range(1, 101)]
 
 
+@pytest.mark.extended
 async def test_another_user_takes_over_without_a_refusal(stack: ExitStack, tmp_path: Path) -> None:
     before, after = {"shop": "before"}, {"shop-2": "after"}
     log = f"sqlite:///{tmp_path}/shop.db"

@@ -31,6 +31,7 @@ TOPIC = Topic("a", partitions=1)
 PATIENCE_S = 120
 
 
+@pytest.mark.extended
 async def test_a_log_stays_open_while_all_keys_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
     both = together(tmp_path / "both.pem", old, new)

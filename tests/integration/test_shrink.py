@@ -91,6 +91,7 @@ def state_of(case: Case) -> Any:
     return given(case.decider, *case.history, case.input, at=case.at).state
 
 
+@pytest.mark.extended
 def test_each_planted_bug_becomes_a_test_of_few_events(bugs: Mapping[Shape, KeyHistory]) -> None:
     assert len(bugs) >= 25
     for shape, history in bugs.items():

@@ -87,6 +87,7 @@ def strimzi() -> Iterator[Classes]:
         gateway.shutdown()
 
 
+@pytest.mark.extended
 def test_strimzi_understands_all_that_it_is_told(strimzi: Classes) -> None:
     production, development = (
         [each for each in built(OVERLAYS / overlay) if each["apiVersion"] == API]

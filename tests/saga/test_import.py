@@ -53,6 +53,7 @@ def test_placed_only_and_then_seen_through(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("orders", "kills"), [(400, 6)])
+@pytest.mark.extended
 def test_killed_and_started_again_the_laws_hold(tmp_path: Path, orders: int, kills: int) -> None:
     _killed(tmp_path, order_file(tmp_path, orders), kills, most=1_500, stock_units=STOCK_UNITS)
 

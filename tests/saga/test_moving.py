@@ -26,6 +26,7 @@ FAULTS = {
 STOCK_UNITS = 1_000
 
 
+@pytest.mark.extended
 def test_a_shop_moves_with_its_running_sagas(tmp_path: Path, broker: Cluster) -> None:
     shop = ShopLog(tmp_path)
     moved = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
