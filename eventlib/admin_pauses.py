@@ -11,7 +11,7 @@ from eventlib.cli.pause import paused_json
 from eventlib.eventlog import EventLog
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Principal, Role, allow
-from eventlib.operations.pause_preview import PausePreview, preview_pause
+from eventlib.operations.pause_preview import PausePreview, preview_pause, refuse_changed
 from eventlib.operations.pausing import Numbers, WhatWaits, pause, resume, what_waits
 from eventlib.queries.pauses import PauseTarget, pauses
 
@@ -30,6 +30,9 @@ class Resume(BaseModel):
     limit: Name = None
     reason: Annotated[str, Field(max_length=2_000)] = ""
     dry_run: bool = False
+    as_previewed: Annotated[
+        str, Field(max_length=100, description="Refuse when a dry run has shown something else.")
+    ] = ""
 
     def target(self, log: EventLog, service: str) -> PauseTarget:
         """Return what is meant. Raises: WiringError, ContractError."""
@@ -66,6 +69,7 @@ class PauseHandlers:
         numbers = Numbers(request.per_second, request.burst, request.concurrent)
         if request.dry_run:
             return _told(target, await preview_pause(self._log, target, "pause", numbers), caller)
+        await refuse_changed(self._log, target, "pause", request.as_previewed, numbers)
         await pause(self._log, target, caller.by, request.reason, numbers)
         return _told(target, await what_waits(self._log, target))
 
@@ -75,6 +79,7 @@ class PauseHandlers:
         target = request.target(self._log, service)
         if request.dry_run:
             return _told(target, await preview_pause(self._log, target, "resume"), caller)
+        await refuse_changed(self._log, target, "resume", request.as_previewed)
         await resume(self._log, target, caller.by, request.reason)
         return _told(target, await what_waits(self._log, target))
 
@@ -85,7 +90,7 @@ def _told(target: PauseTarget, seen: WhatWaits | PausePreview, caller: Principal
         return {**facts, "waits": asdict(seen)}
     sees = caller is not None and caller.sees_personal
     released = None if seen.released is None else preview_json(seen.released, personal=sees)
-    return {**facts, "waits": asdict(seen.waits), "released": released}
+    return {**facts, "waits": asdict(seen.waits), "released": released, "as_previewed": seen.token}
 
 
 def add_pauses(app: FastAPI, log: EventLog) -> None:

@@ -8,11 +8,11 @@ import typer
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
-from eventlib.cli._common.previews import preview_json, print_table
+from eventlib.cli._common.previews import AsPreviewedOption, preview_json, print_table
 from eventlib.cli._common.prompts import actor
 from eventlib.eventlog import EventLog
 from eventlib.operations import pausing
-from eventlib.operations.pause_preview import PausePreview, preview_pause
+from eventlib.operations.pause_preview import PausePreview, preview_pause, refuse_changed
 from eventlib.operations.pausing import Numbers, WhatWaits
 from eventlib.queries.pauses import Paused, PauseTarget
 
@@ -66,6 +66,7 @@ def pause(  # noqa: PLR0913, PLR0917  one argument for each option
     burst: BurstOption = 0,
     concurrent: ConcurrentOption = 0,
     dry_run: DryRunOption = False,
+    as_previewed: AsPreviewedOption = "",
     wait: WaitOption = 2.0,
     as_json: JsonOption = False,
     app: AppOption = None,
@@ -95,7 +96,7 @@ def pause(  # noqa: PLR0913, PLR0917  one argument for each option
     numbers = Numbers(per_second, burst, concurrent)
     if limit is None and any(numbers):
         raise typer.BadParameter("name a limit, with --limit", param_hint="--per-second, --burst, --concurrent")
-    wanted = _Wanted("pause", reason, dry_run, wait, numbers)
+    wanted = _Wanted("pause", reason, dry_run, as_previewed, wait, numbers)
     _run(LogOptions.of(context, app, log), service, names, wanted, as_json=as_json)
 
 
@@ -108,6 +109,7 @@ def resume(  # noqa: PLR0913, PLR0917  one argument for each option
     effect: EffectOption = None,
     limit: LimitOption = None,
     dry_run: DryRunOption = False,
+    as_previewed: AsPreviewedOption = "",
     wait: WaitOption = 2.0,
     as_json: JsonOption = False,
     app: AppOption = None,
@@ -124,14 +126,17 @@ def resume(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib resume order --key 536365 --dry-run
     """
     names = {"decider": decider, "key": key, "effect": effect, "limit": limit}
-    log_options = LogOptions.deciding(context, app, log) if dry_run else LogOptions.of(context, app, log)
-    _run(log_options, service, names, _Wanted("resume", reason, dry_run, wait), as_json=as_json)
+    log_options = (
+        LogOptions.deciding(context, app, log) if dry_run or as_previewed else LogOptions.of(context, app, log)
+    )
+    _run(log_options, service, names, _Wanted("resume", reason, dry_run, as_previewed, wait), as_json=as_json)
 
 
 class _Wanted(NamedTuple):
     act: Literal["pause", "resume"]
     reason: str
     dry_run: bool
+    as_previewed: str
     wait_s: float
     numbers: Numbers = Numbers()
 
@@ -148,6 +153,7 @@ def _run(
         if wanted.dry_run:
             seen = await preview_pause(log, target, wanted.act, wanted.numbers)
             return target, await pausing.paused(log, target), seen
+        await refuse_changed(log, target, wanted.act, wanted.as_previewed, wanted.numbers)
         waits = await pausing.what_waits(log, target)
         if wanted.act == "pause":
             await pausing.pause(log, target, by, wanted.reason, wanted.numbers)
@@ -167,6 +173,7 @@ def _run(
                     "waits": asdict(seen.waits),
                     "released": None if seen.released is None else preview_json(seen.released),
                     "paused": None if paused is None else paused_json(paused),
+                    **({"as_previewed": seen.token} if wanted.dry_run else {}),
                 }
             ]
         )
@@ -175,6 +182,8 @@ def _run(
         print(output.printable(line))
     if seen.released is not None:
         print_table([seen.released])
+    if wanted.dry_run:
+        print(f"Only while that is so: the same command with --as-previewed {seen.token} instead of --dry-run.")
 
 
 def _lines(target: PauseTarget, paused: Paused | None, waits: WhatWaits, wanted: _Wanted) -> list[str]:

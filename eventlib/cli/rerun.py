@@ -193,7 +193,9 @@ def drop_rerun(log_options: LogOptions, service: str, name: str, consent: Consen
         line = {"service": service, "rerun": name, "dropped": not consent.dry_run, "topics": topics}
         output.print_json([line | ({"as_previewed": token_of_drop(name, topics)} if consent.dry_run else {})])
     elif consent.dry_run:
-        print(f"Nothing was deleted. {len(topics)} topics of {name} would be, with up to {sum(topics.values()):,} records:")
+        print(
+            f"Nothing was deleted. {len(topics)} topics of {name} would be, with up to {sum(topics.values()):,} records:"
+        )
         for topic, records in topics.items():
             print(f"  {topic}  {records:,}")
         print(f"Delete just this: eventlib rerun {service} --drop {name} --as-previewed {token_of_drop(name, topics)}")

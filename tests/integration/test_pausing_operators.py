@@ -55,7 +55,11 @@ def typed(capsys: pytest.CaptureFixture[str], url: str, *arguments: str, code: i
 
 
 def test_a_command_pauses_and_resumes(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "service ears: 2 inputs and 0 effects would wait now." in typed(capsys, url, "pause", "ears", "--dry-run")
+    shown = typed(capsys, url, "pause", "ears", "--dry-run")
+    assert "service ears: 2 inputs and 0 effects would wait now." in shown
+    assert "--as-previewed" in shown
+    stale = ["pause", "ears", "--reason", "as seen", "--as-previewed", "0123456789ab"]
+    assert "nothing was done" in typed(capsys, url, *stale, code=1)
     assert typed(capsys, url, "acts") == "Nothing was done by hand.\n"
     assert "give a reason" in typed(capsys, url, "pause", "ears", code=2)
     paused = typed(capsys, url, "pause", "ears", "--reason", "the bank: migrates", "--wait", "0")
@@ -99,6 +103,9 @@ async def test_the_admin_api_pauses_and_resumes(url: str) -> None:
             assert [event.name for event in await events(log, "heard") if isinstance(event, parked_app.Heard)] == ["b"]
             dry = await client.post("/services/ears/resume", json={"decider": "listener", "key": "a", "dry_run": True})
             released = dry.json()["released"]
+            moved = {"decider": "listener", "key": "a", "as_previewed": "0123456789ab"}
+            assert (await client.post("/services/ears/resume", json=moved)).status_code == 422
+            token = dry.json()["as_previewed"]
             assert (released["prospect"], [each["type"] for each in released["emitted"]]) == ("is handled", ["Heard"])
             again = await client.post("/services/ears/pause", json=body)
             assert (again.status_code, "paused already" in again.json()["detail"]) == (422, True)
@@ -110,9 +117,8 @@ async def test_the_admin_api_pauses_and_resumes(url: str) -> None:
                 await request_retry(log, parking, "os:eve")
             limits = Limits(may_stop=True)
             assert complaints(await StatusReader(log).look(), limits) == [], "what waits on purpose is no complaint"
-            assert (
-                await client.post("/services/ears/resume", json={"decider": "listener", "key": "a"})
-            ).status_code == 202
+            as_seen = {"decider": "listener", "key": "a", "as_previewed": token}
+            assert (await client.post("/services/ears/resume", json=as_seen)).status_code == 202
             await settle(log)
             assert len(await events(log, "heard")) == 2
             assert (await client.get("/pauses")).json() == {"paused": []}
