@@ -13,7 +13,7 @@ from eventlib.errors import ContractError, OwnershipLost
 from eventlib.log.base import Claim
 from eventlib.log.record import Record
 from eventlib.operations.parked_commands import request_retry
-from eventlib.operations.reprocessing import metadata
+from eventlib.operations.reprocessing import dropping, metadata
 from eventlib.operations.reprocessing.comparison import difference
 from eventlib.operations.reprocessing.cutover import Switched, switch
 from eventlib.operations.reprocessing.metadata import RerunSpec
@@ -388,7 +388,7 @@ async def test_what_is_the_services_cannot_be_thrown_away_nor_switched_again(ope
     assert await switched(opened, Code()) == Switched()
     async with opened(market()) as log:
         with pytest.raises(ContractError, match=r"has taken over the states of again \(8 of 8 tasks\)"):
-            await metadata.drop(log, log.choreography.service("store"), "again")
+            await dropping.drop(log, log.choreography.service("store"), "again")
         assert (await run_it_again(log, "store", "later")).is_none
 
 

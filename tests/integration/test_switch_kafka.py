@@ -8,7 +8,7 @@ import pytest
 
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
-from eventlib.operations.reprocessing import metadata
+from eventlib.operations.reprocessing import dropping, metadata
 from eventlib.operations.seek import move, seek_plans
 from eventlib.replay import history, replay, state_at
 from tests.integration.rerunning import WHY, Code, Opened, market, run_it_again, said, send, serving, settle, stock
@@ -64,7 +64,7 @@ async def test_what_is_thrown_away_or_gone_past_leaves_nothing(broker: Cluster) 
         service = log.choreography.service("store")
         assert await seek_plans(log, service, "latest") == [], "nothing is left to be handled"
         assert (await run_it_again(log, "store")).is_none
-        await metadata.drop(log, service, "again")
+        await dropping.drop(log, service, "again")
         assert await metadata.reruns(log) == []
         assert not [topic for topic in await log.port.topics() if topic.startswith("again")]
         await send(log, [("3", "A")])
