@@ -56,7 +56,7 @@ class Reset(TakeOver):
 
 
 class Drop(_Body):
-    """Whether a rerun is deleted, or only what that would delete is told."""
+    """How a rerun is deleted; a dry run returns what would be deleted."""
 
     dry_run: bool = False
     as_previewed: Annotated[str, Field(max_length=100, description="Refuse what a dry run has not shown.")] = ""

@@ -87,6 +87,7 @@ def _changed(node: ast.stmt, parts: set[str]) -> Iterable[ast.expr]:
         case ast.AugAssign(target=target):
             return [target]
         case ast.Expr(ast.Call(func=ast.Attribute(value=changed, attr=name))) if name in _CHANGING:
+            # A method of a variable changes a part only where the variable is one: an argument's method is its class's own.
             return [ast.Attribute(changed, name)] if getattr(changed, "id", "") in parts else [changed]
         case _:
             return []

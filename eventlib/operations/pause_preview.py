@@ -40,7 +40,7 @@ async def preview_pause(
         since = [each for each in of_key if (each.service, each.decider) == (target.service, target.decider)]
         commands = [Command(each, ResumeRequested(*target.fields)) for each in since]
         released = next(iter(await preview_commands(log, trial, commands)), None)
-    shown = target, numbers, waits, "" if released is None else released.position
+    shown = target, numbers or Numbers(), waits, "" if released is None else released.position
     return PausePreview(waits, released, token_of(act, *shown))
 
 
