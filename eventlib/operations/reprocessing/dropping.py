@@ -5,12 +5,18 @@ from collections.abc import Mapping
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
+from eventlib.model.topic import Topic
 from eventlib.operations.dry_run import token_of
 from eventlib.operations.reprocessing.metadata import existing_metadata, switched_tasks
 
 
 async def droppable(log: EventLog, service: Service, name: str) -> Mapping[str, int]:
     """Return the topics that deleting a rerun deletes, and how many offsets each has used. Raises: ContractError when it is in use, or was."""
+    there = await _topics_of(log, service, name)
+    return {each: sum([await log.port.end(each, p) for p in range(there[each].partitions)]) for each in sorted(there)}
+
+
+async def _topics_of(log: EventLog, service: Service, name: str) -> Mapping[str, Topic]:
     await existing_metadata(log, service, name)
     run = service.under(name)
     switched = await switched_tasks(log, run)
@@ -19,8 +25,7 @@ async def droppable(log: EventLog, service: Service, name: str) -> Mapping[str, 
             f"{service.name} has taken over the states of {name} ({len(switched)} of {run.partitions} tasks): the history "
             "needs it, so it stays"
         )
-    there = {each: topic for each, topic in (await log.port.topics()).items() if each.startswith(f"{name}.")}
-    return {each: sum([await log.port.end(each, p) for p in range(there[each].partitions)]) for each in sorted(there)}
+    return {each: topic for each, topic in (await log.port.topics()).items() if each.startswith(f"{name}.")}
 
 
 def token_of_drop(name: str, topics: Mapping[str, int]) -> str:
@@ -30,7 +35,7 @@ def token_of_drop(name: str, topics: Mapping[str, int]) -> str:
 
 async def drop(log: EventLog, service: Service, name: str) -> None:
     """Delete a rerun, with all its outputs. Raises: as `droppable` does."""
-    there = await droppable(log, service, name)
+    there = await _topics_of(log, service, name)
     run = service.under(name)
     for partition in range(run.partitions):
         await log.port.seize(name, partition)  # stops a process that still runs it
