@@ -1,21 +1,109 @@
 """An archive as a DataFrame: the Parquet files that its manifest names."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
+from analytics.batches import text_array
 from analytics.schema import STORED, key_as_text
 from analytics.selection import Selection, narrowed
 from eventlib.log.archive.files import DataFile, Span, read_manifest
 from eventlib.log.archive.place import located, place_of
+from eventlib.log.archive.row_groups import unreadable
 from eventlib.object_store import Place
 from eventlib.values import to_ms
 
+_GROUPS_AT_ONCE = 4
+_READ = ("partition", "offset", "recorded_at", "key", "value", "id", "type", "source", "correlation_id", "causation_id")
 _FILES = t.StructType([
     t.StructField(field.name, t.BinaryType() if field.name == "key" else field.dataType) for field in STORED.fields
 ])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Row groups of one file of a topic, of so many rows; `spans` are the offsets to read of each partition, if not all."""
+
+    path: str
+    topic: str
+    groups: tuple[int, ...]
+    rows: int
+    spans: Mapping[int, range] | None
+    selection: Selection
+
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        """Yield the selected records, with those columns of `STORED` that tables have. Raises: LogCorrupt."""
+        try:
+            with pq.ParquetFile(self.path, page_checksum_verification=True) as opened:
+                for first in range(0, len(self.groups), _GROUPS_AT_ONCE):
+                    groups = self.groups[first : first + _GROUPS_AT_ONCE]
+                    table = opened.read_row_groups(groups, columns=[*_READ], use_threads=False)
+                    for batch in table.combine_chunks().to_batches():
+                        yield self._canonical(self._selected(batch))
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(self.path, error) from error
+
+    def _selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        batch = batch.filter(pc.is_in(batch["type"], pa.array(self.selection.types, pa.string())))
+        if self.selection.until is not None:
+            until = pa.scalar(to_ms(self.selection.until), pa.timestamp("ms", "UTC"))
+            batch = batch.filter(pc.less(batch["recorded_at"], until))
+        if self.spans is None:
+            return batch
+        partitions, offsets = batch["partition"].to_numpy(), batch["offset"].to_numpy()
+        wanted = np.zeros(len(offsets), np.bool_)
+        for partition, span in self.spans.items():
+            wanted |= (partitions == partition) & (offsets >= span.start) & (offsets < span.stop)
+        return batch.filter(pa.array(wanted))
+
+    def _canonical(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = {name: batch[name] for name in _READ}
+        columns["topic"] = pa.repeat(self.topic, batch.num_rows)
+        columns["recorded_at"] = batch["recorded_at"].cast(pa.timestamp("us", "UTC"))
+        columns["key"] = text_array(batch["key"])
+        return pa.RecordBatch.from_pydict(columns)
+
+
+def portions(place: Path, selection: Selection) -> Iterator[Portion]:
+    """Yield the row groups of an archive that may have records of the selected types, each for itself. Raises: LogCorrupt."""
+    for file in read_manifest(place).files:
+        if not _may_have(file, selection):
+            continue
+        asked = {span.partition: _asked(file, span, selection) for span in file.spans}
+        is_whole = all(asked[span.partition] == _all(span) for span in file.spans)
+        spans = None if is_whole else {partition: span for partition, span in asked.items() if span is not None}
+        path = located(place, file.path)
+        try:
+            metadata = pq.read_metadata(path)
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(path, error) from error
+        for group in range(metadata.num_row_groups):
+            yield Portion(path, file.topic, (group,), metadata.row_group(group).num_rows, spans, selection)
+
+
+def shares_of(found: Sequence[Portion], count: int) -> list[list[Portion]]:
+    """Share portions among so many tasks at most, of about as many rows each; those of a file one after the other."""
+    most = -(-sum(each.rows for each in found) // count)
+    shares, rows = list[list[Portion]](), most
+    for each in found:
+        if rows >= most:
+            shares.append([])
+            rows = 0
+        rows += each.rows
+        last = shares[-1][-1] if shares[-1] else None
+        if last is not None and last.path == each.path:
+            shares[-1][-1] = replace(last, groups=(*last.groups, *each.groups), rows=last.rows + each.rows)
+        else:
+            shares[-1].append(each)
+    return shares
 
 
 def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:

@@ -3,7 +3,7 @@
 A rebuild has dozens of them, one for each event and several for each decider.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import and_
@@ -16,6 +16,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
+
+from analytics.tasks import run_tasks
 
 ROWS_AT_ONCE = 131_072
 """How many rows a group of a file has, and how many are in memory."""
@@ -58,11 +60,7 @@ class Projection:
         if not files:
             write_rows(iter(()), to_arrow_schema(self.schema), target / "0.parquet")
         writing = [partial(self._write, file, target / f"{i:05}.parquet") for i, file in enumerate(files)]
-        if sum(file.stat().st_size for file in files) < _FEW_BYTES:
-            for write in writing:
-                write()
-        else:
-            spark.sparkContext.parallelize(writing, len(writing)).foreach(_call)
+        run_tasks(spark, writing, here=sum(file.stat().st_size for file in files) < _FEW_BYTES)
 
     def _write(self, file: Path, target: Path) -> None:
         write_rows(self._rows(file), to_arrow_schema(self.schema), target)
@@ -91,21 +89,36 @@ def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values if values.type == kind else values.cast(kind)
 
 
-def _call(write: Callable[[], None]) -> None:
-    write()
+class RowsWriter:
+    """Writes rows to a file, in groups of `ROWS_AT_ONCE`; `dictionary` are the columns that have one, or whether all do."""
+
+    def __init__(self, target: Path, schema: pa.Schema, *, dictionary: bool | Sequence[str] = True) -> None:
+        self._file = pq.ParquetWriter(target, schema, compression="snappy", use_dictionary=dictionary)
+        self._waiting, self._rows = list[pa.Table](), 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows."""
+        self._waiting.append(rows)
+        self._rows += rows.num_rows
+        if self._rows >= ROWS_AT_ONCE:
+            self._write()
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._rows:
+            self._write()
+        self._file.close()
+
+    def _write(self) -> None:
+        self._file.write_table(pa.concat_tables(self._waiting))
+        self._waiting, self._rows = [], 0
 
 
 def write_rows(
-    tables: Iterator[pa.Table], schema: pa.Schema, target: Path, *, dictionary: bool | Sequence[str] = True
+    tables: Iterable[pa.Table], schema: pa.Schema, target: Path, *, dictionary: bool | Sequence[str] = True
 ) -> None:
-    """Write rows to a file, in groups of `ROWS_AT_ONCE`; `dictionary` are the columns that have one, or whether all do."""
-    with pq.ParquetWriter(target, schema, compression="snappy", use_dictionary=dictionary) as writer:
-        waiting, rows = list[pa.Table](), 0
-        for table in tables:
-            waiting.append(table)
-            rows += table.num_rows
-            if rows >= ROWS_AT_ONCE:
-                writer.write_table(pa.concat_tables(waiting))
-                waiting, rows = [], 0
-        if rows:
-            writer.write_table(pa.concat_tables(waiting))
+    """Write rows to a file, as `RowsWriter` does."""
+    writer = RowsWriter(target, schema, dictionary=dictionary)
+    for table in tables:
+        writer.add(table)
+    writer.close()

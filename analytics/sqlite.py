@@ -1,7 +1,7 @@
 """An SQLite log as a DataFrame: ranges of the file, read in parallel as Arrow batches."""
 
 import sqlite3
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -58,12 +58,17 @@ def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
     )
 
 
-def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
-    """Return what `read` does, read by this process. Raises: as `read` does."""
+def sources(path: Path, selection: Selection) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
+    """Return what reads the parts of what `read` does, in any process. Raises: as `read` does."""
     states, select = _partitions(path)
     shares = _shares(_ranges(map(state_of, states.values()), selection))
-    numbers = pa.RecordBatch.from_arrays([pa.array(range(len(shares)), pa.int64())], names=["id"])
-    return [*_read([numbers], path, states, shares, select, selection)]
+    whole = pa.RecordBatch.from_pydict({"id": [0]})
+    return [partial(_read, [whole], path, states, [share], select, selection) for share in shares]
+
+
+def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
+    """Return what `read` does, read by this process. Raises: as `read` does."""
+    return [batch for source in sources(path, selection) for batch in source()]
 
 
 class Batches:

@@ -8,9 +8,8 @@ from analytics.audit.bytes import damage_findings
 from analytics.audit.decisions import decision_findings
 from analytics.audit.finding import FINDING
 from analytics.audit.headers import header_findings
-from analytics.audit.invariants import InvariantCheck, invariant_findings
+from analytics.audit.invariants import InvariantCheck, invariant_findings, judged_deciders
 from analytics.audit.status import changelogs, status_of
-from analytics.log import log
 
 
 def audit(
@@ -30,7 +29,6 @@ def audit(
 
 def rule_findings(spark: SparkSession, url: str, whose: Application) -> DataFrame:
     """Return the findings of the rules about events, without deciding anything again."""
-    events = log(spark, url, topics=whose.topics)
-    newest = changelogs(spark, url, whose)
-    check = InvariantCheck(whose, url, status_of(newest, url, whose))
-    return header_findings(events, whose).unionAll(invariant_findings(events, newest, check))
+    newest = changelogs(spark, url, whose, judged_deciders(whose.choreography))
+    check = InvariantCheck(whose, from_anywhere(url), status_of(newest, url, whose))
+    return header_findings(spark, url, whose).unionAll(invariant_findings(spark, url, newest, check))

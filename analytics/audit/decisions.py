@@ -1,29 +1,29 @@
 """The differential audit: every output of a decider equals what its pure functions return, folded in its journal's order."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache, partial, reduce
 from itertools import groupby
-from operator import itemgetter
-from typing import Any
+from operator import itemgetter, or_
+from typing import NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.asking import from_anywhere
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
+from analytics.audit.packs import Pack, in_order, packs
+from analytics.audit.past import NO_TASK, Past, SharePacking, past_of_shares
 from analytics.audit.routing import JOURNAL, Routes
-from analytics.audit.rows import findings
-from analytics.audit.shares import shares
+from analytics.audit.shares import make_ready
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET
-from eventlib.model.service import Service
 from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext
-from eventlib.replay.push_scanner import EMITTED, PushScanner
+from eventlib.replay.partition_buffer import UNREAD, Item
+from eventlib.replay.push_scanner import CONSUMED, EMITTED, PushScanner
 from eventlib.replay.report import Difference, Tally
-from eventlib.replay.spilling_cache import Spill, SpillingCache, spilling_caches
+from eventlib.replay.spilling_cache import IN_MEMORY, Spill, SpillingCache
 from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.runtime.keyed_state import due_times
 from eventlib.runtime.records import JournalEntry, code_version
@@ -49,15 +49,24 @@ _TIME = itemgetter(1)  # of a row
 def decision_findings(spark: SparkSession, url: str, application: Application) -> DataFrame:
     """Return which decisions on a log differ from those of today's code."""
     routes = Routes(application.choreography)
-    in_order = routes.in_order(routes.past(spark, url))
-    return in_order.mapInArrow(partial(_decided, application=application, url=from_anywhere(url)), FINDING)
+    partitions = max((service.partitions for service in routes.services), default=1)
+    count = min(partitions, spark.sparkContext.defaultParallelism)
+    past = packs(spark, url, application, [*routes.topics, *routes.journals], SharePacking(application, count))
+    decided = partial(_decided, application=application, url=from_anywhere(url), count=count)
+    found = in_order(past, count, _share_of).mapPartitions(decided)
+    return spark.createDataFrame(found, FINDING)
 
 
-def _decided(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[pa.RecordBatch]:
-    """Yield the differences, task by task."""
-    for share in shares(batches, application, url):
-        task = _Task(application, share.opened, share.task, _version(application))
-        yield from findings(share.run(task.findings(share.rows)))
+def _share_of(place: tuple[int, int]) -> int:
+    return place[0]
+
+
+def _decided(packed: Iterable[Pack], application: Application, url: str, count: int) -> Iterator[Finding]:
+    """Yield the differences of a share, if there are any records for it."""
+    for share, past in past_of_shares(packed):
+        make_ready()
+        with application.running(url) as (opened, run):
+            yield from run(_Share(application, opened, share, count).findings(past))
 
 
 @cache
@@ -66,61 +75,137 @@ def _version(application: Application) -> str:
     return code_version(application.choreography)
 
 
-class _Task:
-    """One task's history, from its rows in time order."""
+class _Route(NamedTuple):
+    """The tasks that a record concerns, each with its roles there; and whether one consumes what another has emitted."""
 
-    def __init__(self, application: Application, opened: EventLog, task: tuple[Service, int], version: str) -> None:
+    tasks: Sequence[tuple["_Task", int]]
+    is_handed_on: bool
+
+
+class _Share:
+    """The tasks of some partitions, replayed side by side in time order."""
+
+    def __init__(self, application: Application, opened: EventLog, share: int, count: int) -> None:
+        self._application = application
         self._opened = opened
-        self._story = application.story_field
-        self._service, self._partition = task
-        self._version = version
-        self._window = PushScanner(opened, *task)
-        self._tally = Tally(_MOST)
-        self._found = list[Finding]()
+        self._share, self._count = share, count
+        self._routes = Routes(application.choreography)
+        self._made: dict[str, Item] = {}
+        self._tasks: dict[int, _Task] = {}
+        self._known: dict[tuple[str, int, str | None, int], _Route] = {}
+        of_all = sum(len(service.deciders) * service.partitions for service in self._routes.services)
+        self._in_memory = max(1, IN_MEMORY * count // of_all)  # entries of each decider of each task
 
-    async def findings(self, rows: Iterable[tuple[Any, ...]]) -> list[Finding]:
-        """Replay the task, and return what differs."""
-        spill = Spill()
+    async def findings(self, past: Iterable[Past]) -> list[Finding]:
+        """Replay the tasks, and return what differs."""
+        known, made = self._known, self._made
         try:
-            entries = spilling_caches(self._service.deciders, spill)
-            describer = Describer(self._opened.choreography)
-            asked, tally = OutputQuery(), self._tally
-            setting = ReplayContext(self._opened, self._window, entries, tally, asked, describer, self._version)
-            await spill.prepare([*self._service.deciders])
-            last_ms = await self._all(TaskReplayer(self._service, self._partition, setting), rows)
-            self._look_for_overdue(entries, last_ms - _GRACE_MS)
-        except Exception as error:  # noqa: BLE001  whatever is on the log, it is a finding
-            place = f"{self._service.name}/{self._partition}"
-            self._found.append(
-                Finding(BROKEN.name, BROKEN.severity, "", f"task {place}", [], str(error) or type(error).__name__)
-            )
+            for at_ms, moment in groupby(past, key=_TIME):
+                concerned = dict[_Task, None]()
+                for record, _, emitting in moment:
+                    by = record.topic, record.partition, record.type, emitting
+                    route = known.get(by) or self._route(*by)
+                    if route.is_handed_on and record.id is not None:
+                        made[record.id] = (record, UNREAD)
+                    for task, role in route.tasks:
+                        if role == JOURNAL:
+                            task.journalled.append(record)
+                        else:
+                            task.given.append((record, role))
+                        concerned[task] = None
+                for task in concerned:
+                    await task.moment(at_ms)
+            return [found for task in self._tasks.values() for found in task.findings()]
         finally:
-            spill.close()
-        return [*map(_differs, self._tally.report(0).first), *self._found]
+            for task in self._tasks.values():
+                task.close()
 
-    async def _all(self, again: TaskReplayer, rows: Iterable[tuple[Any, ...]]) -> int:
-        last_ms = 0
-        for at_ms, moment in groupby(rows, key=_TIME):
-            entries, given = list[JournalEntry](), list[tuple[Record, int]]()
-            for record, _, _, role in moment:
-                if role == JOURNAL:
-                    entries.append(self._opened.codec.decode(JournalEntry, record.value or b""))
-                else:
-                    given.append((record, role))
-            await self._window.push(given)
-            if entries:
-                await self._moment(again, at_ms, entries)
-                last_ms = at_ms
-            elif any(role & EMITTED for _, role in given):
-                self._not_known(at_ms, UNKNOWN)
-        return int(last_ms)
+    def _route(self, topic: str, partition: int, kind: str | None, emitting: int) -> _Route:
+        roles = dict[int, int]()
+        for number, role in self._routes.roles(topic, partition, kind, None if emitting == NO_TASK else emitting):
+            if self._routes.partition(number) % self._count == self._share:
+                roles[number] = role
+        tasks = [(self._task(number), role) for number, role in roles.items()]
+        every = reduce(or_, roles.values(), 0)
+        route = self._known[topic, partition, kind, emitting] = _Route(tasks, every == CONSUMED | EMITTED)
+        return route
 
-    async def _moment(self, again: TaskReplayer, at_ms: int, entries: Sequence[JournalEntry]) -> None:
+    def _task(self, number: int) -> "_Task":
+        if number not in self._tasks:
+            spill, (service, partition) = Spill(), self._routes.task(number)
+            entries = {each.name: SpillingCache(each, spill, self._in_memory) for each in service.deciders}
+            window = PushScanner(self._opened, service, partition, self._made)
+            tally, describer, version = Tally(_MOST), Describer(self._opened.choreography), _version(self._application)
+            context = ReplayContext(self._opened, window, entries, tally, OutputQuery(), describer, version)
+            again = TaskReplayer(service, partition, context)
+            self._tasks[number] = _Task(again, window, context, spill, self._application.story_field)
+        return self._tasks[number]
+
+
+class _Task:
+    """One task's history, moment by moment: `given` are the next one's records, with their roles, and `journalled` its entries."""
+
+    def __init__(
+        self, again: TaskReplayer, window: PushScanner, context: ReplayContext, spill: Spill, story: str
+    ) -> None:
+        self.given = list[tuple[Record, int]]()
+        self.journalled = list[Record]()
+        self._again = again
+        self._window = window
+        self._context = context
+        self._spill = spill
+        self._story = story
+        self._service = again.service
+        self._found = list[Finding]()
+        self._last_ms = 0
+        self._is_prepared = self._is_broken = False
+
+    async def moment(self, at_ms: int) -> None:
+        """Replay what was given, which was recorded at one time."""
+        given, journalled, self.given, self.journalled = self.given, self.journalled, [], []
+        if self._is_broken:
+            return
+        try:
+            if not self._is_prepared:
+                await self._spill.prepare([*self._service.deciders])
+                self._is_prepared = True
+            await self._replay(at_ms, given, journalled)
+        except Exception as error:  # noqa: BLE001  whatever is on the log, it is a finding
+            self._break(error)
+
+    def findings(self) -> list[Finding]:
+        """Return what differs, and what is overdue after all."""
+        if not self._is_broken:
+            try:
+                self._look_for_overdue(self._last_ms - _GRACE_MS)
+            except Exception as error:  # noqa: BLE001  as above
+                self._break(error)
+        return [*map(_differs, self._context.tally.report(0).first), *self._found]
+
+    def close(self) -> None:
+        """Remove what is in files."""
+        self._spill.close()
+
+    def _break(self, error: Exception) -> None:
+        self._is_broken = True
+        about, sentence = f"task {self._service.name}/{self._again.partition}", str(error) or type(error).__name__
+        self._found.append(Finding(BROKEN.name, BROKEN.severity, "", about, [], sentence))
+
+    async def _replay(self, at_ms: int, given: Sequence[tuple[Record, int]], journalled: Sequence[Record]) -> None:
+        await self._window.push(given)
+        if journalled:
+            decode = self._context.log.codec.decode
+            await self._decide(at_ms, [decode(JournalEntry, record.value or b"") for record in journalled])
+            self._last_ms = at_ms
+        elif any(role & EMITTED for _, role in given):
+            self._not_known(at_ms, UNKNOWN)
+
+    async def _decide(self, at_ms: int, entries: Sequence[JournalEntry]) -> None:
         told, there = sum(entry.said for entry in entries), self._window.outputs_at(at_ms)
         for entry in entries:
-            await again.replay(entry)
+            await self._again.replay(entry)
         if told != there:
-            about = f"task {self._service.name}/{self._partition}"
+            about = f"task {self._service.name}/{self._again.partition}"
             sentence = f"At {from_ms(at_ms).isoformat()} it emitted {told} events, and {there} are on the log."
             self._found.append(Finding(COUNT.name, COUNT.severity, "", about, [], sentence))
         self._not_known(at_ms, UNCLAIMED)
@@ -132,9 +217,9 @@ class _Task:
             about = f"{record.source} {record.subject or key_text(record)}"
             self._found.append(Finding(rule.name, rule.severity, order, about, [record.event_id], sentence))
 
-    def _look_for_overdue(self, entries: dict[str, SpillingCache], before_ms: int) -> None:
+    def _look_for_overdue(self, before_ms: int) -> None:
         for decider in (each for each in self._service.deciders if each.deadlines):
-            for key, entry in entries[decider.name].all():
+            for key, entry in self._context.entries[decider.name].all():
                 for name, due_ms in due_times(decider, entry.state, entry.memory).items():
                     if name != FORGET and due_ms < before_ms:
                         order = key if decider.key == self._story else ""

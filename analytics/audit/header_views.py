@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 
 from analytics.audit.application import Application
 from analytics.audit.graph import Graph
-from analytics.audit.header_doubts import doubtful_ids
+from analytics.audit.header_doubts import SEPARATOR, Doubts
 from analytics.audit.routing import partition_of
 from eventlib.model.event import contract_of
 
@@ -22,21 +22,26 @@ View = tuple[DataFrame, Mapping[str, Column]]
 """Rows, and which of them each kind of rules looks at."""
 
 
-def header_views(events: DataFrame, application: Application, graph: Graph) -> Iterator[View]:
-    """Yield what the rules look at: only the columns that each needs are shuffled, and sorted once."""
-    is_cause, always, is_answer = f.col("is_cause"), f.lit(True), _is_answer(application)
-    doubtful = doubtful_ids(events, graph, is_answer)
-    if doubtful != []:
-        yield _together(events, is_answer, doubtful), {BY_ID: is_cause, CAUSED: ~is_cause}
-    yield _uncaused(events), {CAUSED: always}
-    yield _in_turn(events.filter(graph.is_emitted())), {IN_TURN: always}
-    home = partition_of({topic.name: topic for topic in application.choreography.topics})
-    at_home = f.when(f.col("key").isNotNull(), home("topic", "key"))
-    yield events.select(*_ABOUT, "partition", at_home.alias("home")), {EACH: always}
+def header_views(events: DataFrame, application: Application, graph: Graph, doubts: Doubts) -> Iterator[View]:
+    """Yield what the rules look at: only what is in doubt, of which all columns that they need are shuffled."""
+    is_cause, always = f.col("is_cause"), f.lit(True)
+    if doubts.ids != []:
+        yield _together(events, _is_answer(application), doubts.ids), {BY_ID: is_cause, CAUSED: ~is_cause}
+    if doubts.is_uncaused:
+        yield _uncaused(events), {CAUSED: always}
+    if doubts.emitters != []:
+        yield _in_turn(events.filter(graph.is_emitted()), doubts.emitters), {IN_TURN: always}
+    if doubts.is_misplaced:
+        home = partition_of({topic.name: topic for topic in application.choreography.topics})
+        at_home = f.when(f.col("key").isNotNull(), home("topic", "key"))
+        yield events.select(*_ABOUT, "partition", at_home.alias("home")), {EACH: always}
 
 
-def _in_turn(emitted: DataFrame) -> DataFrame:
+def _in_turn(emitted: DataFrame, doubtful: Sequence[str] | None) -> DataFrame:
     """Return events with the number and the id of the one before, of the same emitter."""
+    if doubtful is not None:
+        named = f.concat_ws(SEPARATOR, "source", f.coalesce("subject", f.lit("")))
+        emitted = emitted.filter(named.isin(*doubtful))
     # Keys come first: Spark sorts by the first column's first bytes, and sources share theirs.
     in_turn = Window.partitionBy("subject", "source").orderBy("recorded_at", "sequence", "topic", "offset")
     before = {"before": f.lag("sequence").over(in_turn), "before_id": f.lag("id").over(in_turn)}
@@ -52,7 +57,7 @@ def _is_answer(application: Application) -> Column:
     return f.coalesce(f.col("type").isin(*types), f.lit(False))
 
 
-def _together(events: DataFrame, is_answer: Column, doubtful: Sequence[int] | None) -> DataFrame:
+def _together(events: DataFrame, is_answer: Column, doubtful: Sequence[str] | None) -> DataFrame:
     """Return each event twice: as a cause, under its id, and under the id of its own cause, with that one's headers.
 
     Only under doubtful ids, or all ids without them. `copies` are the events that have the id, `answers` how many of its
@@ -66,7 +71,7 @@ def _together(events: DataFrame, is_answer: Column, doubtful: Sequence[int] | No
     ]
     both = reduce(DataFrame.unionAll, parts)
     if doubtful is not None:
-        both = both.filter(f.xxhash64("of_id").isin(*doubtful))
+        both = both.filter(f.col("of_id").isin(*doubtful))
     # The earliest of them counts as the cause. One window for all that is looked up: they are sorted once.
     of_id = Window.partitionBy("of_id").orderBy(~f.col("is_cause"), "recorded_at").rowsBetween(*_ALL)
     found = both.withColumns({

@@ -4,14 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Rule
 from analytics.audit.graph import Graph
+from analytics.audit.header_doubts import doubts_of
 from analytics.audit.header_views import BY_ID, CAUSED, EACH, IN_TURN, header_views
 from analytics.audit.routing import constant_of
+from analytics.log import log
 
 _SEPARATOR = "\x1f"
 
@@ -132,11 +134,13 @@ HEADER_RULES = (
 )
 
 
-def header_findings(events: DataFrame, application: Application) -> DataFrame:
+def header_findings(spark: SparkSession, url: str, application: Application) -> DataFrame:
     """Return the findings of the rules on headers among a log's events."""
     graph, story = Graph.of(application.choreography), application.story()
-    views = header_views(events, application, graph)
-    found = reduce(DataFrame.unionAll, [_found(rows, kinds, graph, story) for rows, kinds in views])
+    doubts = doubts_of(spark, url, application, graph)
+    views = header_views(log(spark, url, topics=application.topics), application, graph, doubts)
+    nothing = spark.createDataFrame([], FINDING)
+    found = reduce(DataFrame.unionAll, [_found(rows, kinds, graph, story) for rows, kinds in views], nothing)
     return found.dropDuplicates(["rule", "order", "evidence"]).select(*FINDING.names)
 
 

@@ -3,53 +3,72 @@
 import marshal
 import pickle
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
-from itertools import chain, count, groupby
-from operator import attrgetter
-from typing import Any, NamedTuple
+from itertools import chain, groupby
+from typing import Any, Final, final
 
 from analytics.audit.application import Application
 from analytics.audit.finding import Finding
-from analytics.audit.key_rows import LATEST, MISKEYED, UNREADABLE
+from analytics.audit.key_rows import LATEST, MISKEYED, UNREADABLE, Row
 from analytics.schema import UNREADABLE as UNREADABLE_HEADERS
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.invariants import Fold, InvariantChecker, Violation, judged_by_events
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, Meta, key_of
-from eventlib.queries.sagas import causes_first
+from eventlib.queries.causal_order import causes_first
 from eventlib.runtime.records import state_name
 
-_LAST = 5
-_NO_META = Meta("")
+_LAST: Final = 5
+_NO_META: Final = Meta("")
+_RECORDS: Final = frozenset({UNREADABLE.name, MISKEYED.name})
+"""What rows of single records are about, beside the fields of invariants."""
+
+Order = tuple[int, int, str, int, int]
+"""What a key's records are sorted by: time, depth, topic, partition, offset."""
 
 
-class KeyRow(NamedTuple):
-    """A record for a key: its depth, the id of what it comes after, whether its saga is in flight, and its event."""
+@final
+class KeyRow:
+    """A record for a key: its depth, the id of what it comes after, whether its saga is in flight, and its event.
 
-    record: Record
-    depth: int
-    after: str
-    in_flight: bool
-    event: Event | None = None
+    `depth` is how many causes it has in its millisecond, `after` the nearest of them about the same key; a key's rows are
+    sorted by `order`.
+    """
 
-    @property
-    def order(self) -> tuple[int, int, str, int, int]:
-        """What a key's records are sorted by."""
-        record = self.record
-        return record.timestamp_ms, self.depth, record.topic, record.partition, record.offset
+    __slots__ = ("after", "depth", "event", "in_flight", "order", "record")
+
+    def __init__(self, record: Record, depth: int, after: str, in_flight: bool, event: Event | None = None) -> None:
+        self.record = record
+        self.depth = depth
+        self.after = after
+        self.in_flight = in_flight
+        self.event = event
+        self.order: Order = (record.timestamp_ms, depth, record.topic, record.partition, record.offset)
 
 
-@dataclass
+@final
 class _Checked:
     """What events of a key have led to: findings, the last of them, and the folds' states."""
 
-    found: dict[str, Finding] = field(default_factory=dict)
-    last: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST))
-    is_open: bool = False
-    states: Mapping[str, object] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.found: dict[str, Finding] = {}
+        self.last: deque[str] = deque(maxlen=_LAST)
+        self.is_open = False
+        self.states: Mapping[str, object] = {}
+
+    def pickled(self) -> bytes:
+        """Return it for another worker of this job. Raises: whatever an application's states raise."""
+        return pickle.dumps((self.found, [*self.last], self.is_open, self.states))
+
+    @staticmethod
+    def unpickled(data: bytes) -> "_Checked":
+        """Return what another worker of this job has pickled."""
+        checked = _Checked()
+        checked.found, last, checked.is_open, checked.states = pickle.loads(data)  # noqa: S301  see above
+        checked.last.extend(last)
+        return checked
 
 
 class KeyChecker:
@@ -76,22 +95,20 @@ class KeyChecker:
         checked = self._events(name, key, rows)
         checked.states = self._watches[name].hand_over(key)
         try:
-            return pickle.dumps(checked)
+            return checked.pickled()
         except Exception:  # noqa: BLE001  whatever a class raises: then all is folded again
             return None
 
-    def key(self, name: str, key: str, rows: Iterable[Sequence[Any]]) -> Iterator[Finding]:
-        """Yield the violations for one key, each invariant once; its rows are those of `ROW`."""
-        if name == UNREADABLE.name:
-            yield from (self._unreadable(record) for record, *_ in rows)
-            return
-        if name == MISKEYED.name:
-            yield from (self._miskeyed(record) for record, *_ in rows)
+    def key(self, name: str, key: str, rows: Iterable[Row]) -> Iterator[Finding]:
+        """Yield the violations for one key, each invariant once."""
+        if name in _RECORDS:
+            tell = self._unreadable if name == UNREADABLE.name else self._miskeyed
+            yield from (tell(each.record) for row in rows for each in unpacked(row.events))
             return
         checked = _Checked()
         for are_states, part in groupby(rows, key=_is_state):
             if are_states:
-                self._states(name, key, (record for record, *_ in part), checked)
+                self._states(name, key, (each.record for row in part for each in unpacked(row.events)), checked)
             else:
                 checked = self._of_sagas(name, key, part)
         rest = self._watches[name].settled(name, key)
@@ -100,12 +117,11 @@ class KeyChecker:
             checked.found.setdefault(violation.invariant.name, _finding(violation, story, checked.last))
         yield from checked.found.values()
 
-    def _of_sagas(self, name: str, key: str, rows: Iterator[Sequence[Any]]) -> _Checked:
+    def _of_sagas(self, name: str, key: str, rows: Iterator[Row]) -> _Checked:
         """Return what the events have led to: known already where all are of one saga."""
         first, second = next(rows), next(rows, None)
-        *_, folded, _ = first
-        if second is None and folded is not None:
-            checked: _Checked = pickle.loads(folded)  # noqa: S301  of another worker of this job
+        if second is None and first.folded is not None:
+            checked = _Checked.unpickled(first.folded)
             self._watches[name].take_over(key, checked.states)
             return checked
         return self._events(name, key, _each(chain([first] if second is None else [first, second], rows)))
@@ -113,12 +129,13 @@ class KeyChecker:
     def _events(self, name: str, key: str, rows: Iterable[KeyRow]) -> _Checked:
         watch, checked = self._watches[name], _Checked()
         wants_meta, whole = watch.wants_meta, key if name == self.story else ""
-        for record, _, _, in_flight, known in _in_order(rows):
-            event = known or self._log.decode(record)
+        for row in _in_order(rows):
+            record = row.record
+            event = row.event or self._log.decode(record)
             if event is None:
                 continue
             checked.last.append(record.event_id)
-            checked.is_open = checked.is_open or in_flight
+            checked.is_open = checked.is_open or row.in_flight
             for violation in watch.emitted(event, record.meta() if wants_meta else _NO_META):
                 story = whole or str(getattr(event, self.story, None) or "")
                 evidence = [record.event_id] if record.id else checked.last
@@ -182,39 +199,49 @@ def key_of_event(event: object) -> str:
 
 def packed(rows: Iterable[KeyRow]) -> bytes:
     """Return rows for another worker of this job, without their events: it decodes them, if it needs them."""
-    return marshal.dumps([(r.record.astuple(), r.depth, r.after, r.in_flight) for r in rows])
+    return marshal.dumps([(row.record.astuple(), row.depth, row.after, row.in_flight) for row in rows])
 
 
-def _is_state(row: Sequence[Any]) -> bool:
-    return bool(row[2] == LATEST)
+def unpacked(events: bytes) -> list[KeyRow]:
+    """Return rows that another worker of this job has packed."""
+    rows = marshal.loads(events)  # noqa: S302  see above
+    return [KeyRow(Record(*record), depth, after, in_flight) for record, depth, after, in_flight in rows]
 
 
-def _each(rows: Iterable[Sequence[Any]]) -> Iterator[KeyRow]:
+def _is_state(row: Row) -> bool:
+    return row.depth == LATEST
+
+
+def _each(rows: Iterable[Row]) -> Iterator[KeyRow]:
     """Yield the events of rows that come by the first event of each, in order; few are in memory."""
-    waiting, number = list[tuple[Any, int, KeyRow]](), count()
-    for record, _, depth, _, _, after, in_flight, _, events in rows:
-        first = KeyRow(record, depth, after, in_flight)
-        while waiting and waiting[0][0] < first.order:
-            yield heappop(waiting)[-1]
-        packed = [first] if events is None else [KeyRow(Record(*r), *rest) for r, *rest in marshal.loads(events)]  # noqa: S302
-        for each in packed:
-            heappush(waiting, (each.order, next(number), each))
+    waiting, number = list[tuple[Order, int, KeyRow]](), 0
+    for row in rows:
+        events = unpacked(row.events)
+        while waiting and waiting[0][0] < events[0].order:
+            yield heappop(waiting)[2]
+        for each in events:
+            number += 1
+            heappush(waiting, (each.order, number, each))
     while waiting:
-        yield heappop(waiting)[-1]
-
-
-_at = attrgetter("record.timestamp_ms")
+        yield heappop(waiting)[2]
 
 
 def _in_order(rows: Iterable[KeyRow]) -> Iterator[KeyRow]:
     """Yield a key's records in causal order: within a millisecond, by causes, sequences and offsets, before depths."""
-    for _, group in groupby(rows, key=_at):
-        moment = [*group]
-        if len(moment) > 1:
-            order = causes_first([row.record for row in moment], [row.after for row in moment])
-            yield from (moment[i] for i in order)
-        else:
-            yield moment[0]
+    moment = list[KeyRow]()
+    for row in rows:
+        if moment and moment[0].order[0] != row.order[0]:
+            yield from _causes_first(moment)
+            moment = []
+        moment.append(row)
+    yield from _causes_first(moment)
+
+
+def _causes_first(moment: list[KeyRow]) -> list[KeyRow]:
+    if len(moment) < 2:  # noqa: PLR2004  mostly
+        return moment
+    order = causes_first([row.record for row in moment], [row.after for row in moment])
+    return [moment[i] for i in order]
 
 
 def _finding(violation: Violation, story: str, evidence: Iterable[str]) -> Finding:

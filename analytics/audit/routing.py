@@ -1,11 +1,13 @@
 """Which tasks consume a record, and which one has emitted it: by Spark's own plan, except for the hash of a key."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial, reduce
 from operator import or_
 from typing import Any, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
@@ -28,7 +30,7 @@ ROUTED = t.StructType([
 ])  # fmt: skip
 """A record for a task."""
 
-Number = TypeVar("Number", int, Column)
+Number = TypeVar("Number", int, Column, NDArray[np.int64])
 
 _MOST_PARTITIONS = 1 << 16
 _TIME_BITS = 42  # milliseconds until the year 2109
@@ -61,6 +63,42 @@ class Routes:
     def number(self, service: Service, partition: Number) -> Number:
         """Return a task's number, by its service and partition."""
         return partition + self.services.index(service) * _MOST_PARTITIONS
+
+    @staticmethod
+    def partition(number: Number) -> Number:
+        """Return a task's partition, by its number."""
+        return number % _MOST_PARTITIONS
+
+    def roles(self, topic: str, partition: int, kind: str | None, emitting: int | None) -> Iterator[tuple[int, int]]:
+        """Yield the numbers of the tasks that a record concerns, with its roles there; `emitting` has emitted it."""
+        if topic in self._journals:
+            yield self.number(self._journals[topic], partition), JOURNAL
+            return
+        consuming = {
+            self.number(each, partition) for each in self._consuming.get(self._external.get(topic, kind or ""), ())
+        }
+        for number in consuming:
+            yield number, CONSUMED | EMITTED if number == emitting else CONSUMED
+        if emitting is not None and emitting not in consuming:
+            yield emitting, EMITTED
+
+    @cached_property
+    def _journals(self) -> Mapping[str, Service]:
+        return {service.journal.name: service for service in self.services}
+
+    @cached_property
+    def _external(self) -> Mapping[str, str]:
+        contracts = map(contract_of, self.choreography.events)
+        return {contract.topic.name: contract.type for contract in contracts if contract.external is not None}
+
+    @cached_property
+    def _consuming(self) -> Mapping[str, Sequence[Service]]:
+        """The services that handle a type."""
+        found = dict[str, list[Service]]()
+        for service in self.services:
+            for event in service.handles:
+                found.setdefault(contract_of(event).type, []).append(service)
+        return found
 
     def past(self, spark: SparkSession, url: str) -> DataFrame:
         """Return all inputs, outputs and journal entries of tasks, as rows of `ROUTED`."""
@@ -110,9 +148,7 @@ class Routes:
         topics = {source: service.inputs[0] for source, service in emitted_by.items()}
         home = partition_of(topics)
         emitting = {source: self.number(service, f.col(_EMITTING)) for source, service in emitted_by.items()}
-        external = {
-            c.topic.name: f.lit(c.type) for c in map(contract_of, self.choreography.events) if c.external is not None
-        }
+        external = {topic: f.lit(kind) for topic, kind in self._external.items()}
         located = records.withColumns({
             _EMITTING: home("source", "subject"),
             _TYPE: f.coalesce(by_value("topic", external), f.col("type")),
@@ -124,12 +160,8 @@ class Routes:
 
     def _consumers(self) -> Mapping[tuple[Service, ...], Sequence[str]]:
         """Return the types that the same services handle."""
-        consumers = dict[str, list[Service]]()
-        for service in self.services:
-            for event in service.handles:
-                consumers.setdefault(contract_of(event).type, []).append(service)
         found = dict[tuple[Service, ...], list[str]]()
-        for kind, services in consumers.items():
+        for kind, services in self._consuming.items():
             found.setdefault(tuple(services), []).append(kind)
         return found
 

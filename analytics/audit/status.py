@@ -1,8 +1,10 @@
 """The status of a log: what its services have handled, what is pending, and what is parked."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -58,10 +60,15 @@ class InFlight:
         return any((decider, key_text(record)) in self._status.parked for _, decider in deciders)
 
 
-def changelogs(spark: SparkSession, url: str, application: Application) -> DataFrame:
-    """Return the newest record of each key of the services' changelogs."""
+def changelogs(
+    spark: SparkSession, url: str, application: Application, deciders: Collection[str] | None = None
+) -> DataFrame:
+    """Return the newest record of each key of the services' changelogs: states only of some deciders, if they are named."""
     topics = [service.changelog.name for service in application.choreography.services]
     kept = log(spark, url, topics=topics)
+    if deciders is not None:
+        states = (f.col("key").startswith(f"{STATE}{name}/") for name in deciders)
+        kept = kept.filter(reduce(or_, states, ~f.col("key").startswith(STATE)))
     newest = kept.groupBy("topic", "partition", "key").agg(f.max_by(f.struct(*kept.columns), "offset").alias("newest"))
     return newest.select("newest.*")
 

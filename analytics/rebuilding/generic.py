@@ -1,6 +1,6 @@
 """The tables of any choreography, from its contracts alone: each event's, and one row per saga."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -9,6 +9,7 @@ from pyspark.sql import types as t
 from analytics import tables as declared
 from analytics.audit.application import Application
 from analytics.columns import struct_of
+from analytics.history.tables import DEADLINES
 from analytics.projection import Projection
 from analytics.rebuilding.layout import column_of, is_tabular
 from analytics.rebuilding.naming import event_table
@@ -18,6 +19,7 @@ from analytics.tables import Events, Table
 from eventlib.codec.avro.derive import record_of
 from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
+from eventlib.sql.tables import WAITS_FOR, Awaited, awaited
 from eventlib.values import snake_case
 
 _META = {
@@ -144,9 +146,10 @@ def _numbers(steps: Steps, waits: _Effects) -> dict[str, Column]:
 
 def _sagas(steps: Steps) -> Table:
     waits = _effects(steps.application)
+    later = awaited(steps.application.choreography)
     turned = {e for e in steps.events if e in steps.application.choreography.failures or contract_of(e).reverses}
 
-    def make(saga_facts: DataFrame) -> DataFrame:
+    def make(saga_facts: DataFrame, deadlines: DataFrame | None = None) -> DataFrame:
         has_ended = f.col("ending").isNotNull() if "ending" in saga_facts.columns else f.lit(False)
         ended_at, outcome, reason = f.lit(None).cast("timestamp"), f.lit("open"), f.lit(None).cast("string")
         if "ending" in saga_facts.columns:
@@ -160,6 +163,9 @@ def _sagas(steps: Steps) -> Table:
             went_wrong = ~has_ended | f.col("ending.type").isin(*_types(turned))
             reason = f.coalesce(f.col("ending.reason"), f.when(went_wrong, told))
         waiting: Column = f.lit("event")
+        if deadlines is not None:
+            saga_facts = saga_facts.join(_awaiting(deadlines, later), "saga", "left")
+            waiting = f.coalesce("awaited", waiting)  # an effect that was not answered comes first, below
         for name, (label, _) in reversed([*zip(_asked(waits), waits.values(), strict=True)]):
             waiting = f.when(f.col(name) > 0, f"effect:{label}").otherwise(waiting)
         took = (f.unix_millis(ended_at) - f.unix_millis("first_at")).alias("duration_ms")
@@ -179,16 +185,29 @@ def _sagas(steps: Steps) -> Table:
         "failures": "How many of them are failures.",
         "compensations": "How many of them reverse another.",
         "last_at": "The time of its last event so far (UTC).",
-        "waits_for": "What an open one waits for: the answer of an effect, or an event.",
+        "waits_for": WAITS_FOR,
     }
     return Table(
         name="sagas",
         make=make,
-        reads={_FACTS: _FACTS},
+        reads={_FACTS: _FACTS} | ({DEADLINES: DEADLINES} if later else {}),
         key=("saga",),
         columns={name: declared.Column(doc) for name, doc in docs.items()},
         doc="One row per saga: how it went, how it ended, and what it waits for.",
     )
+
+
+def _awaiting(deadlines: DataFrame, later: Sequence[Awaited]) -> DataFrame:
+    """Return the sagas with an open deadline of what an effect awaits, and the first of these in their order."""
+    labels = [
+        f.when(
+            (f.col("decider") == each.decider) & (f.col("name") == each.deadline), f.struct(f.lit(n), f.lit(each.label))
+        )
+        for n, each in enumerate(later)
+    ]
+    is_open = f.col("passed_at").isNull() & f.col("cancelled_at").isNull() & f.col("saga").isNotNull()
+    found = deadlines.filter(is_open).select("saga", f.coalesce(*labels).alias("label")).filter("label IS NOT NULL")
+    return found.groupBy("saga").agg(f.min("label").getField("col2").alias("awaited"))
 
 
 def _named(kind: Column) -> Column:

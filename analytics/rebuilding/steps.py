@@ -6,7 +6,7 @@ them. The few that are elsewhere are looked up by id afterwards.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +15,10 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from analytics.audit.application import Application
+from analytics.columns import struct_of
 from analytics.rebuilding.layout import Fields, column_of
-from analytics.stores import Made
+from analytics.schema import SCHEMA
+from eventlib.codec.avro.derive import record_of
 from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
 
@@ -89,38 +91,47 @@ class Steps:
         )
         return found.filter(f.col(self.key).isNotNull())
 
-    def by_saga(self, rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
-        """Return steps, those of a saga together, and what may be the cause of some among `earlier` ones."""
-        found = rows.withColumn("is_new", f.lit(True))
+    def looked_up(self, rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
+        """Return steps, each with its cause if that is in its saga, among them or `earlier` ones."""
+        found = rows.select(*self.before.names).withColumn("is_new", f.lit(True))
         if earlier is not None:
-            known = earlier.select(self.key, *CAUSES).withColumn("is_new", f.lit(False))
+            known = earlier.select(*self.known.names).withColumn("is_new", f.lit(False))
             found = found.unionByName(known, allowMissingColumns=True)
-        return found.repartition(self.key)
+        return found.repartition(self.key).mapInArrow(
+            partial(_looked_up, key=self.key, names=self.schema.names), self.schema
+        )
+
+    @cached_property
+    def schema(self) -> t.StructType:
+        """The columns of the table."""
+        kinds = {each.name: each for each in (*SCHEMA.fields, *_OF_CAUSE, t.StructField(self.key, t.StringType()))}
+        kinds |= {column_of(name): t.StructField(column_of(name), self._kind(name)) for name in self.wanted}
+        names = [self.key, *_BEFORE_FIELDS, *(each.name for each in _OF_CAUSE), *map(column_of, self.wanted), *_PLACE]
+        return t.StructType([kinds[name] for name in names])
+
+    def _kind(self, name: str) -> t.DataType:
+        structs = [struct_of(record_of(event)) for event in self.events if not contract_of(event).request]
+        return next((each[name].dataType for each in structs if name in each.names), t.StringType())
 
     @property
-    def with_causes(self) -> Made:
-        """Return what makes rows of the table, each with its cause if that is in the same saga, of those `by_saga`."""
-        return partial(_looked_up, key=self.key, columns=self._columns)
-
-    def schema(self, rows: DataFrame) -> t.StructType:
-        """Return the schema of the table, from steps without their causes."""
-        known = {each.name: each for each in (*rows.schema.fields, *_OF_CAUSE)}
-        return t.StructType([known[name] for name in self._columns])
+    def before(self) -> t.StructType:
+        """The columns of steps before their causes are looked up."""
+        return t.StructType([each for each in self.schema.fields if each not in _OF_CAUSE])
 
     @property
-    def _columns(self) -> list[str]:
-        return [self.key, *_BEFORE_FIELDS, *(each.name for each in _OF_CAUSE), *map(column_of, self.wanted), *_PLACE]
+    def known(self) -> t.StructType:
+        """The columns of earlier steps among which causes are looked up."""
+        return t.StructType([each for each in self.schema.fields if each.name in {self.key, *CAUSES}])
 
-    def with_other_causes(self, steps: DataFrame, lacking: DataFrame, causes: DataFrame) -> DataFrame:
-        """Return steps, those that are `lacking` a cause with the first of `causes` that has its id."""
+    def with_other_causes(self, lacking: DataFrame, causes: DataFrame) -> DataFrame:
+        """Return steps that are lacking a cause with the first of `causes` that has its id."""
         first = causes.groupBy("id").agg(f.min("recorded_at").alias("found_at"), f.min("type").alias("found_type"))
         first = first.withColumnRenamed("id", "causation_id")
         kept = [name for name in lacking.columns if name not in {"cause_type", "cause_at", "since_cause_ms"}]
         found = lacking.select(*kept).join(first, "causation_id", "left")
         named = found.withColumnsRenamed({"found_type": "cause_type", "found_at": "cause_at"})
         since = f.unix_millis("recorded_at") - f.unix_millis("cause_at")
-        whole = named.withColumn("since_cause_ms", since).select(*self._columns)
-        return steps.filter(~lacks_cause()).unionByName(whole)
+        return named.withColumn("since_cause_ms", since).select(*self.schema.names)
 
 
 def lacks_cause() -> Column:
@@ -128,19 +139,34 @@ def lacks_cause() -> Column:
     return f.col("causation_id").isNotNull() & f.col("cause_type").isNull()
 
 
-def _looked_up(batches: Iterable[pa.RecordBatch], key: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Look up causes within each saga; for an id that is there twice, the first time counts."""
+def lacks_cause_in(steps: pa.Table) -> pa.Array:
+    """Return of each step what `lacks_cause` does."""
+    return pc.and_(pc.is_valid(steps["causation_id"]), pc.is_null(steps["cause_type"]))
+
+
+def with_causes(new: pa.Table, known: pa.Table, key: str) -> pa.Table:
+    """Return steps with the cause that each has in its saga, among them and what is `known`: of equal ids, the first in time."""
+    wanted = [key, *CAUSES]
+    pool = pa.concat_tables([new.select(wanted), known.select(wanted)])
+    ids, asked = pool["id"], new["causation_id"]
+    if pc.count_distinct(ids, mode="all").as_py() < pool.num_rows:  # perhaps in two sagas
+        pool = pool.take(pc.sort_indices(pool, [("recorded_at", "ascending"), ("type", "ascending")]))
+        ids = pc.binary_join_element_wise(pool[key], pool["id"], "\n")
+        asked = pc.binary_join_element_wise(new[key], asked, "\n")
+    index = pc.index_in(asked, ids.combine_chunks(), skip_nulls=True)
+    is_same = pc.equal(pool[key].take(index), new[key])
+    index = pc.if_else(is_same, index, pa.scalar(None, index.type))
+    at = pool["recorded_at"].take(index)
+    since_ms = pc.divide(pc.subtract(new["recorded_at"].cast(pa.int64()), at.cast(pa.int64())), 1_000)
+    for name, column in {"cause_type": pool["type"].take(index), "cause_at": at, "since_cause_ms": since_ms}.items():
+        new = new.append_column(name, column)
+    return new
+
+
+def _looked_up(batches: Iterable[pa.RecordBatch], key: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Look up the causes of a task's new rows, as `with_causes` does."""
     found = list(batches)
-    if not found:
-        return
-    rows = pa.Table.from_batches(found)
-    del found
-    order = pc.sort_indices(rows, [("recorded_at", "ascending"), ("type", "ascending")])
-    ids = pc.binary_join_element_wise(rows[key], rows["id"], "\n").combine_chunks().take(order)
-    asked = pc.binary_join_element_wise(rows[key], rows["causation_id"], "\n")
-    index = order.take(pc.index_in(asked, ids))
-    at = rows["recorded_at"].take(index)
-    since_ms = pc.divide(pc.subtract(rows["recorded_at"].cast(pa.int64()), at.cast(pa.int64())), 1_000)
-    for name, column in {"cause_type": rows["type"].take(index), "cause_at": at, "since_cause_ms": since_ms}.items():
-        rows = rows.append_column(name, column)
-    yield from rows.filter(rows["is_new"]).select(columns).to_batches(max_chunksize=_AT_ONCE)
+    if found:
+        rows = pa.Table.from_batches(found)
+        whole = with_causes(rows.filter(rows["is_new"]), rows.filter(pc.invert(rows["is_new"])), key)
+        yield from whole.select(names).to_batches(max_chunksize=_AT_ONCE)

@@ -22,7 +22,7 @@ from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record
 from eventlib.runtime.records import DUE, POSITION_KEY, STATE, Positions, unpack
-from eventlib.state.inspect import StoreSnapshot, looks
+from eventlib.state.inspect import StoreSnapshot, snapshots_in
 
 STORE, CHANGELOG = "store", "changelog"
 
@@ -44,7 +44,9 @@ def take_down(
     lost, routes = list[Difference](), Routes(application.choreography)
     with application.opened(url) as opened:
         services = {service.name: service for service in routes.services}
-        found = (look for look in looks(url, runtime_config().state_dir, POSITION_KEY) if look.service in services)
+        found = (
+            look for look in snapshots_in(url, runtime_config().state_dir, POSITION_KEY) if look.service in services
+        )
         with pq.ParquetWriter(stores, to_arrow_schema(ROUTED)) as writer:
             for look in found:
                 if look.log_id == opened.port.log_id and look.checkpoint:

@@ -7,13 +7,12 @@ from analytics.place import store_of
 from analytics.stores.manifest import Manifest, TableFormat
 from analytics.stores.opening import AnyVersion, alone_in, begin_version, refuse_unfit, tables
 from analytics.stores.published import entry_of, opened_at
-from analytics.stores.version import Made, Staged
+from analytics.stores.version import Staged
 from analytics.stores.versions import VersionPlace, current, format_of, needed, read_manifest, version_at
 from eventlib.object_store import Place
 
 __all__ = [
     "AnyVersion",
-    "Made",
     "Manifest",
     "Place",
     "Staged",

@@ -82,8 +82,10 @@ class DeltaVersion(DirectoryVersion):
         self._grown.add(table)
         _link_all(self._before.path / table, self.path / table)
 
-    def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False) -> DataFrame:  # noqa: ARG002  Parquet alone takes files
-        """Write staged rows."""
+    def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False, hidden: bool = False) -> DataFrame:
+        """Write staged rows, but for a hidden table."""
+        if hidden:
+            return super().take(table, rows, staged, grows=grows, hidden=True)
         return self.write(table, rows, grows=grows)
 
     def snapshots(self) -> Mapping[str, int]:

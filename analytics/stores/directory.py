@@ -22,8 +22,7 @@ from analytics.projection import Projection
 from analytics.stores.manifest import CURRENT, MANIFEST, VERSIONS, Manifest, current
 from analytics.stores.merging import merge_small
 from analytics.stores.published import Published, entry_of
-from analytics.stores.staging import stage_here
-from analytics.stores.version import Made, Staged, Told, Version
+from analytics.stores.version import Staged, Told, Version
 from eventlib.durable import settle
 from eventlib.errors import WiringError
 
@@ -62,9 +61,11 @@ class DirectoryVersion(Version[Published]):
 
     # --- what a rebuild writes
 
-    def stage_made(self, name: str, rows: DataFrame, made: Made, schema: StructType) -> DataFrame:
-        """Stage what is made of rows in Python, without the way back to the JVM."""
-        return stage_here(rows, made, schema, self.scratch / name)
+    @property
+    def shared(self) -> Path:
+        """Return the directory below which rows are staged."""
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        return self.scratch
 
     def project(
         self, table: str, made: Projection, of: Staged, *, grows: bool = False, hidden: bool = False, after: str = ""

@@ -46,8 +46,10 @@ class IcebergVersion(DirectoryVersion):
                 writer.using("iceberg").tableProperty("format-version", "2").createOrReplace()
         return self._written_rows(table, rows, parent)
 
-    def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False) -> DataFrame:  # noqa: ARG002  Parquet alone takes files
-        """Write staged rows."""
+    def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False, hidden: bool = False) -> DataFrame:
+        """Write staged rows, but for a hidden table."""
+        if hidden:
+            return super().take(table, rows, staged, grows=grows, hidden=True)
         return self.write(table, rows, grows=grows)
 
     def keep(self, table: str, *, hidden: bool = False) -> None:

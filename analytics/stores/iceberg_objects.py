@@ -54,8 +54,10 @@ class IcebergObjectVersion(ObjectVersion):
         self._note_metadata(table)
         return self._written_rows(table, rows, parent)
 
-    def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False) -> DataFrame:  # noqa: ARG002  Parquet alone takes files
-        """Write staged rows."""
+    def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False, hidden: bool = False) -> DataFrame:
+        """Write staged rows, but for a hidden table."""
+        if hidden:
+            return super().take(table, rows, staged, grows=grows, hidden=True)
         return self.write(table, rows, grows=grows)
 
     def read(self, table: str) -> DataFrame:

@@ -1,14 +1,12 @@
 """A version of the tables under construction, wherever it is: the only way in which a rebuild writes tables."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from analytics.projection import Projection
 from analytics.stores.manifest import Manifest
@@ -17,9 +15,6 @@ NO_DICTIONARY = ("id", "causation_id", "correlation_id")
 """Columns of which Parquet would build a dictionary in vain."""
 
 PLAIN = {f"parquet.enable.dictionary#{column}": "false" for column in NO_DICTIONARY}
-
-Made = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Makes rows of all those of a task, in Spark's workers."""
 
 
 class Staged(NamedTuple):
@@ -62,6 +57,11 @@ class Version(ABC, Generic[Before]):
     number: int
     before: Before | None
 
+    @property
+    def shared(self) -> Path | None:
+        """Return the directory below which rows are staged, where every worker sees it."""
+        return None
+
     def __enter__(self) -> Self:
         return self
 
@@ -83,17 +83,13 @@ class Version(ABC, Generic[Before]):
         (writer if by is None else writer.partitionBy(by)).parquet(path)
         return rows.sparkSession.read.schema(rows.schema).parquet(path).select(*rows.columns)
 
-    def stage_made(self, name: str, rows: DataFrame, made: Made, schema: StructType) -> DataFrame:
-        """Stage what is made of rows in Python, by one call for the rows of each partition."""
-        return self.stage(name, rows.mapInArrow(made, schema))
-
     def write(self, table: str, rows: DataFrame, *, grows: bool = False, hidden: bool = False) -> DataFrame:
         """Write a table; return the rows that were written."""
         return self._take_files(table, self.stage(table, rows), table, grows=grows, hidden=hidden)
 
-    def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False) -> DataFrame:
+    def take(self, table: str, rows: DataFrame, staged: str, *, grows: bool = False, hidden: bool = False) -> DataFrame:
         """Make a table of staged rows, without writing them again where the format allows; else as `write`."""
-        return self._take_files(table, rows, staged, grows=grows, hidden=False)
+        return self._take_files(table, rows, staged, grows=grows, hidden=hidden)
 
     def project(
         self,

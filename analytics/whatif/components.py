@@ -14,8 +14,6 @@ from analytics.audit.application import Application
 from analytics.audit.routing import by_value
 from eventlib.model.event import contract_of
 
-_EDGE = "saga string, node string"
-
 
 def with_parts(records: DataFrame, application: Application, parts: int) -> tuple[DataFrame, int]:
     """Return records with the column `part`, and how many parts there are: as many as are independent, `parts` at most."""

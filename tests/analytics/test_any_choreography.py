@@ -163,5 +163,5 @@ def test_no_plan_of_a_full_rebuild_sends_a_table_to_every_task(
 
     monkeypatch.setattr(Version, "stage", planned)
     rebuild(spark, shop_log, tmp_path, how=How(select=select))
-    assert len(plans) > len(select)
+    assert len(plans) >= max(1, len(select))  # one more for what is kept, and none for the steps of sagas
     assert not [plan for plan in plans if "Broadcast" in plan]

@@ -15,7 +15,6 @@ from analytics.audit.auditing import rule_findings
 from analytics.audit.headers import header_findings
 from analytics.audit.routing import Routes
 from analytics.cli import run
-from analytics.log import log
 from tests.analytics.damages import DAMAGES, Damage, copied, damage_all
 from tests.analytics.sources import archived
 
@@ -87,7 +86,7 @@ def test_only_ids_in_doubt_are_looked_up(
     application = Application()
 
     def found() -> set[tuple[str, str]]:
-        rows = header_findings(log(spark, damaged[0], topics=application.topics), application).collect()
+        rows = header_findings(spark, damaged[0], application).collect()
         return {(row["rule"], row["sentence"]) for row in rows}
 
     of_doubtful = found()

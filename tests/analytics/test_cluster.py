@@ -97,6 +97,18 @@ def test_a_report_and_a_reconciliation_run_there(cluster: SparkCluster, shop_log
 
 
 @pytest.mark.slow
+def test_a_log_is_decided_again_and_its_events_are_queried_there(cluster: SparkCluster, shop_log: str) -> None:
+    done = cluster.submit("whatif", "--log", shop_log, "--out", "again", *SHOP)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    assert (result["otherwise"], result["differing"], result["failed"]) == (0, 0, 0)
+    count = "SELECT count(DISTINCT order_id) AS sagas FROM OrderPlaced"
+    done = cluster.submit("sql", count, "--log", shop_log, *SHOP)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["sagas"] == result["sagas"] > 0
+
+
+@pytest.mark.slow
 def test_tables_go_to_a_store_whose_credentials_only_the_driver_has(
     cluster: SparkCluster, shop_log: str, moto: str, bucket: ObjectStore
 ) -> None:

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 import pytest
 
 from analytics.audit.application import Application, Run
 from analytics.audit.finding import Finding
 from analytics.audit.key_checking import KeyChecker, KeyRow, packed
+from analytics.audit.key_rows import Row
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
+from eventlib.log.record import key_text
 from eventlib.queries.sagas import find_saga
 from services.invariants.story import Story
 
@@ -26,17 +26,16 @@ def _incomplete_order(log: EventLog, run: Run) -> tuple[str, list[KeyRow]]:
     return key, sorted((row for row in rows if row.record.type != "PaymentTaken"), key=lambda row: row.order)
 
 
-def _one_by_one(key: str, rows: Sequence[KeyRow]) -> list[tuple[Any, ...]]:
-    return [_row(key, each, None, None) for each in rows]
+def _one_by_one(key: str, rows: Sequence[KeyRow]) -> list[Row]:
+    return [_row(key, [each], None) for each in rows]
 
 
-def _by_saga(key: str, sagas: Sequence[Sequence[KeyRow]], checker: KeyChecker) -> list[tuple[Any, ...]]:
-    return [_row(key, rows[0], checker.folded(_STORY, key, rows), packed(rows)) for rows in sagas]
+def _by_saga(key: str, sagas: Sequence[Sequence[KeyRow]], checker: KeyChecker) -> list[Row]:
+    return [_row(key, rows, checker.folded(_STORY, key, rows)) for rows in sagas]
 
 
-def _row(key: str, first: KeyRow, folded: bytes | None, events: bytes | None) -> tuple[Any, ...]:
-    record: Record = first.record
-    return record, record.timestamp_ms, first.depth, _STORY, key, first.after, first.in_flight, folded, events
+def _row(key: str, rows: Sequence[KeyRow], folded: bytes | None) -> Row:
+    return Row(*rows[0].order, _STORY, key, folded, packed(rows))
 
 
 def test_rows_of_sagas_lead_to_what_their_events_lead_to(shop_log: str) -> None:
@@ -45,7 +44,7 @@ def test_rows_of_sagas_lead_to_what_their_events_lead_to(shop_log: str) -> None:
         checker = KeyChecker(application, log)
         key, rows = _incomplete_order(log, run)
 
-        def found(given: Sequence[tuple[Any, ...]]) -> list[Finding]:
+        def found(given: Sequence[Row]) -> list[Finding]:
             return [*checker.key(_STORY, key, given)]
 
         one_by_one = found(_one_by_one(key, rows))
@@ -63,5 +62,5 @@ def test_a_state_that_cannot_be_carried_is_folded_again(shop_log: str, monkeypat
         before = [*checker.key(_STORY, key, _one_by_one(key, rows))]
         monkeypatch.setattr(Story, "__reduce__", None)
         (row,) = _by_saga(key, [rows], checker)
-        assert row[-2] is None
+        assert row.folded is None
         assert [*checker.key(_STORY, key, [row])] == before

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, Rebuilt, rebuild
-from eventlib import open_log
+from eventlib import Runtime, open_log
+from examples.transfers.purchases import PurchaseSubmitted, TransferConfirmed
 from tests.analytics.sources import REPAIRS
 from tests.commands import ended, said
 from tests.integration.parcels_app import APP
@@ -19,6 +20,7 @@ from tests.integration.parcels_log import send
 
 SHOP = Application("services:shop")
 PARCELS = Application("tests.integration.parcels_app:APP")
+TRANSFERS = Application("examples.transfers:app")
 TABLES = ("sagas", "saga_steps", "state_order", "state_shelf", "event_order_placed", "event_payment_taken", "effects")
 QUESTIONS = (
     "SELECT outcome, reason, count(*) AS n, sum(steps) AS steps, sum(failures) AS failures FROM sagas GROUP BY outcome, reason",
@@ -73,6 +75,44 @@ def test_the_same_question_has_the_same_answer(spark: SparkSession, shop_log: st
         answer = live(shop_log, SHOP, question)
         assert answer == rebuilt(tmp_path, question), question
         assert answer, question
+
+
+class AcceptingBank:
+    """Accepts every transfer, except one whose answer it withholds; what came of them is reported by callbacks."""
+
+    async def transfer(self, key: str, purchase_id: str, amount_cents: int) -> None:
+        del key, amount_cents
+        if purchase_id == "unanswered":
+            await asyncio.sleep(3_600)
+
+
+async def buy(url: str) -> None:
+    async with open_log(url, TRANSFERS.choreography) as log, Runtime(log, ports={"bank": AcceptingBank()}) as runtime:
+        for name in ("confirmed", "awaited"):
+            await log.publish(PurchaseSubmitted(purchase_id=name, amount_cents=1))
+        await runtime.idle()
+        await log.publish(TransferConfirmed(purchase_id="confirmed"))
+        await runtime.idle()
+        await log.publish(PurchaseSubmitted(purchase_id="unanswered", amount_cents=1))
+        while not any(row["waits_for"] == "effect:bank/transfer" for row in await asyncio.to_thread(waiting, url)):
+            await asyncio.sleep(0.1)
+
+
+def waiting(url: str) -> list[dict[str, Any]]:
+    return live(url, TRANSFERS, "SELECT saga, outcome, waits_for FROM sagas")
+
+
+def test_what_an_effect_awaits_is_shown_as_what_its_saga_waits_for(spark: SparkSession, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/transfers.db"
+    asyncio.run(buy(url))
+    rebuild(spark, url, tmp_path / "tables", application=TRANSFERS, how=How(select=("sagas",)))
+    found = waiting(url)
+    assert {row["saga"]: row["waits_for"] for row in found} == {
+        "confirmed": None,
+        "awaited": "awaited:TransferConfirmed or TransferDeclined",
+        "unanswered": "effect:bank/transfer",
+    }
+    assert rebuilt(tmp_path / "tables", "SELECT saga, outcome, waits_for FROM sagas") == found
 
 
 def test_what_waits_is_the_same(repair_log: str, repaired: tuple[Path, Rebuilt]) -> None:

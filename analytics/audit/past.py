@@ -1,0 +1,118 @@
+"""What tasks have consumed, emitted and journalled, packed for those who replay them: routed in workers, column by column.
+
+Tasks of the same partitions are a share, and go together: what one has emitted, others of them mostly consume.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from analytics.audit.application import Application
+from analytics.audit.packs import Pack, packed, unpacked
+from analytics.audit.routing import Routes
+from analytics.audit.rows import records_of
+from analytics.hashing import numbers_of, partitions_of
+from eventlib.log.record import Record
+from eventlib.model.event import contract_of
+
+NO_TASK = -1
+"""In the place of the number of a task that has emitted a record."""
+
+_AT_ONCE = 50_000
+"""How many rows are sorted at once, at least: memory has no more of them, beside those of packs that overlap in time."""
+
+_Ints = NDArray[np.int64]
+Past = tuple[Record, int, int]
+"""A record, its time (ms), and the number of the task that has emitted it."""
+
+
+@dataclass(frozen=True)
+class SharePacking:
+    """Packs records for the tasks that they concern, in `shares` groups by partition; packs go by their oldest record."""
+
+    application: Application
+    shares: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Pack]:
+        """Yield the packs of batches of records."""
+        router = _Router(Routes(self.application.choreography))
+        for batch in batches:
+            partitions = batch["partition"].to_numpy()
+            emitting = router.emitting(batch)
+            is_used, is_emitted = router.is_used(batch), emitting != NO_TASK
+            by = Routes.partition(emitting) % self.shares
+            routed = batch.append_column("emitting", pa.array(emitting))
+            for share in range(self.shares):
+                rows = np.flatnonzero((is_used & (partitions % self.shares == share)) | (is_emitted & (by == share)))
+                if len(rows):
+                    found = routed if len(rows) == routed.num_rows else routed.take(pa.array(rows))
+                    yield (share, int(found["at_ms"].to_numpy().min())), packed(found)
+
+
+class _Router:
+    """Finds what tasks need a record for: `Routes.of_records`, for Arrow."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+        contracts = [contract_of(event) for event in routes.choreography.events]
+        handled = {contract_of(event).type for service in routes.services for event in service.handles}
+        self._handled = {each.type for each in contracts if each.type in handled and each.external is None}
+        external = {each.topic.name for each in contracts if each.type in handled and each.external is not None}
+        self._topics = {*routes.journals, *external}
+        self._emitting = {
+            f"{service.emits_as}/{decider.name}": i
+            for i, service in enumerate(routes.services)
+            for decider in service.deciders
+        }
+
+    def is_used(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Return which records a task consumes, or has journalled."""
+        by_type = numbers_of(batch["type"], lambda kind: kind in self._handled, missing=False)
+        by_topic = numbers_of(batch["topic"], lambda topic: topic in self._topics, missing=False)
+        return (by_type | by_topic).astype(bool)
+
+    def emitting(self, batch: pa.RecordBatch) -> _Ints:
+        """Return the numbers of the tasks that have emitted records."""
+        services = numbers_of(batch["source"], lambda source: self._emitting.get(source, NO_TASK))
+        found = np.full(len(services), NO_TASK)
+        for i in np.unique(services[services != NO_TASK]).tolist():
+            rows, service = np.flatnonzero(services == i), self._routes.services[i]
+            partitions = partitions_of(service.inputs[0], batch["subject"].take(pa.array(rows)))
+            found[rows] = self._routes.number(service, partitions)
+        return found
+
+
+def past_of_shares(packs: Iterable[Pack]) -> Iterator[tuple[int, Iterator[Past]]]:
+    """Yield shares with their records, from packs in order: by time, and at one time by offset."""
+    for share, of_share in groupby(packs, key=lambda pack: pack[0][0]):
+        yield share, _in_order(of_share)
+
+
+def _in_order(packs: Iterable[Pack]) -> Iterator[Past]:
+    waiting, count, most = list[pa.RecordBatch](), 0, _AT_ONCE
+    for (_, oldest), data in packs:
+        if count >= most:
+            rows = pa.concat_batches(waiting)
+            in_order = _sorted(rows)
+            ready = int(np.searchsorted(rows["at_ms"].to_numpy()[in_order], oldest))  # no pack has older ones any more
+            yield from _records(rows, in_order[:ready])
+            waiting, count = [rows.take(pa.array(in_order[ready:]))], rows.num_rows - ready
+            most = count + _AT_ONCE
+        waiting.append(unpacked(data))
+        count += waiting[-1].num_rows
+    rows = pa.concat_batches(waiting)
+    yield from _records(rows, _sorted(rows))
+
+
+def _sorted(rows: pa.RecordBatch) -> _Ints:
+    return np.lexsort((rows["offset"].to_numpy(), rows["at_ms"].to_numpy()))
+
+
+def _records(rows: pa.RecordBatch, in_order: _Ints) -> Iterator[Any]:
+    found = [*records_of([rows])]
+    return map(found.__getitem__, in_order.tolist())

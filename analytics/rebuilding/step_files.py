@@ -1,0 +1,89 @@
+"""The steps of sagas, written by Spark's workers: in shards by saga, then each shard with its causes, without Spark's rows."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from analytics.projection import write_rows
+from analytics.rebuilding.scanning import SHARDS
+from analytics.rebuilding.steps import Steps, lacks_cause_in, with_causes
+from analytics.shards import ShardWriter, shard
+from analytics.stores.version import NO_DICTIONARY
+from analytics.tasks import finished, run_tasks, unfinished
+
+FOUND, LACKING = "steps", "steps_lacking"
+
+
+class _Written(NamedTuple):
+    paths: tuple[Path, Path]
+    lacking: int
+
+
+@dataclass(frozen=True)
+class StepFiles:
+    """Writes the new steps of a version below a directory that every worker sees, by so many tasks."""
+
+    spark: SparkSession
+    steps: Steps
+    where: Path
+    count: int
+
+    def sharded(self, rows: DataFrame, schema: StructType) -> list[Path]:
+        """Write rows in shards, and return the files."""
+        kinds = to_arrow_schema(schema)
+        write = partial(_shard, where=self.where / SHARDS, schema=kinds, key=self.steps.key, count=self.count)
+        return [Path(name) for (name,) in rows.select(*schema.names).mapInArrow(write, "name string").collect()]
+
+    def write(self, new: Sequence[Path], known: Sequence[Path], *, here: bool) -> int:
+        """Write steps with their causes to `FOUND`, and those whose cause is not in their saga to `LACKING`: return how many.
+
+        `known` are shards of earlier rows, which may be causes. Guarantee: of a task that was repeated, the rows are there once.
+        """
+        for name in (FOUND, LACKING):
+            (self.where / name).mkdir()
+        schemas = [to_arrow_schema(each) for each in (self.steps.before, self.steps.known, self.steps.schema)]
+        look_up = partial(_look_up, self.where, self.steps.key, schemas, new, known, self.count)
+        written = run_tasks(self.spark, [partial(look_up, number) for number in range(self.count)], here=here)
+        for each in written:
+            for path in each.paths:
+                finished(path)
+        return sum(each.lacking for each in written)
+
+
+def _shard(
+    batches: Iterable[pa.RecordBatch], where: Path, schema: pa.Schema, key: str, count: int
+) -> Iterator[pa.RecordBatch]:
+    where.mkdir(exist_ok=True)
+    path = where / unfinished()
+    with ShardWriter(path, schema, key, count) as writer:
+        for batch in batches:
+            writer.add(pa.Table.from_batches([batch]).cast(schema))
+    yield pa.RecordBatch.from_pydict({"name": [str(path)]})
+
+
+def _look_up(  # noqa: PLR0913, PLR0917  what one task is told
+    where: Path,
+    key: str,
+    schemas: Sequence[pa.Schema],
+    new: Sequence[Path],
+    known: Sequence[Path],
+    count: int,
+    number: int,
+) -> _Written:
+    before, earlier, schema = schemas
+    rows = with_causes(shard(new, number, count, before), shard(known, number, count, earlier), key)
+    rows = rows.select(schema.names).cast(schema)
+    lacking, name = lacks_cause_in(rows), unfinished()
+    dictionary = [each for each in schema.names if each not in NO_DICTIONARY]
+    parts = {FOUND: rows.filter(pc.invert(lacking)), LACKING: rows.filter(lacking)}
+    for directory, part in parts.items():
+        write_rows([part], schema, where / directory / name, dictionary=dictionary)
+    return _Written((where / FOUND / name, where / LACKING / name), parts[LACKING].num_rows)

@@ -1,0 +1,75 @@
+"""Columns are hashed as single keys are, and a share's records come in time order from packs that overlap."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analytics.audit import past
+from analytics.audit.packs import Pack, packed
+from analytics.audit.past import past_of_shares
+from analytics.audit.rows import RECORD
+from analytics.hashing import hashes, numbers_of, partitions_of
+from eventlib.model.topic import PARTITIONERS, Topic
+
+_TEXTS = st.lists(st.none() | st.text(max_size=40))
+
+
+@given(_TEXTS, st.integers(0, 3))
+def test_keys_of_a_column_have_the_partitions_of_single_keys(keys: list[str | None], skipped: int) -> None:
+    topic, column = Topic("any", partitions=7), pa.array(keys, pa.string()).slice(skipped)
+    expected = [topic.partition_of((key or "").encode()) for key in keys[skipped:]]
+    assert partitions_of(topic, column).tolist() == expected
+    assert partitions_of(topic, column.cast(pa.binary())).tolist() == expected
+
+
+def test_another_partitioner_is_asked_for_each_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PARTITIONERS, "length", lambda key, partitions: len(key) % partitions)
+    topic = Topic("any", partitions=3, partitioner="length")
+    assert partitions_of(topic, pa.array(["a", None, "four", "a"])).tolist() == [1, 0, 1, 1]
+
+
+@given(_TEXTS)
+def test_equal_texts_have_one_hash_and_others_another(texts: list[str | None]) -> None:
+    found = hashes(pa.array(texts, pa.string())).tolist()
+    assert len(set(zip(texts, found, strict=True))) == len(set(texts)) == len(set(found))
+    assert [number for number, text in zip(found, texts, strict=True) if text is None] == [0] * texts.count(None)
+    assert found == [hashes(pa.array([text], pa.string()))[0] for text in texts]
+
+
+@pytest.mark.parametrize(
+    "column", [pa.array(["b", None, "a", "b"]), pa.array(["b", None, "a", "b"]).dictionary_encode()]
+)
+def test_a_number_is_asked_for_once_for_each_value(column: pa.Array) -> None:
+    asked = list[str]()
+
+    def number(value: str) -> int:
+        asked.append(value)
+        return ord(value)
+
+    assert numbers_of(column, number).tolist() == [98, -1, 97, 98]
+    assert sorted(asked) == ["a", "b"]
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), min_size=1, max_size=8), min_size=1))
+def test_records_come_by_time_and_offset_however_packs_overlap(times: list[list[tuple[int, int]]]) -> None:
+    packs = [_pack(number, rows) for number, rows in enumerate(times)]
+    with pytest.MonkeyPatch.context() as few:
+        few.setattr(past, "_AT_ONCE", 3)
+        (share, found), *others = ((share, [*rows]) for share, rows in past_of_shares(sorted(packs)))
+    assert (share, others) == (5, [])
+    places = [(at_ms, record.offset) for record, at_ms, _ in found]
+    assert places == sorted((at_ms, offset) for rows in times for at_ms, offset in rows)
+
+
+def _pack(number: int, rows: Sequence[tuple[int, int]]) -> Pack:
+    count = len(rows)
+    known = {"partition": pa.array([0] * count, pa.int32()), "topic": pa.array([f"topic{number}"] * count)}
+    known["at_ms"], known["offset"] = (pa.array(values, pa.int64()) for values in zip(*rows, strict=True))
+    kinds = {"value": pa.binary(), "sequence": pa.int64(), "headers": pa.list_(pa.struct([("name", pa.string())]))}
+    columns = [known.get(name, pa.nulls(count, kinds.get(name, pa.string()))) for name in RECORD.names]
+    names = [*RECORD.names, "emitting"]
+    batch = pa.RecordBatch.from_arrays([*columns, pa.array([past.NO_TASK] * count)], names)
+    return (5, min(at_ms for at_ms, _ in rows)), packed(batch)
