@@ -18,7 +18,7 @@ setup: .venv/.ready .venv/.compiled  ## make .venv, with `eventlib` in its bin, 
 	$(RUN)uv pip install --quiet --python .venv --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv/.compiled: .venv/.ready $(shell find eventlib -name '*.py') tests/compiled_core.py
+.venv/.compiled: .venv/.ready $(shell find analytics eventlib -name '*.py') tests/compiled_core.py
 	$(RUN)python -m tests.compiled_core
 
 pure:            ## let the core run from its sources until the next `make setup`: for a debugger, or coverage

@@ -6,32 +6,41 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
+from eventlib.admin_deployments import add_deployments
 from eventlib.admin_events import add_events
 from eventlib.admin_parked import add_parked
 from eventlib.admin_pauses import add_pauses
 from eventlib.admin_reruns import add_reruns
+from eventlib.admin_subjects import add_subjects
 from eventlib.cli.status import status_json
+from eventlib.deployment_previews import DeploymentPreviews
 from eventlib.errors import ContractError, EventlibError, UndecodableRecord, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.http.body_limit import StrictRoute
 from eventlib.identity.gate import guard
 from eventlib.identity.identity import Identity, identity_of
-from eventlib.identity.principal import Role, allow, public
+from eventlib.identity.principal import READERS, Role, allow, public
 from eventlib.operations.reprocessing.jobs import RerunJobs
-from eventlib.operations.reprocessing.metadata import UnknownRerun
+from eventlib.operations.reprocessing.listing import UnknownRerun
 from eventlib.operations.startup_waits import STATE_DIR
 from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.personal.base import NoRight
 
 SHORTEST_TOKEN = 16
-_LOOK = (Role.OPERATOR, Role.AUDITOR)
 
 
-def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR, identity: Identity | None = None) -> FastAPI:
+def create_admin(
+    log: EventLog,
+    *tokens: str,
+    state_dir: str = STATE_DIR,
+    identity: Identity | None = None,
+    app_name: str | None = None,
+) -> FastAPI:
     """Return the admin API on a log; `identity` (by default that of the settings) tells who calls.
 
     `tokens` are further ones with the role `operator`. `state_dir` is where processes of this machine keep their local
-    stores. Guarantee: a request answered with 202 is stored on the log with the caller's name, and is done once.
+    stores; `app_name` is the application's (`module:name`), if it is not the one of pyproject.toml. Guarantee: an act
+    answered with 202 is stored on the log with the caller's name, and is done once.
     Raises: WiringError for a short token.
     """
     identity = identity or identity_of()
@@ -41,11 +50,12 @@ def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR, identi
         raise WiringError(
             f"an admin token has {shortest} characters: EVENTLIB_ADMIN_TOKEN takes {SHORTEST_TOKEN} or more"
         )
-    jobs = RerunJobs(log, state_dir)
+    jobs, previews = RerunJobs(log, state_dir), DeploymentPreviews(log.port.url, app_name)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
+        await previews.close()
         await jobs.close()
 
     title = f"{log.choreography.name}: admin"
@@ -55,10 +65,12 @@ def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR, identi
     handlers = _Handlers(log, state_dir)
     app.get("/healthz")(handlers.health)
     app.get("/status")(handlers.status)
+    add_deployments(app, previews)
     add_events(app, log)
     add_parked(app, log)
     add_pauses(app, log)
     add_reruns(app, log, jobs)
+    add_subjects(app, log)
     guard(app, identity.with_tokens("admin-token", tokens, Role.OPERATOR))
     return app
 
@@ -73,12 +85,12 @@ class _Handlers:
     @public
     async def health(self) -> Response:
         """Answer 200 when healthy, else 503."""
-        return Response(status_code=503 if complaints(await self._reader.look(), Limits()) else 200)
+        return Response(status_code=503 if complaints(await self._reader.read(), Limits()) else 200)
 
-    @allow(*_LOOK)
+    @allow(*READERS)
     async def status(self) -> dict[str, object]:
         """Return the status of services."""
-        status = await self._reader.look()
+        status = await self._reader.read()
         return status_json(status, complaints(status, Limits()))
 
 

@@ -3,8 +3,9 @@
 from typing import Annotated
 
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from eventlib.admin_bodies import Body
 from eventlib.eventlog import EventLog
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Role, allow
@@ -12,10 +13,8 @@ from eventlib.model.event import key_of
 from eventlib.operations.sending import event_of, send_event
 
 
-class Sending(BaseModel):
+class Sending(Body):
     """An event to send by hand, and why; the same idempotency key gives the same event id."""
-
-    model_config = ConfigDict(extra="forbid")
 
     data: dict[str, object]
     reason: Annotated[str, Field(min_length=1, max_length=2_000)]

@@ -4,25 +4,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import Body, FastAPI, HTTPException, Query
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import FastAPI, HTTPException, Query
+from pydantic import Field
 
+from eventlib.admin_bodies import ActBody, Body
 from eventlib.cli._common.parked_keys import parking_json, waiting_json
 from eventlib.cli._common.previews import previews_json
 from eventlib.eventlog import EventLog
 from eventlib.http.paths import KEY
 from eventlib.identity.gate import Caller
-from eventlib.identity.principal import Principal, Role, allow
+from eventlib.identity.principal import READERS, Principal, Role, allow
 from eventlib.model.event import Event, Position
 from eventlib.model.personal import masked
-from eventlib.operations.command_status import pending_retries
+from eventlib.operations.command_status import send_retries
 from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.parked_commands import (
     event_with,
     not_paused,
     request_discard,
     request_edit,
-    request_retries,
     request_retry,
 )
 from eventlib.operations.parked_preview import (
@@ -32,21 +32,16 @@ from eventlib.operations.parked_preview import (
     preview_retries,
     token_of_previews,
 )
-from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, parkings, waiting_inputs
+from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, named, parkings, waiting_inputs
 
 _MOST_LISTED = 1_000
-_LOOK = (Role.OPERATOR, Role.AUDITOR)
 Ignored = Annotated[str | None, Field(max_length=200, description="Ignored: who acts follows from the token.")]
 
 
-class _OperatorRequest(BaseModel):
-    """What all requests have: `dry_run` only tells what would happen, and `as_previewed` has the token of such an answer."""
-
-    model_config = ConfigDict(extra="forbid")
+class _OperatorRequest(ActBody):
+    """What all requests have."""
 
     by: Ignored = None
-    dry_run: bool = False
-    as_previewed: Annotated[str, Field(max_length=100)] = ""
 
     @property
     def is_preview(self) -> bool:
@@ -74,13 +69,11 @@ class Discard(_OperatorRequest):
     reason: Annotated[str, Field(min_length=1, max_length=2_000)]
 
 
-class Selection(BaseModel):
+class Selection(Body):
     """Which parked keys and effects are selected, as query parameters."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    service: list[str] = []
-    decider: list[str] = []
+    service: list[str] = Field(default_factory=list)
+    decider: list[str] = Field(default_factory=list)
     reason_matches: Annotated[
         str | None, Field(max_length=1_000, description="Where the reason matches this regular expression.")
     ] = None
@@ -102,13 +95,13 @@ class ParkedHandlers:
     def __init__(self, log: EventLog) -> None:
         self._log = log
 
-    @allow(*_LOOK)
+    @allow(*READERS)
     async def list_parked(self, selection: Annotated[ListQuery, Query()]) -> dict[str, object]:
         """List what is parked, oldest first."""
         found = await parkings(self._log, wanted=selection.on(self._log))
         return {"count": len(found), "parked": [parking_json(each) for each in found[: selection.limit]]}
 
-    @allow(*_LOOK)
+    @allow(*READERS)
     async def show(
         self,
         service: str,
@@ -129,30 +122,26 @@ class ParkedHandlers:
     ) -> dict[str, object]:
         """Request that all selected are handled again; pending requests are not repeated."""
         found = await not_paused(self._log, await parkings(self._log, wanted=selection.on(self._log)))
-        if request.is_preview and (seen := self._told(request, await preview_retries(self._log, found), caller)):
+        if request.is_preview and (seen := self._answer(request, await preview_retries(self._log, found), caller)):
             return seen
-        already = await pending_retries(self._log, found)
-        new = [each for each in found if each.name not in already]
-        await request_retries(self._log, new, caller.by, request.reason.strip())
-        return {"asked": len(new), "asked_already": len(already)}
+        every, new = await send_retries(self._log, found, caller.by, request.reason.strip())
+        return {"asked": new, "asked_already": len(every) - new}
 
     @allow(Role.OPERATOR)
     async def retry(self, service: str, decider: str, key: str, request: Retry, caller: Caller) -> dict[str, object]:
         """Request that one is handled again."""
         parking = await self._one(service, decider, key)
-        if request.is_preview and (seen := self._told(request, await preview_retries(self._log, [parking]), caller)):
+        if request.is_preview and (seen := self._answer(request, await preview_retries(self._log, [parking]), caller)):
             return seen
         return _accepted(parking, await request_retry(self._log, parking, caller.by, request.reason.strip()))
 
     @allow(Role.OPERATOR)
-    async def edit(
-        self, service: str, decider: str, key: str, request: Annotated[Edit, Body()], caller: Caller
-    ) -> dict[str, object]:
+    async def edit(self, service: str, decider: str, key: str, request: Edit, caller: Caller) -> dict[str, object]:
         """Request that a key's first input is handled with other data, and then those behind it."""
         parking = await self._one(service, decider, key)
         event = await event_with(self._log, parking, request.data, request.fields)
         if request.is_preview and (
-            seen := self._told(request, [await preview_edit(self._log, parking, event)], caller)
+            seen := self._answer(request, [await preview_edit(self._log, parking, event)], caller)
         ):
             return seen
         return _accepted(parking, await request_edit(self._log, parking, event, caller.by, request.reason))
@@ -163,11 +152,13 @@ class ParkedHandlers:
     ) -> dict[str, object]:
         """Discard a key's first input, or an effect, permanently."""
         parking = await self._one(service, decider, key)
-        if request.is_preview and (seen := self._told(request, await preview_discards(self._log, [parking]), caller)):
+        if request.is_preview and (seen := self._answer(request, await preview_discards(self._log, [parking]), caller)):
             return seen
         return _accepted(parking, await request_discard(self._log, parking, caller.by, request.reason))
 
-    def _told(self, request: _OperatorRequest, found: Sequence[Preview], caller: Principal) -> dict[str, object] | None:
+    def _answer(
+        self, request: _OperatorRequest, found: Sequence[Preview], caller: Principal
+    ) -> dict[str, object] | None:
         """Return the answer to a dry run; None where the act may go on. Raises: ContractError when the log has moved on."""
         if request.dry_run:
             previews = previews_json(self._log, found, personal=caller.sees_personal)
@@ -177,7 +168,7 @@ class ParkedHandlers:
 
     async def _one(self, service: str, decider: str, key: str) -> Parking:
         wanted = ParkedQuery.of(self._log, [service], [decider], None)
-        found = [each for each in await parkings(self._log, wanted=wanted) if key in {each.key, each.id}]
+        found = named(await parkings(self._log, wanted=wanted), key)
         if not found:
             raise HTTPException(404, f"nothing is parked for {decider} {key}")
         if len(found) > 1:

@@ -4,35 +4,29 @@ from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from eventlib.admin_bodies import ActBody, Reason
 from eventlib.cli._common.previews import preview_json
 from eventlib.cli.pause import paused_json
 from eventlib.eventlog import EventLog
 from eventlib.identity.gate import Caller
-from eventlib.identity.principal import Principal, Role, allow
+from eventlib.identity.principal import READERS, Principal, Role, allow
 from eventlib.operations.pause_preview import PausePreview, preview_pause, refuse_changed
 from eventlib.operations.pausing import Numbers, WhatWaits, pause, resume, what_waits
 from eventlib.queries.pauses import PauseTarget, pauses
 
-_LOOK = (Role.OPERATOR, Role.AUDITOR)
 Name = Annotated[str | None, Field(max_length=1_000)]
 
 
-class Resume(BaseModel):
+class Resume(ActBody):
     """What of a service goes on, under the names with which it was paused, and why. A dry run only tells what waits."""
-
-    model_config = ConfigDict(extra="forbid")
 
     decider: Name = None
     key: Name = None
     effect: Name = None
     limit: Name = None
     reason: Annotated[str, Field(max_length=2_000)] = ""
-    dry_run: bool = False
-    as_previewed: Annotated[
-        str, Field(max_length=100, description="Refuse when a dry run has shown something else.")
-    ] = ""
 
     def target(self, log: EventLog, service: str) -> PauseTarget:
         """Return what is meant. Raises: WiringError, ContractError."""
@@ -45,7 +39,7 @@ class Pause(Resume):
     A limit has other numbers meanwhile: those that are given, and not 0.
     """
 
-    reason: Annotated[str, Field(min_length=1, max_length=2_000, pattern=r"\S")]
+    reason: Reason
     per_second: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     burst: Annotated[int, Field(ge=0)] = 0
     concurrent: Annotated[int, Field(ge=0)] = 0
@@ -57,7 +51,7 @@ class PauseHandlers:
     def __init__(self, log: EventLog) -> None:
         self._log = log
 
-    @allow(*_LOOK)
+    @allow(*READERS)
     async def list_all(self) -> dict[str, object]:
         """List what is paused, the oldest first."""
         return {"paused": [paused_json(each) for each in await pauses(self._log)]}
@@ -68,23 +62,23 @@ class PauseHandlers:
         target = request.target(self._log, service)
         numbers = Numbers(request.per_second, request.burst, request.concurrent)
         if request.dry_run:
-            return _told(target, await preview_pause(self._log, target, "pause", numbers), caller)
+            return _answer(target, await preview_pause(self._log, target, "pause", numbers), caller)
         await refuse_changed(self._log, target, "pause", request.as_previewed, numbers)
         await pause(self._log, target, caller.by, request.reason, numbers)
-        return _told(target, await what_waits(self._log, target))
+        return _answer(target, await what_waits(self._log, target))
 
     @allow(Role.OPERATOR)
     async def resume(self, service: str, request: Resume, caller: Caller) -> dict[str, object]:
         """Request that the tasks of a service go on with what was paused."""
         target = request.target(self._log, service)
         if request.dry_run:
-            return _told(target, await preview_pause(self._log, target, "resume"), caller)
+            return _answer(target, await preview_pause(self._log, target, "resume"), caller)
         await refuse_changed(self._log, target, "resume", request.as_previewed)
         await resume(self._log, target, caller.by, request.reason)
-        return _told(target, await what_waits(self._log, target))
+        return _answer(target, await what_waits(self._log, target))
 
 
-def _told(target: PauseTarget, seen: WhatWaits | PausePreview, caller: Principal | None = None) -> dict[str, object]:
+def _answer(target: PauseTarget, seen: WhatWaits | PausePreview, caller: Principal | None = None) -> dict[str, object]:
     facts = {**target._asdict(), "kind": target.kind, "asked": isinstance(seen, WhatWaits)}
     if isinstance(seen, WhatWaits):
         return {**facts, "waits": asdict(seen)}

@@ -4,29 +4,24 @@ from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import FastAPI, HTTPException
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from eventlib.admin_bodies import ActBody, Body, Reason
 from eventlib.cli._common.rerun_report import difference_json
 from eventlib.eventlog import EventLog
 from eventlib.identity.gate import Caller
-from eventlib.identity.principal import Principal, Role, allow
+from eventlib.identity.principal import READERS, Principal, Role, allow
 from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.reprocessing.dropping import drop, droppable, token_of_drop
 from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, way_back
-from eventlib.operations.reprocessing.metadata import RerunSpec, existing_metadata, reruns
+from eventlib.operations.reprocessing.listing import existing_metadata, reruns
+from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.seek import move, reset_plans, reset_target, token_of_plans
-from eventlib.values import time_of, to_ms
 
-_LOOK = (Role.OPERATOR, Role.AUDITOR)
-Reason = Annotated[str, Field(min_length=1, max_length=2_000, pattern=r"\S")]
 At = Annotated[str | None, Field(max_length=40)]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Begin(_Body):
+class Begin(Body):
     """A rerun to begin, or to go on with: why, from and up to which times of the service's history."""
 
     reason: Reason
@@ -34,7 +29,7 @@ class Begin(_Body):
     until: At = None
 
 
-class TakeOver(_Body):
+class TakeOver(Body):
     """Why a service takes over a rerun's states, and whether effects run that only the rerun has requested.
 
     A dry run only shows what would be done.
@@ -49,17 +44,10 @@ class Reset(TakeOver):
     """Where a service goes on: earliest, latest, or a time."""
 
     to: Annotated[str, Field(min_length=1, max_length=40)]
-    topics: list[str] = []
+    topics: list[str] = Field(default_factory=list)
     as_previewed: Annotated[
         str, Field(max_length=100, description="Forwards: refuse what a dry run has not shown.")
     ] = ""
-
-
-class Drop(_Body):
-    """How a rerun is deleted; a dry run returns what would be deleted."""
-
-    dry_run: bool = False
-    as_previewed: Annotated[str, Field(max_length=100, description="Refuse what a dry run has not shown.")] = ""
 
 
 class RerunHandlers:
@@ -69,7 +57,7 @@ class RerunHandlers:
         self._log = log
         self._jobs = jobs
 
-    @allow(*_LOOK)
+    @allow(*READERS)
     async def list_all(self) -> dict[str, object]:
         """List the reruns on the log."""
         return {"reruns": [asdict(each) for each in await reruns(self._log)]}
@@ -77,10 +65,10 @@ class RerunHandlers:
     @allow(Role.OPERATOR)
     async def begin(self, service: str, name: str, request: Begin, caller: Caller) -> dict[str, object]:
         """Reprocess a service's history under a name, or go on with that."""
-        spec = RerunSpec(_signed(caller, request.reason), _ms_of(request.since), _ms_of(request.until))
+        spec = RerunSpec.of(_signed(caller, request.reason), request.since, request.until)
         return _job_json(self._jobs.begin(RerunJob(service, name, spec)))
 
-    @allow(*_LOOK)
+    @allow(*READERS)
     async def show(self, service: str, name: str, caller: Caller) -> dict[str, object]:
         """Return how far a rerun is that was begun here, and what differs once it is done."""
         job = self._jobs.job(service, name)
@@ -103,9 +91,9 @@ class RerunHandlers:
         return _job_json(self._jobs.begin(job))
 
     @allow(Role.OPERATOR)
-    async def drop(self, service: str, name: str, request: Drop | None = None) -> dict[str, object]:
+    async def drop(self, service: str, name: str, request: ActBody | None = None) -> dict[str, object]:
         """Delete a rerun, with all its outputs; a dry run tells what that would delete."""
-        asked, of = request or Drop(), self._log.choreography.service(service)
+        asked, of = request or ActBody(), self._log.choreography.service(service)
         topics = await droppable(self._log, of, name)
         refuse_moved(asked.as_previewed, token := token_of_drop(name, topics))
         told: dict[str, object] = {"service": service, "rerun": name, "dropped": not asked.dry_run, "topics": topics}
@@ -144,10 +132,6 @@ def add_reruns(app: FastAPI, log: EventLog, jobs: RerunJobs) -> None:
 
 def _signed(caller: Principal, reason: str) -> str:
     return f"{caller.by}: {reason.strip()}"
-
-
-def _ms_of(text: str | None) -> int:
-    return 0 if text is None else to_ms(time_of(text))
 
 
 def _job_json(job: RerunJob) -> dict[str, object]:

@@ -5,6 +5,7 @@ import sys
 import tomllib
 import traceback
 from pathlib import Path
+from typing import Any, Literal
 
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
@@ -51,13 +52,22 @@ def load_named(option: str, named: str, start: Path) -> object:
     return _load(nearest(start)[0], option, named, f"give --{option} module:name")
 
 
+def named_connectors(kind: Literal["sinks", "outboxes"], start: Path) -> list[str]:
+    """Return what `sinks` or `outboxes` in the nearest pyproject.toml that has a [tool.eventlib] names. Raises: WiringError."""
+    directory, settings = _settings(start)
+    found = settings.get(kind, [])
+    if not (isinstance(found, list) and all(isinstance(each, str) for each in found)):
+        raise WiringError(f'{directory / "pyproject.toml"}: {kind} is a list: write {kind} = ["module:name"]')
+    return found
+
+
 def nearest(start: Path) -> tuple[Path, str | None]:
     """Return the directory of the nearest pyproject.toml that names an application, and that name."""
     directory, settings = _settings(start)
     return directory, settings.get("app")
 
 
-def _settings(start: Path) -> tuple[Path, dict[str, str]]:
+def _settings(start: Path) -> tuple[Path, dict[str, Any]]:
     """Return the directory of the nearest pyproject.toml that names an application, and its settings."""
     for directory in (start, *start.parents):
         path = directory / "pyproject.toml"
@@ -68,7 +78,9 @@ def _settings(start: Path) -> tuple[Path, dict[str, str]]:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise WiringError(f"{path} is not valid TOML, please fix it: {error}") from error
         if "app" in settings:
-            return directory, {name: str(value) for name, value in settings.items()}
+            return directory, {
+                name: value if name in {"sinks", "outboxes"} else str(value) for name, value in settings.items()
+            }
     return start, {}
 
 

@@ -10,7 +10,7 @@ from eventlib.outbox import SqlAlchemyOutbox
 from services import shop
 from services.order.events import OrderSubmitted
 
-app, outbox = FastAPI(), SqlAlchemyOutbox(shop)
+app, outbox = FastAPI(), SqlAlchemyOutbox(shop, [OrderSubmitted])
 engine = create_engine(os.environ["CHECKOUT_DATABASE"])
 
 

@@ -11,7 +11,8 @@ from eventlib.sinks import SqlSink
 from services import shop
 from services.order.events import CancelSubmitted, OrderPlaced
 
-app, outbox, inbox = FastAPI(), SqlAlchemyOutbox(shop), SqlSink("credit", shop, from_now=True)
+app, inbox = FastAPI(), SqlSink("credit", shop, from_now=True)
+outbox = SqlAlchemyOutbox(shop, [CancelSubmitted])
 engine = create_engine(os.environ["CREDIT_DATABASE"])
 
 

@@ -28,7 +28,8 @@ def make_api(log: EventLog) -> Callable[..., Awaitable[None]]:
         work_burst=settings.work_burst,
         streams_per_caller=settings.streams,
     )
-    return create_app(log, config)
+    secrets, carrier_secrets = settings.signing_secrets("gateway"), settings.signing_secrets("carrier")
+    return create_app(log, config, secrets=secrets, carrier_secrets=carrier_secrets)
 
 
 shop = Choreography(

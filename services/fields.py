@@ -36,6 +36,9 @@ Country = Annotated[str, Field(min_length=1, max_length=200)]
 GatewayKey = Annotated[str, Field(min_length=1, max_length=200)]
 Reason = Annotated[str, Field(min_length=1, max_length=500)]
 
+Tracking = Annotated[str, Field(min_length=1, max_length=500)]
+"""A carrier's own reference, checked where it enters; events already on the log stay readable."""
+
 LineNo = Annotated[int, Field(ge=1, le=1_000_000)]
 Quantity = Annotated[int, Field(ge=1, le=1_000_000), Units("units")]
 """Units of one product in one line."""

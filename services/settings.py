@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AnyHttpUrl, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from eventlib import RuntimeConfig
+from eventlib import RuntimeConfig, WiringError
 from eventlib.config import SettingsError, no_userinfo, read_settings
 from eventlib.http import ApiConfig
+from eventlib.webhooks import SecretsFile, SigningSecret
 from services.simulation.faults import CarrierFaults, GatewayFaults
 
 Rate = Annotated[float, Field(ge=0, le=1)]
@@ -29,6 +30,19 @@ class ShopSettings(BaseSettings):
     ] = None
     gateway_user: Annotated[str | None, Field(description="user name of this shop (Basic authentication)")] = None
     gateway_password: Annotated[SecretStr | None, Field(description="the password of that user")] = None
+    gateway_secrets: Annotated[
+        SecretStr | None,
+        Field(
+            description="the secret of its signed callbacks (Standard Webhooks); while it is replaced two, the newest "
+            "first, with a comma between; unset: no callbacks are taken"
+        ),
+    ] = None
+    gateway_secrets_file: Annotated[
+        Path | None,
+        Field(description="a file of them instead, one in a line, the newest first: read again when it changes"),
+    ] = None
+    carrier_secrets: Annotated[SecretStr | None, Field(description="the same for the carrier's callbacks")] = None
+    carrier_secrets_file: Annotated[Path | None, Field(description="the same for the carrier's callbacks")] = None
     carrier_url: Annotated[
         AnyHttpUrl | None,
         no_userinfo("set SHOP_CARRIER_USER and SHOP_CARRIER_PASSWORD"),
@@ -51,6 +65,24 @@ class ShopSettings(BaseSettings):
     seed: Annotated[int, Field(description="selects the orders that these rates apply to")] = 0
     simulators_port: Annotated[Port, Field(description="where the simulators' server listens")] = 8090
     simulators_ledger: Annotated[Path, Field(description="the ledger file of that server")] = Path("var/simulators.db")
+    later: Annotated[
+        Rate, Field(description="the share of charges that this server accepts at first, and reports later, 0 to 1")
+    ] = 0.0
+    confirm_s: Annotated[Seconds, Field(description="how long until it reports them (seconds)")] = 1.0
+    callback_url: Annotated[
+        AnyHttpUrl | None,
+        no_userinfo("its reports are signed with SHOP_GATEWAY_SECRETS"),
+        Field(description="where it reports them, the API's `/callbacks/gateway`"),
+    ] = None
+    parcels_later: Annotated[
+        Rate, Field(description="the share of parcels that this server agrees to fetch, and fetches later, 0 to 1")
+    ] = 0.0
+    collect_s: Annotated[Seconds, Field(description="how long until it has fetched them (seconds)")] = 1.0
+    carrier_callback_url: Annotated[
+        AnyHttpUrl | None,
+        no_userinfo("its reports are signed with SHOP_CARRIER_SECRETS"),
+        Field(description="where it reports that, the API's `/callbacks/carrier`"),
+    ] = None
     backlog: Annotated[
         int,
         Field(
@@ -80,6 +112,27 @@ class ShopSettings(BaseSettings):
     hang_s: Annotated[Seconds, Field(description="how long the simulators keep an unanswered call open (seconds)")] = (
         30.0
     )
+
+    def signing_secrets(self, whose: Literal["gateway", "carrier"]) -> Sequence[SigningSecret] | SecretsFile:
+        """Return the secrets of callbacks, the newest first; empty when none are taken. Raises: SettingsError."""
+        name = f"SHOP_{whose.upper()}_SECRETS"
+        text: SecretStr | None = getattr(self, f"{whose}_secrets")
+        file: Path | None = getattr(self, f"{whose}_secrets_file")
+        if file is not None:
+            if text is not None:
+                raise SettingsError(f"{name}: {name}_FILE is set, too: set one of the two")
+            try:
+                return SecretsFile(file)
+            except WiringError as error:
+                raise SettingsError(f"{name}_FILE: {error}") from error
+        given = text.get_secret_value() if text else ""
+        try:
+            found = [SigningSecret(each.strip()) for each in given.split(",") if each.strip()]
+            for each in found:
+                each.standard_key()
+        except WiringError as error:
+            raise SettingsError(f"{name}: {error}") from error
+        return found
 
     @property
     def gateway_faults(self) -> GatewayFaults:

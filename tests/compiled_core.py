@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / "build" / "core"
 STAMP = ROOT / ".venv" / ".compiled"
 """Holds the fingerprint of what was compiled; empty when the core runs from its sources."""
+_PACKAGES = "analytics", "eventlib"
 _KEPT = 4
 """How many compiled cores are kept: a branch or two, and what is being changed."""
 
@@ -37,7 +38,7 @@ def sources() -> list[Path]:
 
 def compiled(root: Path = ROOT) -> list[Path]:
     """Return the compiled modules that are there, and the library that they share."""
-    return [*(root / "eventlib").rglob("*.so"), *root.glob("*__mypyc.*.so")]
+    return [*(each for name in _PACKAGES for each in (root / name).rglob("*.so")), *root.glob("*__mypyc.*.so")]
 
 
 def fingerprint() -> str:
@@ -100,7 +101,7 @@ def _compile(kept: Path) -> None:
     shutil.rmtree(making, ignore_errors=True)
     # In a copy, since the hook moves pyproject.toml out of the way of mypy while it runs.
     copy = making / "copy"
-    for name in ("analytics", "eventlib"):
+    for name in _PACKAGES:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("pyproject.toml", "CHANGELOG.md", "LICENSE", "README.md"):
         shutil.copy2(ROOT / name, copy)

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(?:^ *<!-- no-run: ([^\n]+) -->\n)?^( *)```(\w*) ?([^\n]*)\n(.*?)^\2```", re.DOTALL | re.MULTILINE)
 RUN = {"console", "python"}
 LOOKING = re.compile(
-    r"eventlib (saga|state|history|status|tail|topics|parked list|parked show|replay|webhook status) ?|curl -s |cat "
+    r"eventlib (saga|state|history|status|tail|topics|parked list|parked show|replay|(webhook|sink|outbox) status) ?|curl -s |cat "
 )
 """Commands that only read, and so may be asked again until the services have come as far as the page shows."""
 
@@ -164,8 +164,13 @@ class Reader:
         return int(line.split()[-1]), path
 
 
-def read_page(page: Path, temporary: Path, here: Mapping[str, Run] | None = None) -> None:
-    """Run a page from its top to its end, as a reader who has the repository where it says that it needs it."""
+def read_page(
+    page: Path, temporary: Path, here: Mapping[str, Run] | None = None, instead: Mapping[str, str] | None = None
+) -> None:
+    """Run a page from its top to its end, as a reader who has the repository where it says that it needs it.
+
+    In its commands and their output, each key of `instead` stands for its value: an address that is another one here.
+    """
     directory = temporary / "reader"
     directory.mkdir()
     if "<!-- in the repository -->" in page.read_text(encoding="utf-8"):
@@ -175,7 +180,10 @@ def read_page(page: Path, temporary: Path, here: Mapping[str, Run] | None = None
         patch.chdir(directory)
         patch.syspath_prepend(directory)
         for block in blocks(page):
-            reader.read(block)
+            text = block.text
+            for shown, here_it_is in (instead or {}).items() if block.language == "console" else ():
+                text = text.replace(shown, here_it_is)
+            reader.read(replace(block, text=text))
 
 
 def environment() -> dict[str, str]:

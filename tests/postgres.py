@@ -28,6 +28,7 @@ class Postgres:
     port: int
     directory: Path
     owner: int | None
+    fsync: bool = False
 
     @property
     def url(self) -> str:
@@ -38,6 +39,11 @@ class Postgres:
     def data(self) -> Path:
         """Its data directory."""
         return self.directory / "data"
+
+    @property
+    def programs(self) -> Path:
+        """Where psql and its other programs are."""
+        return self.directory / _PACKAGE / "pginstall" / "bin"
 
     def run(self, statement: str, database: str = DATABASE) -> list[tuple[str, ...]]:
         """Execute SQL, and return the rows of its answer as text."""
@@ -50,7 +56,8 @@ class Postgres:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         settings = (
-            f"-p {self.port} -c listen_addresses=127.0.0.1 -c {_LOGICAL} -c fsync=off -c unix_socket_directories="
+            f"-p {self.port} -c listen_addresses=127.0.0.1 -c {_LOGICAL} -c fsync={'on' if self.fsync else 'off'} "
+            "-c unix_socket_directories="
         )
         self._call("pg_ctl", "start", "-w", "-D", self.data, "-l", self.directory / "said", "-o", settings)
 
@@ -80,8 +87,8 @@ class Postgres:
                 os.kill(each, signal.SIGCONT)
 
     @contextmanager
-    def replica(self) -> Iterator["Postgres"]:
-        """Run a standby of it, which every commit waits for."""
+    def replica(self, *, synchronous: bool = True) -> Iterator["Postgres"]:
+        """Run a standby of it, which every commit waits for if it is synchronous."""
         directory = self.directory / "replica"
         directory.mkdir()
         if self.owner is not None:
@@ -93,8 +100,9 @@ class Postgres:
         self._call("pg_basebackup", *source, "-R", "-D", standby.data)
         standby.start()
         try:
-            self.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
-            self.run("SELECT pg_reload_conf()")
+            if synchronous:
+                self.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
+                self.run("SELECT pg_reload_conf()")
             yield standby
         finally:
             standby.stop()
@@ -116,7 +124,7 @@ class Postgres:
 
     def _call(self, program: str, *arguments: str | Path) -> str:
         done = subprocess.run(
-            [self.directory / _PACKAGE / "pginstall" / "bin" / program, *arguments],
+            [self.programs / program, *arguments],
             cwd=self.directory,
             env={**os.environ, "PGPASSWORD": PASSWORD},
             user=self.owner,
@@ -133,10 +141,13 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres() -> Iterator[Postgres]:
-    """Run a server with logical replication until the context is left; neither a process nor a file of it stays."""
+def running_postgres(*, fsync: bool = False) -> Iterator[Postgres]:
+    """Run a server with logical replication until the context is left; neither a process nor a file of it stays.
+
+    With `fsync`, what it commits outlives the machine.
+    """
     directory = Path(tempfile.mkdtemp(prefix="eventlib-postgres-"))
-    postgres = Postgres(free_port(), directory, _owner(directory))
+    postgres = Postgres(free_port(), directory, _owner(directory), fsync)
     try:
         _copy_programs(directory)
         (directory / "password").write_text(PASSWORD, encoding="ascii")

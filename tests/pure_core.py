@@ -5,12 +5,12 @@ from importlib.abc import PathEntryFinder
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
 from pathlib import Path
 
-_CORE = Path(__file__).resolve().parents[1] / "eventlib"
+_CORE = [Path(__file__).resolve().parents[1] / name for name in ("analytics", "eventlib")]
 _sources = FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))
 
 
 def _of_core(path: str) -> PathEntryFinder:
-    if not Path(path).resolve().is_relative_to(_CORE):
+    if not any(map(Path(path).resolve().is_relative_to, _CORE)):
         raise ImportError(path)
     return _sources(path)
 

@@ -34,7 +34,8 @@ from services import shop
 from services.order.api import create_app
 from services.settings import ShopSettings
 from services.simulation.ledger import Ledger
-from services.simulation.server import Simulators, make_app
+from services.simulation.server import make_app
+from services.simulation.simulators import Simulators
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
 _BLOCK = "<!-- generated: {} -->\n{}<!-- end -->"

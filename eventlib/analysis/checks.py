@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from eventlib.analysis import compensation, cycles, dead_events, effects, keys, personal, purity, waits
+from eventlib.analysis import compensation, connectors, cycles, dead_events, effects, keys, personal, purity, waits
+from eventlib.analysis.connectors import Connector
 from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Accepted, Finding
 from eventlib.model.choreography import Choreography
@@ -13,14 +14,15 @@ __all__ = ["check"]
 _CHECKS = (dead_events, keys, effects, compensation, waits, cycles, purity, personal)
 
 
-def check(choreography: Choreography, more: Iterable[Finding] = ()) -> list[Finding]:
-    """Return the choreography's faults, and `more` of them, errors first; an empty list is a clean one.
+def check(choreography: Choreography, more: Iterable[Finding] = (), taking: Iterable[Connector] = ()) -> list[Finding]:
+    """Return the faults of a choreography and of what is `taking` its events, and `more` of them, errors first.
 
     What the choreography accepts is among them, with its reason. What cannot even be wired (topics that are not
     co-partitioned, a key that is no field) is not: it is refused at import.
     """
     flow = EventGraph(choreography)
     found = [*more, *(finding for each in _CHECKS for finding in each.findings(flow))]
+    found += connectors.findings(flow, taking)
     found += _accepted_for_nothing(found, choreography.accepts)
     reasons = {(accepted.rule, accepted.subject): accepted.reason for accepted in choreography.accepts}
     judged = [replace(each, accepted=reasons.get((each.rule, each.subject))) for each in found]

@@ -1,7 +1,8 @@
 """Steps that stay done although something else fails. Proved from publish lists and two declarations on events.
 
 A *step* is what an effect answers, or awaits (the outside world has acted), what some event `reverses`, and what a handler emits
-where it could have emitted a failure instead (that one is a guess: a warning). A *risk* for a step is a failure that can
+where it could have emitted a failure instead (that one is a guess: a warning; and a request of an effect is none, since nothing is
+done before the effect answers). A *risk* for a step is a failure that can
 come when the step is done (see `risks`). For each step and each of its risks, an event that reverses the step must
 follow from the failure, along handlers and effects; a deadline is no way there, since it would be long in coming.
 
@@ -29,7 +30,7 @@ def findings(flow: EventGraph) -> Iterable[Finding]:
         for failure, risk in found.items():
             if not _is_undone(flow, failure, step):
                 yield _not_undone(flow, step, failure, risk)
-        late = [failure for failure, risk in found.items() if risk.is_first and not _hears(flow, step, failure)]
+        late = [failure for failure, risk in found.items() if risk.is_first and not _receives(flow, step, failure)]
         if late and not _is_undone_when_late(flow, step):
             yield _late(flow, step, late[0])
 
@@ -50,7 +51,8 @@ def _steps(flow: EventGraph) -> dict[EventType, bool]:
         decides = reaction.kind == "handler" and reaction.cause is not None and reaction.cause not in flow.compensating
         if decides and reaction.cause not in flow.failures and flow.failures & {*reaction.emits}:
             for event in filter(flow.is_forward, reaction.emits):
-                found.setdefault(event, False)
+                if not any(asked.effect is not None for asked in flow.to(event)):
+                    found.setdefault(event, False)
     return found
 
 
@@ -64,7 +66,7 @@ def _is_undone_when_late(flow: EventGraph, step: EventType) -> bool:
     return any(reverser in after for reverser in flow.reversers[step])
 
 
-def _hears(flow: EventGraph, step: EventType, failure: EventType) -> bool:
+def _receives(flow: EventGraph, step: EventType, failure: EventType) -> bool:
     """Tell whether every decider that emits the step receives the failure under its key, and so need not emit it any more."""
     after = flow.walk(failure)
     return all(

@@ -12,7 +12,7 @@ def findings(flow: EventGraph) -> Iterable[Finding]:
     emitted = {event for reaction in flow.reactions for event in reaction.emits}
     for event in _unemitted_events(flow, emitted):
         if any(reaction.kind == "handler" for reaction in flow.to(event)):
-            yield _unsaid(flow, event)
+            yield _without_source(flow, event)
     for event in flow.choreography.events:
         if event in emitted and not flow.to(event) and not contract_of(event).final:
             yield _without_handler(flow, event)
@@ -26,7 +26,7 @@ def _unemitted_events(flow: EventGraph, emitted: set[EventType]) -> list[EventTy
     return [event for event in asked if event not in emitted and event not in flow.entries]
 
 
-def _unsaid(flow: EventGraph, event: EventType) -> Finding:
+def _without_source(flow: EventGraph, event: EventType) -> Finding:
     return Finding(
         "error",
         "handler-without-source",

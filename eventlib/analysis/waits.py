@@ -3,7 +3,7 @@
 A decider *may wait* when it handles an event that follows, through others, from another event that it handles: between
 the two it knows of something unfinished. Others are another decider, and an effect that never gives up; a decider's
 own effects with an end are not. The wait is *covered* when the decider has a deadline that emits something, or handles
-what follows from another decider's deadline: whether these two belong to the same saga, and whether the deadline is
+what follows from another decider's deadline that is not the end of an effect's own wait: whether these two belong to the same saga, and whether the deadline is
 there in every state that waits, types do not show. Nor do they show a wait for people: what comes from outside
 may come or not.
 """
@@ -48,8 +48,13 @@ def _is_covered(flow: EventGraph, decider: Decider[Any]) -> bool:
     deadlines = [reaction for reaction in flow.reactions if reaction.kind == "deadline" and reaction.emits]
     if any(deadline.decider is decider for deadline in deadlines):
         return True
-    later = flow.walk(*(emitted for deadline in deadlines for emitted in deadline.emits))
+    later = flow.walk(*(emitted for deadline in deadlines if not _is_of_effect(deadline) for emitted in deadline.emits))
     return any(event in later for event in decider.handlers)
+
+
+def _is_of_effect(deadline: Transition) -> bool:
+    """Tell whether a deadline is there only while an effect awaits what comes later: it ends no other wait."""
+    return any(effect.within == deadline.name for effect in deadline.decider.effects.values())
 
 
 def _finding(where: str, decider: Decider[Any], first: EventType, second: EventType) -> Finding:

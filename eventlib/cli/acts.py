@@ -1,7 +1,6 @@
 """`eventlib acts`: who did what to running services, when, and why."""
 
 from dataclasses import asdict
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -37,13 +36,8 @@ def acts(
       eventlib acts --by ada --since 2026-01-31T12:00:00Z
       eventlib acts --json
     """
-    print_acts(LogOptions.of(context, app, log), by, since, as_json=as_json)
-
-
-def print_acts(log_options: LogOptions, by: str | None, since: datetime | None, *, as_json: bool) -> None:
-    """Print the acts on a log, oldest first."""
     since_ms = 0 if since is None else to_ms(since)
-    found = run_on_log(log_options, lambda log: acts_on(log, since_ms))
+    found = run_on_log(LogOptions.of(context, app, log), lambda log: acts_on(log, since_ms))
     wanted = [act for act in found if by is None or by.lower() in act.by.lower()]
     if as_json:
         output.print_json(_json(act) for act in wanted)

@@ -25,9 +25,10 @@ def admin(
 ) -> None:
     """Serve an HTTP API for operators, until Ctrl-C: look at services, and act.
 
-    It offers `eventlib status`, `parked`, `publish`, `rerun` and `reset` to
-    other tools. It runs in its own process, on its own port: customers'
-    requests cannot reach it. Reruns are carried out there, one by one.
+    It offers `eventlib status`, `parked`, `publish`, `rerun`, `reset` and
+    `prove --deploy` to other tools. It runs in its own process, on its own
+    port: customers' requests cannot reach it. Reruns and previews of a
+    deployment are carried out there, one by one.
     Callers carry a token of the configured identity (EVENTLIB_IDENTITY_…):
     operators act, auditors look. EVENTLIB_ADMIN_TOKEN is one more operator's.
     Without either the API does not start. /healthz is public: 200 or 503.
@@ -40,11 +41,7 @@ def admin(
       curl -H "Authorization: Bearer $TOKEN" localhost:9000/parked/retry --json '{}'
     """
     serve_insecurely(wanted=insecure)
-    serve_admin(LogOptions.of(context, app, log), http)
-
-
-def serve_admin(log_options: LogOptions, http: str) -> None:
-    """Serve the admin API until SIGINT or SIGTERM. Raises: WiringError without a token."""
+    log_options = LogOptions.of(context, app, log)
     choreography = load_choreography(log_options.app)
     refuse_missing(log_options.url)
     token, identity = eventlib_settings().admin_token, identity_of()
@@ -55,7 +52,7 @@ def serve_admin(log_options: LogOptions, http: str) -> None:
         )
     tokens = [] if token is None else [each.strip() for each in token.get_secret_value().split(",")]
 
-    def app(log: EventLog, state_dir: str) -> FastAPI:
-        return create_admin(log, *tokens, state_dir=state_dir, identity=identity)
+    def made(log: EventLog, state_dir: str) -> FastAPI:
+        return create_admin(log, *tokens, state_dir=state_dir, identity=identity, app_name=log_options.app)
 
-    serve_on_log("the admin API", choreography, log_options.url, http, None if tokens else identity, app)
+    serve_on_log("the admin API", choreography, log_options.url, http, None if tokens else identity, made)

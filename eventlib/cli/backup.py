@@ -92,7 +92,14 @@ def restore(
       eventlib restore --from /mnt/backups/shop --to sqlite:///var/shop.db
       eventlib restore --from backups --to sqlite:///var/shop.db --live archive:/mnt/archive
     """
-    print_restored(source, target, live, signed_reason(reason) if force else None, as_json=as_json)
+    why = signed_reason(reason) if force else None
+    done, erased = asyncio.run(_restored(Path(source), path_of(target, "a log"), live, why))
+    if as_json:
+        output.print_json([{**_as_json(done), **({"erased_again": erased} if erased else {})}])
+        return
+    _print_restored(done, target)
+    if erased:
+        print(output.printable(f"Erased after the backup, and again on the restored log: {', '.join(erased)}"))
 
 
 _MOST_SHOWN = 20
@@ -121,18 +128,6 @@ def print_backup(url: str, to: str, *, full: bool, as_json: bool) -> int:
     else:
         _print_backup(backup)
     return 1 if backup.manifest.damaged else 0
-
-
-def print_restored(source: str, target: str, live: str | None, reason: str | None, *, as_json: bool) -> None:
-    """Restore a backup, and print what is known to be lost."""
-    path = path_of(target, "a log")
-    done, erased = asyncio.run(_restored(Path(source), path, live, reason))
-    if as_json:
-        output.print_json([{**_as_json(done), **({"erased_again": erased} if erased else {})}])
-        return
-    _print_restored(done, target)
-    if erased:
-        print(output.printable(f"Erased after the backup, and again on the restored log: {', '.join(erased)}"))
 
 
 async def _restored(source: Path, path: Path, live: str | None, reason: str | None) -> tuple[Restored, list[str]]:

@@ -1,7 +1,6 @@
 """`eventlib bisect`: which commit first decides otherwise, which sagas that has touched, and what mends them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +18,7 @@ from eventlib.cli._common.options import (
     SinceOption,
     refuse_missing,
 )
-from eventlib.cli._common.searching import WhereOption, run_on_sagas
+from eventlib.cli._common.searching import WhereOption, keys_of, run_on_sagas
 from eventlib.cli.diff_report import print_diff
 from eventlib.errors import WiringError
 from eventlib.project import nearest
@@ -28,7 +27,6 @@ from eventlib.proof import bisect as search
 from eventlib.proof.formats import as_json as diff_as_json
 from eventlib.proof.sharing import Wanted
 from eventlib.replay.report import Difference
-from eventlib.search.saga_search import MOST_LIMIT, SagaQuery, SagaSearch
 
 _NAMED = 10
 
@@ -82,7 +80,7 @@ def _counting(log_options: LogOptions, keys: frozenset[str], where: str) -> Call
     """Return which decisions count: those of some keys, and of sagas that are so. Raises: WiringError when none is."""
     sagas: frozenset[str] | None = None
     if where.strip():
-        sagas = run_on_sagas(log_options, partial(_sagas, where))
+        sagas = frozenset(run_on_sagas(log_options, partial(keys_of, where)))
         if not sagas:
             raise WiringError(
                 f"no saga on the log is so: {where}; `eventlib sagas list --where …` shows those that are"
@@ -93,16 +91,6 @@ def _counting(log_options: LogOptions, keys: frozenset[str], where: str) -> Call
         return about and (sagas is None or difference.saga in sagas)
 
     return counts
-
-
-async def _sagas(where: str, search: SagaSearch) -> frozenset[str]:
-    found, query = set[str](), SagaQuery(where, limit=MOST_LIMIT)
-    while True:
-        page = await search.full_page(query)
-        found.update(str(saga["saga"]) for saga in page.sagas)
-        if page.next is None:
-            return frozenset(found)
-        query = replace(query, after=page.next)
 
 
 def _print(found: Bisected, *, as_json: bool) -> None:

@@ -1,22 +1,16 @@
 """`eventlib broker`: an Apache Kafka cluster in a directory of this project."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-from eventlib.cli._common.options import JsonOption
-from eventlib.cli._common.typer_ext import Command, Group
-
-if TYPE_CHECKING:
-    from eventlib.devtools.kafka.security import Sasl
-import sys
-from dataclasses import dataclass, replace
-
 from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.fetching import fetched
+from eventlib.cli._common.options import JsonOption
+from eventlib.cli._common.typer_ext import Command, group
 from eventlib.devtools.kafka.cluster import Cluster
 from eventlib.devtools.kafka.config import ClusterConfig
 from eventlib.devtools.kafka.jars import KAFKA
@@ -24,10 +18,9 @@ from eventlib.devtools.kafka.java import find_java
 from eventlib.devtools.kafka.layout import alone_in
 from eventlib.devtools.kafka.security import Sasl, Security
 from eventlib.errors import BrokerFailed
+from eventlib.telemetry.logs import tell
 
-broker = typer.Typer(
-    add_completion=False, cls=Group, no_args_is_help=True, help="Run Apache Kafka on this machine, for development."
-)
+broker = group("Run Apache Kafka on this machine, for development.")
 
 
 DirectoryOption = Annotated[
@@ -35,14 +28,12 @@ DirectoryOption = Annotated[
     typer.Option("--dir", metavar="DIR", file_okay=False, help="Where the cluster keeps its data, settings and log."),
 ]
 
-
 _SECURITY = "To try a client's security"
-
-
 DEFAULT_DIRECTORY = Path("var/broker")
+DEFAULT_PORT = 9092
 
 
-def _sasl(text: str) -> "Sasl":
+def _sasl(text: str) -> Sasl:
     if text not in {*Sasl}:
         raise typer.BadParameter(f"{text!r} is not one of {', '.join(Sasl)}")
     return Sasl(text)
@@ -102,7 +93,25 @@ def start(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib broker start --sasl scram --tls --user ada:1815 --json
     """
     options = BrokerOptions(nodes, port, sasl, tuple(user or ()), tls=tls, authorize=authorize)
-    start_cluster(directory, options, as_json=as_json)
+    new = options.new()
+    with alone_in(directory):
+        found = Cluster.open(directory)
+        ran = found is not None and found.is_running
+        if found is not None:
+            _fit(found, options)
+        cluster = found or Cluster.create(directory, new)
+        if not ran:
+            fetched(KAFKA, find_java())
+        cluster.start()
+    if as_json:
+        output.print_json([_status(cluster, directory)])
+        return
+    print(cluster.url, flush=True)
+    what = "runs already" if ran else "continues from its data" if found else "runs"
+    where = "" if directory == DEFAULT_DIRECTORY else f" --dir {directory}"
+    tell(f"Kafka {KAFKA.version} {what}, in {directory}; `eventlib broker stop{where}` ends it and deletes its data.")
+    if cluster.environment():
+        tell("Clients need " + " ".join(f"{name}={value}" for name, value in cluster.environment().items()))
 
 
 @broker.command(cls=Command)
@@ -119,7 +128,16 @@ def stop(
       eventlib broker stop
       eventlib broker stop --keep
     """
-    stop_cluster(directory, keep=keep, as_json=as_json)
+    if Cluster.open(directory) is None:
+        stopped, sentence = False, f"There is no broker in {directory}."
+    else:
+        with alone_in(directory):
+            stopped = _end(directory, keep=keep)
+        sentence = "Stopped; its data is kept for the next start." if keep else "Stopped, and its data deleted."
+    if as_json:
+        output.print_json([{"directory": str(directory), "stopped": stopped, "kept": keep}])
+    else:
+        print(sentence)
 
 
 @broker.command(cls=Command)
@@ -131,10 +149,14 @@ def status(directory: DirectoryOption = DEFAULT_DIRECTORY, as_json: JsonOption =
     [dim]Example:[/dim]
       eventlib broker status --json | jq -r .url
     """
-    raise typer.Exit(print_status(directory, as_json=as_json))
-
-
-DEFAULT_PORT = 9092
+    cluster = Cluster.open(directory)
+    if as_json:
+        output.print_json([_status(cluster, directory)])
+    elif cluster is None:
+        print(f"There is no broker in {directory}: `eventlib broker start` starts one.")
+    else:
+        _print(_status(cluster, directory))
+    raise typer.Exit(0 if cluster is not None and cluster.is_running else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +178,8 @@ class BrokerOptions:
         if self.users and self.sasl is None:
             raise BrokerFailed("--user names a user, but without --sasl clients are anonymous: choose one")
         asked = Security(sasl=self.sasl, tls=self.tls, authorize=self.authorize)
-        return replace(asked, users=dict(map(_user, self.users))) if self.users else asked
+        users = {name: password for name, _, password in (each.partition(":") for each in self.users)}
+        return replace(asked, users=users) if users else asked
 
     def new(self) -> ClusterConfig:
         """Return a new cluster with these options. Raises: BrokerFailed."""
@@ -168,58 +191,6 @@ class BrokerOptions:
         return self.nodes in {None, config.nodes} and self.security in (None, config.security)
 
 
-def start_cluster(directory: Path, options: BrokerOptions, *, as_json: bool) -> None:
-    """Start the cluster in a directory, a new one if none exists, and print its URL.
-
-    Raises: BrokerFailed, also when the existing cluster has other options.
-    """
-    new = options.new()
-    with alone_in(directory):
-        found = Cluster.open(directory)
-        ran = found is not None and found.is_running
-        if found is not None:
-            _fit(found, options)
-        cluster = found or Cluster.create(directory, new)
-        if not ran:
-            fetched(KAFKA, find_java())
-        cluster.start()
-    if as_json:
-        output.print_json([_status(cluster, directory)])
-        return
-    print(cluster.url, flush=True)
-    what = "runs already" if ran else "continues from its data" if found else "runs"
-    where = "" if directory == DEFAULT_DIRECTORY else f" --dir {directory}"
-    _tell(f"Kafka {KAFKA.version} {what}, in {directory}; `eventlib broker stop{where}` ends it and deletes its data.")
-    if cluster.environment():
-        _tell("Clients need " + " ".join(f"{name}={value}" for name, value in cluster.environment().items()))
-
-
-def stop_cluster(directory: Path, *, keep: bool, as_json: bool) -> None:
-    """Stop the cluster in a directory, and delete it unless it is kept."""
-    if Cluster.open(directory) is None:
-        stopped, sentence = False, f"There is no broker in {directory}."
-    else:
-        with alone_in(directory):
-            stopped = _end(directory, keep=keep)
-        sentence = "Stopped; its data is kept for the next start." if keep else "Stopped, and its data deleted."
-    if as_json:
-        output.print_json([{"directory": str(directory), "stopped": stopped, "kept": keep}])
-    else:
-        print(sentence)
-
-
-def print_status(directory: Path, *, as_json: bool) -> int:
-    """Print which nodes run, and return the exit code: 1 unless all do."""
-    cluster = Cluster.open(directory)
-    if as_json:
-        output.print_json([_status(cluster, directory)])
-    elif cluster is None:
-        print(f"There is no broker in {directory}: `eventlib broker start` starts one.")
-    else:
-        _print(_status(cluster, directory))
-    return 0 if cluster is not None and cluster.is_running else 1
-
-
 def _fit(found: Cluster, options: BrokerOptions) -> None:
     if not options.fits(found.config):
         raise BrokerFailed(
@@ -228,11 +199,6 @@ def _fit(found: Cluster, options: BrokerOptions) -> None:
         )
     if options.port and options.port != found.nodes[0].ports.client:
         found.adopt(options.port)
-
-
-def _user(text: str) -> tuple[str, str]:
-    name, _, password = text.partition(":")
-    return name, password
 
 
 def _end(directory: Path, *, keep: bool) -> bool:
@@ -278,8 +244,3 @@ def _print(status: dict[str, Any]) -> None:
         state = Text("runs", style="green") if node["running"] else Text("does not run", style="red")
         shown.add_row(str(node["node"]), state, str(node["port"]), str(node["pid"] or ""), node["log"])
     output.terminal().print(shown)
-
-
-def _tell(sentence: str) -> None:
-    sys.stderr.write(sentence + "\n")
-    sys.stderr.flush()

@@ -13,16 +13,22 @@ from eventlib.analysis.checks import check as check_wiring
 from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Finding
 from eventlib.cli._common import output
+from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
 from eventlib.contracts.writable import unwritable
 from eventlib.model.choreography import Choreography
 from eventlib.project import load_choreography
 
+_INDENT = 9
 
-def check(
+
+def check(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     strict: Annotated[bool, typer.Option("--strict", metavar="", help="Warnings, too, end with exit code 1.")] = False,
     as_json: JsonOption = False,
+    sinks: SinksOption = None,
+    outboxes: OutboxesOption = None,
+    subscribers: FileOption = None,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
@@ -30,7 +36,9 @@ def check(
 
     From types alone: events without a handler, handlers without a source; steps
     that a failure does not compensate (events declare failure=True and
-    reverses=OtherEvent); waits without a deadline, cycles, effects that give up.
+    reverses=OtherEvent); waits without a deadline, cycles, effects that give up;
+    sinks and subscribers of webhooks that ask for what never comes, outboxes
+    that put what no service handles.
 
     Exit code 1 for errors, 0 for warnings. Accept an intended finding with
     Choreography(accepts=[Accepted(RULE, SUBJECT, REASON)]), from
@@ -41,22 +49,15 @@ def check(
       eventlib check --strict
       eventlib check --json | jq -r 'select(.accepted == null) | .what'
     """
-    raise typer.Exit(print_check(LogOptions.of(context, app, log), strict=strict, as_json=as_json))
-
-
-_INDENT = 9
-
-
-def print_check(log_options: LogOptions, *, strict: bool, as_json: bool) -> int:
-    """Print the choreography's faults, and return the exit code: 1 for errors, and for warnings if `strict`."""
-    choreography = load_choreography(log_options.app)
-    findings = check_wiring(choreography, unwritable(choreography))
+    choreography = load_choreography(LogOptions.of(context, app, log).app)
+    connectors = connectors_of(choreography, sinks, outboxes, subscribers)
+    findings = check_wiring(choreography, unwritable(choreography), connectors)
     errors, warnings = (_count(findings, severity) for severity in ("error", "warning"))
     if as_json:
         output.print_json(asdict(finding) for finding in findings)
     else:
         _print(choreography, findings, errors, warnings)
-    return 1 if errors or (strict and warnings) else 0
+    raise typer.Exit(1 if errors or (strict and warnings) else 0)
 
 
 def _print(choreography: Choreography, findings: list[Finding], errors: int, warnings: int) -> None:

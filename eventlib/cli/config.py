@@ -25,11 +25,6 @@ def config(context: typer.Context, as_json: JsonOption = False, app: AppOption =
     """
     before = Shared.of(context)
     log_options, given = LogOptions.of(context, app, log), Given(log or before.log, app or before.app)
-    print_config(log_options, given, as_json=as_json)
-
-
-def print_config(log_options: LogOptions, given: Given, *, as_json: bool) -> None:
-    """Print the library's settings, and those of the application if one is named. Raises: SettingsError."""
     named = nearest(Path.cwd())[1]
     application = load_choreography(log_options.app).settings if log_options.app or named else ()
     found = settings_now(application, Given(given.log, given.app, named))

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from fastapi import FastAPI
 
+from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
 from eventlib.cli._common.log_server import serve_on_log
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
 from eventlib.config.console import console_options
@@ -16,10 +17,13 @@ from eventlib.identity.options import identity_options
 from eventlib.project import load_choreography
 
 
-def console(
+def console(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     http: Annotated[str, typer.Option("--http", metavar="PORT", help="A port on this machine, or HOST:PORT.")] = "9000",
     insecure: InsecureOption = False,
+    sinks: SinksOption = None,
+    outboxes: OutboxesOption = None,
+    subscribers: FileOption = None,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
@@ -30,24 +34,24 @@ def console(
     data is masked for auditors. Without an identity (EVENTLIB_IDENTITY_…) it
     serves this machine only. People log in at the issuer with
     EVENTLIB_CONSOLE_CLIENT_ID and EVENTLIB_CONSOLE_URL, or by a named token.
-    Who acted is on the log with the act, and why (`eventlib acts`).
+    Who acted is on the log with the act, and why (`eventlib acts`). Outboxes,
+    sinks and subscribers of webhooks are in the picture of the choreography.
 
     [dim]Examples:[/dim]
       eventlib console
       eventlib console --http 0.0.0.0:9000
     """
     serve_insecurely(wanted=insecure)
-    serve_console(LogOptions.of(context, app, log), http)
-
-
-def serve_console(log_options: LogOptions, http: str) -> None:
-    """Serve the console until SIGINT or SIGTERM. Raises: WiringError, SettingsError."""
+    log_options = LogOptions.of(context, app, log)
     choreography = load_choreography(log_options.app)
+    connectors = connectors_of(choreography, sinks, outboxes, subscribers)
     refuse_missing(log_options.url)
     options = console_options()
     identity = SessionIdentity(identity_options(), options.session_s)
 
-    def app(log: EventLog, state_dir: str) -> FastAPI:
-        return create_console(log, identity, options, state_dir=state_dir)
+    def made(log: EventLog, state_dir: str) -> FastAPI:
+        return create_console(
+            log, identity, options, state_dir=state_dir, connectors=connectors, app_name=log_options.app
+        )
 
-    serve_on_log("the console", choreography, log_options.url, http, identity, app)
+    serve_on_log("the console", choreography, log_options.url, http, identity, made)

@@ -12,7 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption
 from eventlib.errors import WiringError
-from eventlib.operations.migration import Copying, PartitionReport, Report, held
+from eventlib.operations.held_log import held
+from eventlib.operations.migration import Copying, PartitionReport, Report
 
 
 def copy(
@@ -37,11 +38,6 @@ def copy(
     [dim]Example:[/dim]
       eventlib copy --from sqlite:///var/shop.db --to kafka://localhost:9092
     """
-    copy_log(source, target, source_stays=source_stays, from_scratch=from_scratch, as_json=as_json)
-
-
-def copy_log(source: str, target: str, *, source_stays: bool, from_scratch: bool, as_json: bool) -> None:
-    """Copy a log, compare both sides, close the source to writes unless it stays, and print what was copied."""
     if not target.startswith("kafka://"):
         raise WiringError(f"--to {target}: a copy is made to Kafka, kafka://host:port/[?prefix=NAME.]")
     bars = Progress(

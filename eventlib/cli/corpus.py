@@ -10,19 +10,14 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, refuse_missing
-from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.cli._common.typer_ext import Command, group
 from eventlib.opening import open_log
 from eventlib.project import load_choreography, nearest
 from eventlib.proof.corpus import Cut, CutOptions
 from eventlib.proof.corpus import cut as cut_from
 from eventlib.proof.corpus.cutting import KINDS
 
-corpus = typer.Typer(
-    add_completion=False,
-    cls=Group,
-    no_args_is_help=True,
-    help="Cut a corpus of recorded decisions that pytest decides again.",
-)
+corpus = group("Cut a corpus of recorded decisions that pytest decides again.")
 
 
 @corpus.callback()

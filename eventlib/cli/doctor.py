@@ -21,6 +21,8 @@ from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.operations.doctor.sameness import compare
 from eventlib.project import load_choreography
 
+_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
+
 
 def doctor(
     context: typer.Context,
@@ -62,14 +64,7 @@ def doctor(
       eventlib doctor --deep --json | jq 'select(.offset != null) | [.topic, .offset, .key]'
       eventlib doctor --log kafka://broker:9092 --json | jq 'select(.verdict != "ok")'
     """
-    raise typer.Exit(print_diagnoses(LogOptions.of(context, app, log), deep=deep, same_as=same_as, as_json=as_json))
-
-
-_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
-
-
-def print_diagnoses(log_options: LogOptions, *, deep: bool, same_as: str | None, as_json: bool) -> int:
-    """Examine a log, print the findings, and return the exit code: 1 when there are errors."""
+    log_options = LogOptions.of(context, app, log)
     if same_as is not None:
         refuse_missing(log_options.url)
         refuse_missing(same_as)
@@ -87,7 +82,7 @@ def print_diagnoses(log_options: LogOptions, *, deep: bool, same_as: str | None,
         output.print_json(asdict(each) for each in found)
     else:
         _print(log_options.url, found)
-    return 1 if any(each.verdict == "error" for each in found) else 0
+    raise typer.Exit(1 if any(each.verdict == "error" for each in found) else 0)
 
 
 def _views(url: str, choreography: Choreography) -> Sequence[Viewing]:

@@ -1,6 +1,6 @@
 """`eventlib export`: contracts, dashboards, alerts and manifests as files for other tools."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,12 +8,14 @@ from typing import Annotated, Literal
 import typer
 
 from eventlib.cli._common import output
+from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, programs_of
 from eventlib.cli._common.options import AppOption, JsonOption, LogOptions
 from eventlib.cli._common.views import declared_views
 from eventlib.config.effective import reference as settings_reference
 from eventlib.contracts.exporting import exported
 from eventlib.errors import WiringError
-from eventlib.manifests.exporters import for_kubernetes, for_prometheus, for_strimzi, for_tools
+from eventlib.manifests.connectors import ConnectorProgram
+from eventlib.manifests.exporters import for_compose, for_kubernetes, for_prometheus, for_strimzi, for_tools
 from eventlib.model.choreography import Choreography
 from eventlib.project import load_choreography
 from eventlib.telemetry.catalogue import reference
@@ -31,17 +33,18 @@ Form = Literal[
     "strimzi",
     "kubernetes",
     "kafka",
+    "compose",
 ]
 
 
-def export(
+def export(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     form: Annotated[
         Form,
         typer.Argument(
             metavar="FORM",
             help="asyncapi, avsc, jsonschema, proto, spark, dashboards, alerts, metrics, settings, strimzi, "
-            "kubernetes or kafka.",
+            "kubernetes, kafka or compose.",
         ),
     ],
     name: Annotated[
@@ -52,6 +55,9 @@ def export(
         typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Write files there, instead of to stdout."),
     ] = None,
     as_json: JsonOption = False,
+    sinks: SinksOption = None,
+    outboxes: OutboxesOption = None,
+    subscribers: FileOption = None,
     app: AppOption = None,
 ) -> None:
     """Export contracts, dashboards, alerts and manifests for other tools.
@@ -64,7 +70,9 @@ def export(
     strimzi (resources for Kubernetes) and kafka (scripts) are what a cluster
     needs: topics, and one user per service with exactly the ACLs that it needs.
     kubernetes runs each service there, scales it on its lag, and limits its
-    network access.
+    network access. Outboxes' relays, sinks and webhooks are among all three,
+    when they are named. compose runs these beside an application's own Compose
+    file.
 
     [dim]Examples:[/dim]
       eventlib export asyncapi > shop.json
@@ -73,13 +81,13 @@ def export(
       eventlib export alerts --out deploy/prometheus
       eventlib export strimzi --out deploy/kubernetes/kafka
       eventlib export kubernetes --out deploy/kubernetes/services
+      eventlib export compose --subscribers webhooks.toml --out deploy/compose
     """
-    print_export(LogOptions.of(context, app, None), form, name or [], out, as_json=as_json)
-
-
-def print_export(log_options: LogOptions, form: str, names: list[str], out: Path | None, *, as_json: bool) -> None:
-    """Print a form's files, or write them into a directory."""
-    files = _files(load_choreography(log_options.app), form)
+    choreography = load_choreography(LogOptions.of(context, app, None).app)
+    for_connectors = form in {"strimzi", "kubernetes", "kafka", "compose"}
+    connectors = programs_of(choreography, sinks, outboxes, subscribers) if for_connectors else []
+    files = _files(choreography, form, connectors)
+    names = name or []
     if names:
         chosen = {file: text for file, text in files.items() if file.partition(".")[0] in names}
         if missing := set(names) - {file.partition(".")[0] for file in chosen}:
@@ -96,15 +104,16 @@ def print_export(log_options: LogOptions, form: str, names: list[str], out: Path
         output.write_lines(text.rstrip("\n").encode() for text in files.values())
 
 
-def _files(choreography: Choreography, form: str) -> dict[str, str]:
+def _files(choreography: Choreography, form: str, connectors: Sequence[ConnectorProgram]) -> dict[str, str]:
     makers: dict[str, Callable[[], dict[str, str]]] = {
         "dashboards": _dashboards,
         "alerts": lambda: for_prometheus(choreography),
         "metrics": lambda: {"metrics.md": reference()},
         "settings": lambda: {"settings.md": settings_reference(choreography.settings)},
-        "strimzi": lambda: for_strimzi(choreography, declared_views(choreography)),
-        "kubernetes": lambda: for_kubernetes(choreography, declared_views(choreography)),
-        "kafka": lambda: for_tools(choreography, declared_views(choreography)),
+        "strimzi": lambda: for_strimzi(choreography, declared_views(choreography), connectors),
+        "kubernetes": lambda: for_kubernetes(choreography, declared_views(choreography), connectors),
+        "kafka": lambda: for_tools(choreography, declared_views(choreography), connectors),
+        "compose": lambda: for_compose(connectors),
     }
     return makers[form]() if form in makers else exported(choreography, form)
 

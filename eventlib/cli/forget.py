@@ -1,5 +1,7 @@
 """`eventlib forget`: erases a person by destroying the key of their personal data."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,29 +10,29 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
-from eventlib.cli._common.previews import DryRunOption
+from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.prompts import actor
-from eventlib.cli.parked_changes import ByOption
-from eventlib.operations.erasure import ForgetPreview, preview_forget
+from eventlib.cli.parked_changes import ByOption, ReasonOption
+from eventlib.operations.erasure import ForgetPreview, preview_forget, refuse_changed
 from eventlib.operations.erasure import forget as forget_subject
 from eventlib.personal.opening import find_store, open_store, personal_options
 from eventlib.personal.receipt import Receipt
 
 if TYPE_CHECKING:
     from eventlib.eventlog import EventLog
+    from eventlib.personal.store import KeyStore
 
 
 def forget(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="The person's id, as the personal fields name it.")],
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log.", show_default=False)
-    ] = "",
+    reason: ReasonOption = "",
     uncounted: Annotated[
         bool, typer.Option("--uncounted", metavar="", help="Do not count the records that the receipt covers.")
     ] = False,
     by: ByOption = None,
     dry_run: DryRunOption = False,
+    as_previewed: AsPreviewedOption = "",
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -48,30 +50,50 @@ def forget(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib forget 12583 --reason "request of 2026-01-31"
       eventlib forget 12583 --reason "request of 2026-01-31" --json | jq .records
     """
+    log_options, count = LogOptions.of(context, app, log), not uncounted
     if dry_run:
-        print_forget_preview(LogOptions.of(context, app, log), subject, counted=not uncounted, as_json=as_json)
+        print_forget_preview(log_options, subject, counted=count, as_json=as_json)
         return
     if not reason.strip():
         raise typer.BadParameter("give a reason: it is stored on the log", param_hint="--reason")
-    print_forgotten(
-        LogOptions.of(context, app, log), subject, (actor(by), reason), counted=not uncounted, as_json=as_json
-    )
+    who = actor(by)
+
+    async def erased(log: "EventLog") -> Receipt:
+        with _keys(log_options.url) as store:
+            await refuse_changed(log.port, store, subject, as_previewed, count=count)
+        made = open_store(log_options.url, personal_options(), create=True)
+        try:
+            return await forget_subject(log.port, made, subject, reason, who, count=count)
+        finally:
+            made.close()
+
+    receipt = run_on_log(log_options, erased)
+    if as_json:
+        output.print_json([asdict(receipt)])
+    else:
+        _print(receipt)
+
+
+@contextmanager
+def _keys(url: str) -> "Iterator[KeyStore | None]":
+    store = find_store(url, personal_options())
+    try:
+        yield store
+    finally:
+        if store is not None:
+            store.close()
 
 
 def print_forget_preview(log_options: LogOptions, subject: str, *, counted: bool, as_json: bool) -> None:
     """Print what erasing a subject would cover."""
 
     async def previewed(log: "EventLog") -> ForgetPreview:
-        store = find_store(log_options.url, personal_options())
-        try:
+        with _keys(log_options.url) as store:
             return await preview_forget(log.port, store, subject, count=counted)
-        finally:
-            if store is not None:
-                store.close()
 
     found = run_on_log(log_options, previewed)
     if as_json:
-        output.print_json([asdict(found)])
+        output.print_json([asdict(found) | {"as_previewed": found.token}])
         return
     console = output.terminal()
     key = "its key would be destroyed" if found.has_key else "it has no key, and gets none"
@@ -81,24 +103,10 @@ def print_forget_preview(log_options: LogOptions, subject: str, *, counted: bool
     for topic, records in (found.records or {}).items():
         console.print(f"  {output.counted(records, 'record')} of {topic} {cannot} no longer be decrypted")
     console.print("Nothing was written, and no key destroyed.")
+    print(f"Only while that is so: the same command with --as-previewed {found.token} instead of --dry-run.")
 
 
-def print_forgotten(
-    log_options: LogOptions, subject: str, why: tuple[str, str], *, counted: bool, as_json: bool
-) -> None:
-    """Erase a subject, and print the receipt; `why` is (who, reason)."""
-
-    async def erased(log: "EventLog") -> Receipt:
-        store = open_store(log_options.url, personal_options(), create=True)
-        try:
-            return await forget_subject(log.port, store, subject, why[1], why[0], count=counted)
-        finally:
-            store.close()
-
-    receipt = run_on_log(log_options, erased)
-    if as_json:
-        output.print_json([asdict(receipt)])
-        return
+def _print(receipt: Receipt) -> None:
     console = output.terminal()
     key = "its key is destroyed" if receipt.had_key else "it had no key, and gets none"
     console.print(

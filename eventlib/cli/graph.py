@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from eventlib.analysis.diagram.model import Picture, picture
+from eventlib.analysis.diagram.model import Arrow, Picture, picture
 from eventlib.analysis.diagram.svg import svg
 from eventlib.analysis.diagram.text import dot, mermaid
 from eventlib.cli._common import output
+from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
 from eventlib.cli._common.options import AppOption, CountedLogOption, JsonOption, LogOptions, Shared, run_on_log
 from eventlib.operations.edge_traffic import count_traffic
 from eventlib.project import load_choreography
@@ -22,7 +23,7 @@ Format = Literal["mermaid", "dot", "svg"]
 _ENDINGS = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".json": "json"}
 
 
-def graph(
+def graph(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     written_as: Annotated[
         Format | None,
@@ -39,13 +40,17 @@ def graph(
         typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="The output file, instead of stdout."),
     ] = None,
     as_json: JsonOption = False,
+    sinks: SinksOption = None,
+    outboxes: OutboxesOption = None,
+    subscribers: FileOption = None,
     app: AppOption = None,
     log: CountedLogOption = None,
 ) -> None:
     """Draw the choreography: which event can follow from which.
 
-    Forward steps are solid, failures red, compensations dashed. With --log,
-    each arrow shows how often it occurred and the p99 from cause to event;
+    Forward steps are solid, failures red, compensations dashed; outboxes stand
+    above what they put, sinks and subscribers of webhooks below what they get.
+    With --log, each arrow shows how often it occurred and the p99 from cause to event;
     without a URL, on the log that all commands use.
 
     [dim]Examples:[/dim]
@@ -58,22 +63,18 @@ def graph(
         raise typer.BadParameter("--json and --format both choose the output format: leave one out")
     found = "json" if as_json else written_as or _ENDINGS.get(out.suffix if out else "", "mermaid")
     counted = log is not None or Shared.of(context).log is not None
-    print_graph(LogOptions.of(context, app, log), found, out, counted=counted)
-
-
-WRITERS: dict[str, Callable[[Picture], str]] = {"mermaid": mermaid, "dot": dot, "svg": svg}
-
-
-def print_graph(log_options: LogOptions, written_as: str, out: Path | None, *, counted: bool) -> None:
-    """Write the choreography's diagram to a file or to stdout; `counted` adds the log's traffic."""
-    shown = picture(load_choreography(log_options.app))
-    if counted:
-        shown = _with_traffic(log_options, shown)
-    text = _json(shown) if written_as == "json" else WRITERS[written_as](shown)
+    options = LogOptions.of(context, app, log)
+    choreography = load_choreography(options.app)
+    shown = picture(choreography, connectors_of(choreography, sinks, outboxes, subscribers))
+    shown = _with_traffic(options, shown) if counted else shown
+    text = _json(shown) if found == "json" else WRITERS[found](shown)
     if out is None:
         sys.stdout.write(text)
     else:
         out.write_text(text, encoding="utf-8")
+
+
+WRITERS: dict[str, Callable[[Picture], str]] = {"mermaid": mermaid, "dot": dot, "svg": svg}
 
 
 def _with_traffic(log_options: LogOptions, shown: Picture) -> Picture:
@@ -89,13 +90,15 @@ def _with_traffic(log_options: LogOptions, shown: Picture) -> Picture:
 
 def _json(shown: Picture) -> str:
     nodes = [{**asdict(node), "count": shown.counts.get(node.id)} for node in shown.nodes]
-    arrows = [{**asdict(arrow), **_traffic(shown, (arrow.source, arrow.target))} for arrow in shown.arrows]
+    arrows = [{**asdict(arrow), **_traffic(shown, arrow)} for arrow in shown.arrows]
     found = {"title": shown.title, "about": shown.subtitle, "nodes": nodes, "arrows": arrows}
     return output.json_line(found).decode() + "\n"
 
 
-def _traffic(shown: Picture, arrow: tuple[str, str]) -> dict[str, int | None]:
+def _traffic(shown: Picture, arrow: Arrow) -> dict[str, int | None]:
     if shown.traffic is None:
         return {}
-    traffic = shown.traffic.get(arrow)
-    return {"count": 0, "p95_ms": None, "p99_ms": None} if traffic is None else asdict(traffic)
+    traffic = shown.traffic.get((arrow.source, arrow.target))
+    if traffic is None:
+        return {"count": 0 if shown.is_countable(arrow) else None, "p95_ms": None, "p99_ms": None}
+    return asdict(traffic)

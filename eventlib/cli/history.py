@@ -16,7 +16,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, PersonalOption, run_on_log
 from eventlib.cli.history_json import step_json
-from eventlib.cli.shrink import EventOption, write_recorded
+from eventlib.cli.shrink import EventOption, named, write_recorded
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record
 from eventlib.model.decider import FORGET
@@ -28,8 +28,14 @@ from eventlib.runtime.records import code_version
 
 def history(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    decider: Annotated[str, typer.Argument(metavar="DECIDER", help="A decider's name; `eventlib graph` shows them.")],
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The decider's key: an order's id, a product's SKU.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DECIDER KEY",
+            help="A decider's name (`eventlib graph` shows them), and its key: an order's id, a product's SKU. "
+            "With --as-test, a saga's key may stand alone.",
+        ),
+    ],
     unfold: Annotated[
         bool, typer.Option("--all", "-a", metavar="", help="Print a line for each event; do not fold equal types.")
     ] = False,
@@ -48,17 +54,39 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
     changed in the state. Everything is recorded history: no handler and no
     effect runs. Parked, dropped and overdue inputs are steps, too.
 
+    --as-test prints a test of the newest decision as it was; of a saga, of the
+    first on which today's code raises, if there is one.
+
     [dim]Examples:[/dim]
       eventlib history payment 536365
       eventlib history shelf 85123A --json | jq -r '[.at, .state.on_hand] | @tsv'
       eventlib history payment 536365 --as-test > tests/test_536365.py
+      eventlib history 536365 --as-test > tests/test_536365.py
     """
     if as_test:
-        write_recorded(LogOptions.of(context, app, log, personal=personal), decider, key, event)
+        write_recorded(LogOptions.of(context, app, log, personal=personal), names, event)
         return
+    decider, key = named(names)
+    if decider is None:
+        raise typer.BadParameter(
+            "name the decider, too: `eventlib saga KEY` shows the deciders of a saga", param_hint="DECIDER KEY"
+        )
     if event is not None:
         raise typer.BadParameter("it goes with --as-test", param_hint="--event")
-    print_history(LogOptions.of(context, app, log, personal=personal), decider, key, fold=not unfold, as_json=as_json)
+
+    async def read(log: EventLog) -> tuple[KeyHistory, str]:
+        history = await key_history(log, log.choreography.decider(decider), key)
+        return history, code_version(log.choreography)
+
+    history, today = run_on_log(LogOptions.of(context, app, log, personal=personal), read)
+    if as_json:
+        output.print_json(step_json(step) for step in history.steps)
+    else:
+        console = output.terminal()
+        console.print(_headline(history, today))
+        console.print()
+        console.print(_rows(history, most=sys.maxsize if unfold else _MOST))
+    output.warn(history.doubt)
 
 
 _MOST = 3
@@ -66,27 +94,6 @@ _MOST = 3
 
 
 Types = Mapping[str, str]
-
-
-def print_history(log_options: LogOptions, decider: str, key: str, *, fold: bool, as_json: bool) -> None:
-    """Print each step of a key under its decider: as text, or as JSON, one object a line.
-
-    `fold` makes one line of many events of one type that were emitted together.
-    """
-
-    async def read(log: EventLog) -> tuple[KeyHistory, str]:
-        history = await key_history(log, log.choreography.decider(decider), key)
-        return history, code_version(log.choreography)
-
-    history, today = run_on_log(log_options, read)
-    if as_json:
-        output.print_json(step_json(step) for step in history.steps)
-    else:
-        console = output.terminal()
-        console.print(_headline(history, today))
-        console.print()
-        console.print(_rows(history, most=_MOST if fold else sys.maxsize))
-    output.warn(history.doubt)
 
 
 def _headline(history: KeyHistory, today: str) -> Text:
@@ -123,7 +130,7 @@ def _came_of_it(step: HistoryStep[Any], key: str, most: int) -> Iterator[Text]:
     for _, group in groupby(step.emitted, key=lambda event: event.type):
         group_of_type = [*group]
         yield from (
-            [_said(said, key) for said in group_of_type] if len(group_of_type) <= most else [_folded(group_of_type)]
+            [_emitted(said, key) for said in group_of_type] if len(group_of_type) <= most else [_folded(group_of_type)]
         )
     if step.before is not None and step.after is None:
         yield Text("the key is forgotten")
@@ -133,7 +140,7 @@ def _came_of_it(step: HistoryStep[Any], key: str, most: int) -> Iterator[Text]:
     yield from _moved_deadlines(step)
 
 
-def _said(said: RecordedEvent, key: str) -> Text:
+def _emitted(said: RecordedEvent, key: str) -> Text:
     facts = {} if said.event is None else {name: value for name, value in said.event if value != key}
     return Text.assemble(
         "emits ", (said.type, "bold"), f" {output.short_id(said.id)}  ", (output.facts_text(facts) or said.error, "dim")

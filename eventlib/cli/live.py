@@ -18,34 +18,28 @@ from eventlib.cli._common.options import (
     LogOption,
     LogOptions,
     MetricsOption,
+    OfServicesOption,
 )
 from eventlib.cli._common.output import counted
-from eventlib.cli._common.prompts import agree
+from eventlib.cli._common.prompts import YesOption, agree
 from eventlib.cli._common.stopping import starting_up, stop_signal
 from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.cli._common.views import faust_or_remedy
 from eventlib.config.settings import eventlib_settings, runtime_config
-from eventlib.http.serving import host_and_port
+from eventlib.http.serving import host_and_port, serve_insecurely
 from eventlib.project import load_choreography
 from eventlib.telemetry.logs import set_up_logging, tell
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
-from eventlib.http.serving import serve_insecurely
 
 live = typer.Typer(add_completion=False, cls=Group)
-
-
-_Services = Annotated[
-    list[str] | None,
-    typer.Option("--service", "-s", metavar="NAME", help="Only of this service; may be repeated.", show_default=False),
-]
 
 
 @live.callback(invoke_without_command=True)
 def run(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    service: _Services = None,
+    service: OfServicesOption = None,
     http: Annotated[
         str | None,
         typer.Option(
@@ -80,14 +74,19 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
             raise typer.BadParameter(f"give it after `{context.invoked_subcommand}`", param_hint=hint)
         return
     serve_insecurely(wanted=insecure)
-    run_live(LogOptions.of(context, app, log), service or [], http, metrics_port)
+    log_options = LogOptions.of(context, app, log)
+    at = None if http is None else host_and_port(http, "--http", least=1, example=6066)  # of ports in a row
+    apps = _apps(log_options, service or [])
+    settings = eventlib_settings()
+    set_up_logging(settings.log_format, settings.log_level)
+    asyncio.run(_run(apps, at, log_options.url, metrics_address(metrics_port)))
 
 
 @live.command(cls=Command)
 def reset(
     context: typer.Context,
-    service: _Services = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")] = False,
+    service: OfServicesOption = None,
+    yes: YesOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -101,16 +100,20 @@ def reset(
       eventlib live reset
       eventlib live reset --service stock --yes
     """
-    reset_live(LogOptions.of(context, app, log), service or [], yes=yes, as_json=as_json)
+    from eventlib.live.running import reset_views
 
-
-def run_live(log_options: LogOptions, only: list[str], http: str | None, metrics: str | None = None) -> None:
-    """Run views until SIGINT or SIGTERM, or until a terminal failure."""
-    at = None if http is None else host_and_port(http, "--http", least=1, example=6066)  # of ports in a row
-    apps = _apps(log_options, only)
-    settings = eventlib_settings()
-    set_up_logging(settings.log_format, settings.log_level)
-    asyncio.run(_run(apps, at, log_options.url, metrics_address(metrics)))
+    log_options = LogOptions.of(context, app, log)
+    apps = _apps(log_options, service or [])
+    names = ", ".join(each.of for each in apps)
+    agree(f"Rebuild the live views of {names}, from the beginning of {log_options.url}?", yes=yes)
+    for each in apps:
+        topics = asyncio.run(reset_views(each))
+        if as_json:
+            output.print_json([{"service": each.of, "topics": list(topics)}])
+        else:
+            print(
+                f"{each.of}: {counted(len(topics), 'topic')} and the tables are deleted; the next start rebuilds them."
+            )
 
 
 async def _run(apps: "list[LiveApp]", at: tuple[str, int] | None, url: str, metrics: str | None) -> None:
@@ -140,7 +143,7 @@ async def _serve_metrics(
     stack: AsyncExitStack, apps: "list[LiveApp]", address: str
 ) -> "tuple[str, asyncio.Task[None]]":
     """Serve the metrics of views until the stack is left; return the address, and a task that ends only on failure."""
-    from eventlib.live.figures import look_at
+    from eventlib.live.counters import views_snapshot
 
     def lacks() -> str:
         if waits_for := apps[0].startup.lacks:
@@ -148,24 +151,7 @@ async def _serve_metrics(
         return next((lacking for app in apps if (lacking := app.queries.lacking())), "")
 
     choreography = apps[0].choreography
-    return await serve_metrics(stack, address, choreography, "views", partial(look_at, apps), lacks)
-
-
-def reset_live(log_options: LogOptions, only: list[str], *, yes: bool, as_json: bool) -> None:
-    """Delete what views have computed. Raises: ContractError while they run."""
-    from eventlib.live.running import reset_views
-
-    apps = _apps(log_options, only)
-    names = ", ".join(app.of for app in apps)
-    agree(f"Rebuild the live views of {names}, from the beginning of {log_options.url}?", yes=yes)
-    for app in apps:
-        topics = asyncio.run(reset_views(app))
-        if as_json:
-            output.print_json([{"service": app.of, "topics": list(topics)}])
-        else:
-            print(
-                f"{app.of}: {counted(len(topics), 'topic')} and the tables are deleted; the next start rebuilds them."
-            )
+    return await serve_metrics(stack, address, choreography, "views", partial(views_snapshot, apps), lacks)
 
 
 def _apps(log_options: LogOptions, only: list[str]) -> "list[LiveApp]":

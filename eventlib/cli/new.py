@@ -36,7 +36,21 @@ def new(
       eventlib new loyalty
       eventlib new gift-cards --directory ../cards
     """
-    create_service(name, directory, LogOptions.of(context, app, None).app)
+    names = _Names(_checked(name))
+    root, named = nearest(directory.resolve())
+    app = LogOptions.of(context, app, None).app or named
+    others = None if app is None else load_choreography(app, directory.resolve())
+    if others is not None:
+        _refuse_taken(names, others)
+    root = directory.resolve() if named is None else root
+    wanted = _files(names, root, app, others)
+    there = [path for path in wanted if path.exists()] + [path for path in [root / names.package] if path.exists()]
+    if there:
+        raise WiringError(f"{_shown(there[0])} exists already, and nothing is overwritten: choose another name")
+    for path, text in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    _tell(names, root, wanted, others)
 
 
 _LONGEST = 20  # a longer one would need other line breaks in the skeleton
@@ -94,29 +108,6 @@ class _Names:
         """Return a skeleton's text with this name."""
         titled = template.replace('"""Thing', f'"""{self.words.capitalize()}').replace("Thing", self.type)
         return re.sub(r'(?<!"|_)\bthing\b', self.words, titled.replace('"thing', f'"{self.service}'))
-
-
-def create_service(name: str, directory: Path, app: str | None) -> None:
-    """Create a new service, and print what to do next.
-
-    It joins the application that `app` or the nearest pyproject.toml names, else it starts a project of its own.
-    Raises: WiringError for an invalid or taken name, and rather than overwrite anything.
-    """
-    names = _Names(_checked(name))
-    root, named = nearest(directory.resolve())
-    app = app or named
-    others = None if app is None else load_choreography(app, directory.resolve())
-    if others is not None:
-        _refuse_taken(names, others)
-    root = directory.resolve() if named is None else root
-    wanted = _files(names, root, app, others)
-    there = [path for path in wanted if path.exists()] + [path for path in [root / names.package] if path.exists()]
-    if there:
-        raise WiringError(f"{_shown(there[0])} exists already, and nothing is overwritten: choose another name")
-    for path, text in wanted.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    _tell(names, root, wanted, others)
 
 
 def _checked(name: str) -> str:

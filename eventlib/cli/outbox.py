@@ -5,39 +5,34 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.metrics import look_at_relay, metrics_address, serve_metrics, trace, unless_failed
+from eventlib.cli._common.metrics import Work, relay_snapshot, work_until_stopped
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
-from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
-from eventlib.cli._common.typer_ext import Command, Group
-from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.cli._common.typer_ext import Command, group
+from eventlib.config.settings import eventlib_settings
 from eventlib.config.variables import read_settings
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.opening import open_log
 from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
+from eventlib.outbox.declaration import NAME, refuse_name
 from eventlib.outbox.relay import OUTBOXES, Relay
 from eventlib.outbox.rows import TABLE_SQL
 from eventlib.project import load_choreography
-from eventlib.startup import Startup
-from eventlib.telemetry.logs import set_up_logging, tell
+
+if TYPE_CHECKING:
+    from eventlib.telemetry.recorder import Recorder
 
 T = TypeVar("T")
 _HELD_SHOWN = 20
 
-outbox = typer.Typer(
-    add_completion=False,
-    cls=Group,
-    no_args_is_help=True,
-    help="Bring events that stand in a database's outbox to the log.",
-)
+outbox = group("Bring events that stand in a database's outbox to the log.")
 
 DatabaseOption = Annotated[
     str | None,
@@ -58,7 +53,7 @@ NameOption = Annotated[
 def relay(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     database: DatabaseOption = None,
-    name: NameOption = "outbox",
+    name: NameOption = NAME,
     replication: Annotated[
         bool,
         typer.Option(
@@ -81,44 +76,19 @@ def relay(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib outbox relay --database postgresql://shop@db/checkout
     """
     log_options, url = LogOptions.of(context, app, log), _database(database)
-    if not name or not name.replace("-", "").replace("_", "").isalnum():
-        raise WiringError(f"--name {name!r}: a name is made of letters, digits, '-' and '_'")
-    settings = eventlib_settings()
-    set_up_logging(settings.log_format, settings.log_level)
-    asyncio.run(_relay(log_options, url, name, Commits(url) if replication else None, metrics_address(metrics_port)))
+    refuse_name(name, "--name")
+    table, watched = OutboxTable(url), OutboxTable(url)
 
+    def begin(stack: AsyncExitStack, opened: EventLog, _: "Recorder | None") -> Work:
+        for each in (table, watched):
+            stack.push_async_callback(each.close)
+        work = Relay(opened, table, name, commits=Commits(url) if replication else None)
+        begins = f"Relaying the outbox {name} of {table.name} to {log_options.url}"
+        see = partial(relay_snapshot, work, watched)
+        return Work(work.run, see, begins, lambda: f"relayed {counted(work.relayed, 'event')}")
 
-async def _relay(log_options: LogOptions, url: str, name: str, commits: Commits | None, metrics: str | None) -> None:
     choreography = load_choreography(log_options.app)
-    table, stop = OutboxTable(url), stop_signal()
-    with starting_up(log_options.url, runtime_config().state_dir, f"outbox {name}") as startup:
-        try:
-            async with AsyncExitStack() as stack, unless_stopped(stop):
-                stack.push_async_callback(table.close)
-                log = await startup.enter(
-                    stack, "the log", lambda: open_log(log_options.url, choreography, services=[])
-                )
-                trace(stack, log, log_options.url)
-                work = Relay(log, table, name, commits=commits)
-                serving, shown = await _serve_metrics(stack, metrics, work, log, url, startup)
-                tell(f"Relaying the outbox {name} of {table.name} to {log_options.url}.{shown}")
-                stack.callback(lambda: tell(f"Stopped; relayed {counted(work.relayed, 'event')}."))
-                await unless_failed(work.run(startup), serving)
-        except Stopped:
-            return
-
-
-async def _serve_metrics(
-    stack: AsyncExitStack, address: str | None, work: Relay, log: EventLog, url: str, startup: Startup
-) -> "tuple[asyncio.Task[None] | None, str]":
-    """Serve the metrics of a relay, if an address is given; return the task that does, and a sentence."""
-    if address is None:
-        return None, ""
-    table = OutboxTable(url)
-    stack.push_async_callback(table.close)
-    see = partial(look_at_relay, work, table)
-    seen, serving = await serve_metrics(stack, address, log.choreography, "outbox", see, lambda: startup.lacks)
-    return serving, f" Metrics at {seen}/metrics."
+    work_until_stopped(log_options.url, choreography, f"outbox {name}", "outbox", metrics_port, begin)
 
 
 @outbox.command(cls=Command)
@@ -186,14 +156,15 @@ def table_() -> None:
 
 
 @outbox.command(cls=Command)
-def rights(context: typer.Context, name: NameOption = "outbox", app: AppOption = None) -> None:
+def rights(context: typer.Context, name: NameOption = NAME, app: AppOption = None) -> None:
     """Print a script that gives a relay's user its rights on a Kafka cluster.
 
     [dim]Examples:[/dim]
       eventlib outbox rights > rights.sh
     """
     from eventlib.cli._common.views import declared_views
-    from eventlib.manifests.databases import relay_user, script, topic_of
+    from eventlib.manifests.databases import relay_user, topic_of
+    from eventlib.manifests.exporters import script
 
     options = read_settings(KafkaOptions, {})
     choreography = load_choreography(LogOptions.of(context, app, None).app)

@@ -39,11 +39,7 @@ def pack(
       eventlib pack
       eventlib pack --shrink
     """
-    pack_log(LogOptions.of(context, app, log).url, shrink=shrink, as_json=as_json)
-
-
-def pack_log(url: str, *, shrink: bool, as_json: bool) -> None:
-    """Pack a log, and print how many records that concerned, and the file's size before and after."""
+    url = LogOptions.of(context, app, log).url
     path = path_of(url, "a log that can be packed")
     if not path.is_file():
         raise WiringError(f"there is no log at {path}: name one with --log")

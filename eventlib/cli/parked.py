@@ -7,34 +7,36 @@ from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, PersonalOption, run_on_log
+from eventlib.cli._common.options import (
+    AppOption,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    OfServicesOption,
+    PersonalOption,
+    run_on_log,
+)
 from eventlib.cli._common.parked_keys import (
     DecidersOption,
     ReasonMatches,
-    ServicesOption,
     WhereOption,
     Which,
     of_key,
     parking_json,
     waiting_json,
 )
-from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.cli._common.typer_ext import Command, group
 from eventlib.cli.parked_changes import discard, edit, retry
 from eventlib.eventlog import EventLog
 from eventlib.queries.parked import Parking, WaitingInput, parkings, waiting_inputs
 
-parked = typer.Typer(
-    add_completion=False,
-    cls=Group,
-    no_args_is_help=True,
-    help="List inputs that could not be handled; retry, edit or discard them.",
-)
+parked = group("List inputs that could not be handled; retry, edit or discard them.")
 
 
 @parked.command("list", cls=Command)
 def list_(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    service: ServicesOption = None,
+    service: OfServicesOption = None,
     decider: DecidersOption = None,
     reason_matches: ReasonMatches = None,
     where: WhereOption = "",
@@ -53,16 +55,11 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib parked list --json | jq -r .reason | sort | uniq -c
     """
     which = Which(service or [], decider or [], reason_matches, where)
-    print_list(LogOptions.of(context, app, log), which, as_json=as_json)
-
-
-def print_list(log_options: LogOptions, which: Which, *, as_json: bool) -> None:
-    """Print a line for each selected parked key and effect."""
 
     async def listed(log: EventLog) -> list[Parking]:
         return await parkings(log, wanted=which.of(log))
 
-    found = run_on_log(log_options, listed)
+    found = run_on_log(LogOptions.of(context, app, log), listed)
     if as_json:
         output.print_json(parking_json(parking) for parking in found)
         return
@@ -103,17 +100,14 @@ def show(
       eventlib parked show 536365
       eventlib parked show 536365 --json | jq .data
     """
-    print_waiting(LogOptions.of(context, app, log, personal=personal), key, as_json=as_json)
-
-
-def print_waiting(log_options: LogOptions, key: str, *, as_json: bool) -> None:
-    """Print the inputs that wait behind a parked key."""
 
     async def waiting(log: EventLog) -> list[tuple[Parking, list[WaitingInput]]]:
         found = of_key(await parkings(log), key)
         return [(parking, await waiting_inputs(log, parking)) for parking in found]
 
-    for number, (parking, inputs) in enumerate(run_on_log(log_options, waiting)):
+    for number, (parking, inputs) in enumerate(
+        run_on_log(LogOptions.of(context, app, log, personal=personal), waiting)
+    ):
         lines = [waiting_json(parking, each) for each in inputs]
         if as_json:
             output.print_json(lines)

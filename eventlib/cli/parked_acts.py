@@ -1,7 +1,7 @@
 """Carries out commands about what is parked: as a dry run, or followed until their outcome is known."""
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,9 +16,9 @@ from eventlib.cli.parked_outcomes import SOON_S, Patience, Retried, follow, prin
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.event import Position
-from eventlib.operations.command_status import CommandQuery, pending_retries
+from eventlib.operations.command_status import CommandQuery, send_retries
 from eventlib.operations.dry_run import refuse_moved
-from eventlib.operations.parked_commands import event_with, not_paused, request_discard, request_edit, request_retries
+from eventlib.operations.parked_commands import event_with, not_paused, request_discard, request_edit
 from eventlib.operations.parked_preview import (
     Preview,
     preview_discards,
@@ -26,7 +26,7 @@ from eventlib.operations.parked_preview import (
     preview_retries,
     token_of_previews,
 )
-from eventlib.queries.parked import Parking, parkings
+from eventlib.queries.parked import Parking, named, parkings
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +90,12 @@ def retry_all(log_options: LogOptions, which: Which, how: How, wait_s: float) ->
     return carry_out(log_options, ParkedAct(selected, preview_retries, requested), how)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """New data for an input, as typed: all of it as JSON, or fields (NAME=VALUE)."""
-
-    data: str | None
-    fields: Sequence[str]
-
-    def parsed(self) -> tuple[object, Mapping[str, object]]:
-        """Return the data, or None, and the fields. Raises: ContractError."""
-        data = None if self.data is None else _json("--data", sys.stdin.read() if self.data == "-" else self.data)
-        return data, dict(map(_field, self.fields))
-
-
-def edit_input(log_options: LogOptions, name: tuple[str, str], change: Change, how: How) -> int:
-    """Replace the data of the first input of a parked (decider, key)."""
-    data, fields = change.parsed()
+def edit_input(
+    log_options: LogOptions, name: tuple[str, str], text: str | None, named_values: Sequence[str], how: How
+) -> int:
+    """Replace the data of the first input of a parked (decider, key): all of it by JSON, or fields by NAME=VALUE."""
+    data = None if text is None else _json(sys.stdin.read() if text == "-" else text)
+    fields = dict(map(_field, named_values))
 
     async def asked(log: EventLog, parking: Parking) -> Position:
         return await request_edit(log, parking, await event_with(log, parking, data, fields), *how.why)
@@ -133,7 +123,7 @@ def _amend(
     how: How,
 ) -> int:
     async def the_one(log: EventLog) -> Sequence[Parking]:
-        found = await _named(log, name)
+        found = named(await _named(log, name), name[1])
         if len(found) > 1:
             ids = ", ".join(each.id or each.key for each in found)
             raise ContractError(f"more than one thing is parked under {name[1]!r}: name one of {ids}")
@@ -152,10 +142,8 @@ async def _named(log: EventLog, name: tuple[str, str]) -> Sequence[Parking]:
 
 
 async def _retried(log: EventLog, found: Sequence[Parking], why: tuple[str, str], patience: Patience) -> Retried:
-    already = await pending_retries(log, found)
-    new = [each for each in found if each.name not in already]
-    offsets = {each.name: p.offset for each, p in zip(new, await request_retries(log, new, *why), strict=True)}
-    return await follow(log, [CommandQuery(each, {**already, **offsets}[each.name]) for each in found], patience)
+    requests, _ = await send_retries(log, found, *why)
+    return await follow(log, requests, patience)
 
 
 def _progress() -> Progress:
@@ -174,8 +162,8 @@ def _field(text: str) -> tuple[str, object]:
         return name, value
 
 
-def _json(option: str, text: str) -> object:
+def _json(text: str) -> object:
     try:
         return from_json(text)
     except ValueError as error:
-        raise ContractError(f"{option} is not JSON: {error}") from error
+        raise ContractError(f"--data is not JSON: {error}") from error

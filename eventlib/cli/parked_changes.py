@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
-from eventlib.cli._common.parked_keys import DecidersOption, ReasonMatches, ServicesOption, Which
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, OfServicesOption
+from eventlib.cli._common.parked_keys import DecidersOption, ReasonMatches, Which
 from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.prompts import actor
-from eventlib.cli.parked_acts import Change, How, discard_input, edit_input, retry_all, retry_one
+from eventlib.cli.parked_acts import How, discard_input, edit_input, retry_all, retry_one
 
 DeciderArgument = Annotated[str, typer.Argument(metavar="DECIDER", help="The decider's name, from the list.")]
 
@@ -43,7 +43,7 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
     everything: Annotated[
         bool, typer.Option("--all", metavar="", help="Everything that is parked and matches the options below.")
     ] = False,
-    of_service: ServicesOption = None,
+    of_service: OfServicesOption = None,
     of_decider: DecidersOption = None,
     reason_matches: ReasonMatches = None,
     wait: Annotated[
@@ -131,7 +131,7 @@ def edit(  # noqa: PLR0913, PLR0917  one argument for each option
         raise typer.BadParameter("name what to change", param_hint="--set / --data")
     how = _how(by, reason, dry_run, as_previewed, as_json)
     log_options = LogOptions.of(context, app, log, personal=True)
-    raise typer.Exit(edit_input(log_options, (decider, key), Change(data, fields or []), how))
+    raise typer.Exit(edit_input(log_options, (decider, key), data, fields or [], how))
 
 
 def discard(  # noqa: PLR0913, PLR0917  one argument for each option

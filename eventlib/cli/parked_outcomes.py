@@ -56,11 +56,11 @@ class Retried:
 async def follow(log: EventLog, requests: Sequence[CommandQuery], patience: Patience) -> Retried:
     """Wait until all is done, or nothing progresses for a while."""
     outcomes = Outcomes(log, requests)
-    left, moved_at = await outcomes.look(), monotonic()
+    left, moved_at = await outcomes.refresh(), monotonic()
     patience.on_progress(len(requests) - left, len(requests))
     while left and monotonic() - moved_at < patience.seconds:
         await asyncio.sleep(_LOOKS_S)
-        before, left = left, await outcomes.look()
+        before, left = left, await outcomes.refresh()
         if left < before:
             moved_at = monotonic()
             patience.on_progress(len(requests) - left, len(requests))

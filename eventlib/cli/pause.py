@@ -9,7 +9,7 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.previews import AsPreviewedOption, preview_json, print_table
-from eventlib.cli._common.prompts import actor
+from eventlib.cli._common.prompts import ReasonOption, actor
 from eventlib.eventlog import EventLog
 from eventlib.operations import pausing
 from eventlib.operations.pause_preview import PausePreview, preview_pause, refuse_changed
@@ -17,10 +17,6 @@ from eventlib.operations.pausing import Numbers, WhatWaits
 from eventlib.queries.pauses import Paused, PauseTarget
 
 ServiceArgument = Annotated[str, typer.Argument(metavar="SERVICE", help="The service's name.")]
-ReasonOption = Annotated[
-    str,
-    typer.Option("--reason", metavar="TEXT", help="Why; stored on the log, with your name.", show_default=False),
-]
 DeciderOption = Annotated[
     str | None,
     typer.Option("--decider", metavar="DECIDER", help="One decider of it, or the one of --key.", show_default=False),

@@ -1,4 +1,4 @@
-"""`eventlib prove`: whether what is under way on a log ends lawfully under today's code, whatever order things come in."""
+"""`eventlib prove`: whether what is under way on a log ends lawfully, and whether anything speaks against a deployment."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,17 +7,23 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, SinceOption, refuse_missing
 from eventlib.cli._common.scenario import ScenarioOption, staged
+from eventlib.cli.diff_report import print_diff
+from eventlib.errors import WiringError
 from eventlib.fork_pool import cores
 from eventlib.project import nearest
+from eventlib.proof import Versions, deploying, in_flight_formats
 from eventlib.proof.by_revision import prove_in_flight, prove_revision
 from eventlib.proof.decided import Code
-from eventlib.proof.in_flight_formats import as_json as json_of
-from eventlib.proof.in_flight_formats import as_junit, as_markdown, headline, keys_of
+from eventlib.proof.deploying import Deployment, DeploymentPreview
+from eventlib.proof.in_flight_formats import headline, keys_of
 from eventlib.proof.proving import InFlightProof, ProofBounds
 
 Form = Literal["text", "markdown", "json", "junit"]
+
+_SHOWN = 10
+"""How many kinds of difference are shown in full."""
 
 
 def prove(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -25,6 +31,24 @@ def prove(  # noqa: PLR0913, PLR0917  one argument for each option
     in_flight: Annotated[
         bool, typer.Option("--in-flight", metavar="", help="Prove what is in flight on the log.")
     ] = False,
+    deploy: Annotated[
+        bool,
+        typer.Option(
+            "--deploy",
+            metavar="",
+            help="Preview a deployment: contracts, what is decided otherwise than before, and what is in flight.",
+        ),
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="REVISION",
+            help="With --deploy: the revision that runs now. [dim]Default: what was recorded[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    since: SinceOption = None,
     each: Annotated[
         int, typer.Option("--each", metavar="N", min=0, help="How many sagas of each shape are explored; 0: all.")
     ] = 1,
@@ -69,23 +93,36 @@ def prove(  # noqa: PLR0913, PLR0917  one argument for each option
     Exit code 0 if all of that was explored and ends lawfully, else 1. What was
     not explored is listed.
 
+    --deploy previews a deployment: besides that, it compares the contracts with
+    those of the log, and what the code decides with what was recorded (from
+    --since on) or what --against decides. Exit code 0 if no contract breaks,
+    all differences are declared (eventlib diff --accept) and all ends lawfully.
+
     [dim]Examples:[/dim]
       eventlib prove --in-flight
+      eventlib prove --deploy --against v1.4 --code v1.5 --format markdown
       eventlib prove --in-flight --code v1.5 --format junit > proof.xml
       eventlib prove --in-flight --log sqlite:///backup.db --each 0
       eventlib prove --in-flight --json | jq '.unlawful[].keys'
     """
-    if not in_flight:
-        raise typer.BadParameter("say what is to be proved: --in-flight", param_hint="--in-flight")
+    if in_flight == deploy:
+        raise typer.BadParameter("say what is to be proved: --in-flight, or --deploy", param_hint="--in-flight")
+    if not deploy and (against or since):
+        raise WiringError("--against and --since are about the past: they need --deploy")
     log_options = LogOptions.of(context, app, log)
     refuse_missing(log_options.url)
-    bounds = ProofBounds(each or None, moments, workers or cores())
+    bounds, directory = ProofBounds(each or None, moments, workers or cores()), nearest(Path.cwd())[0]
+    form = "json" if as_json else form
+    if deploy:
+        deployment = Deployment(directory, Versions(against, code), log_options.app, scenario, since)
+        preview = deployment.preview(log_options.url, bounds)
+        _write_deployment(preview, form)
+        raise typer.Exit(1 if preview.objections else 0)
     if code is None:
         found = prove_in_flight(log_options.url, *staged(log_options.app, scenario), bounds)
     else:
-        revision = Code(nearest(Path.cwd())[0], log_options.app, code)
-        found = prove_revision(log_options.url, revision, scenario, bounds)
-    _write(found, "json" if as_json else form)
+        found = prove_revision(log_options.url, Code(directory, log_options.app, code), scenario, bounds)
+    _write(found, form)
     raise typer.Exit(0 if found.holds else 1)
 
 
@@ -94,11 +131,34 @@ def _write(found: InFlightProof, form: Form) -> None:
         case "text":
             _print(found)
         case "json":
-            output.print_json([json_of(found)])
+            output.print_json([in_flight_formats.as_json(found)])
         case "markdown":
-            output.write_lines([as_markdown(found).encode()])
+            output.write_lines([in_flight_formats.as_markdown(found).encode()])
         case "junit":
-            output.write_lines([as_junit(found)])
+            output.write_lines([in_flight_formats.as_junit(found)])
+
+
+def _write_deployment(found: DeploymentPreview, form: Form) -> None:
+    match form:
+        case "text":
+            _print_deployment(found)
+        case "json":
+            output.print_json([deploying.as_json(found)])
+        case "markdown":
+            output.write_lines([deploying.as_markdown(found, _SHOWN).encode()])
+        case "junit":
+            output.write_lines([deploying.as_junit(found)])
+
+
+def _print_deployment(found: DeploymentPreview) -> None:
+    console = output.terminal()
+    console.print(Text(output.printable(found.headline), style="bold red" if found.objections else "bold green"))
+    for each in found.problems:
+        console.print(Text(f"✗ {output.printable(deploying.line(each))}", style="red"), soft_wrap=True)
+    console.print()
+    print_diff(found.past, _SHOWN)
+    console.print()
+    _print(found.ahead)
 
 
 def _print(found: InFlightProof) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -61,45 +60,22 @@ def publish(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib publish CancelSubmitted --key 536365 --data '{}' --reason "by phone"
       eventlib publish OrderSubmitted --idempotency-key c1 --data - < order.json
     """
-    options = PublishOptions(event_type, data, key, idempotency_key, tuple(header or ()), partition, reason, force)
-    publish_one(LogOptions.of(context, app, log), options, as_json=as_json)
-
-
-_FORCE = "; --force publishes it all the same"
-
-
-@dataclass(frozen=True, slots=True)
-class PublishOptions:
-    """An event to publish, as it was typed."""
-
-    event_type: str
-    data: str
-    key: str | None
-    idempotency_key: str | None
-    headers: tuple[str, ...]
-    partition: int | None
-    reason: str
-    force: bool
-
-
-def publish_one(log_options: LogOptions, options: PublishOptions, *, as_json: bool) -> None:
-    """Publish an event, and print its topic, partition and offset.
-
-    Raises: WiringError for an unknown type or a log that ends with this process; ContractError, naming the field, for
-    data that does not fit, and for what may break the services' guarantees unless it is forced.
-    """
+    log_options = LogOptions.of(context, app, log)
     choreography = load_choreography(log_options.app)
     if log_options.url.startswith("memory:"):
         raise WiringError(f"{log_options.url} lives and ends with one process: name a log file")
-    event_type = choreography.event(options.event_type)
-    headers = dict(map(_header, options.headers))
-    event = _event(event_type, options)
-    if not options.force:
-        refuse_facts(choreography, event_type, _FORCE)
-        refuse_misplaced(event, options.partition, _FORCE)
-    signature = Signature(actor(), options.reason.strip()) if options.reason.strip() else None
-    publication = Publication(event, options.idempotency_key, options.partition, headers, signature)
+    chosen = choreography.event(event_type)
+    headers = dict(map(_header, header or ()))
+    event = _event(chosen, sys.stdin.read() if data == "-" else data, key)
+    if not force:
+        refuse_facts(choreography, chosen, _FORCE)
+        refuse_misplaced(event, partition, _FORCE)
+    signature = Signature(actor(), reason.strip()) if reason.strip() else None
+    publication = Publication(event, idempotency_key, partition, headers, signature)
     _print(asyncio.run(_published(log_options.url, choreography, publication)), event, as_json=as_json)
+
+
+_FORCE = "; --force publishes it all the same"
 
 
 async def _published(url: str, choreography: Choreography, publication: Publication) -> Position:
@@ -107,17 +83,15 @@ async def _published(url: str, choreography: Choreography, publication: Publicat
         return (await log.publish_many([publication]))[0]
 
 
-def _event(event_type: type[Event], options: PublishOptions) -> Event:
-    contract = contract_of(event_type)
-    text = sys.stdin.read() if options.data == "-" else options.data
+def _event(event_type: type[Event], text: str, key: str | None) -> Event:
     try:
         fields = decode_json(text)
     except (ValueError, JsonRefused) as error:
         raise ContractError(f"--data is not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise ContractError(f"--data is a JSON {type(fields).__name__}, and an event is an object of fields")
-    if options.key is not None:
-        _take_key(fields, options.key, contract)
+    if key is not None:
+        _take_key(fields, key, contract_of(event_type))
     return event_of(event_type, fields)
 
 

@@ -1,10 +1,7 @@
 """`eventlib replay`: runs today's code over recorded history, and compares."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, TypeVar
+from collections.abc import Collection
+from typing import Annotated
 
 import typer
 
@@ -16,11 +13,11 @@ from eventlib.cli._common.options import (
     ServicesOption,
     SinceOption,
     refuse_missing,
+    run_on_log,
 )
 from eventlib.cli.replay_debugger import Break, Debugger, debug
 from eventlib.cli.replay_report import print_gate, print_report
 from eventlib.eventlog import EventLog
-from eventlib.opening import open_log
 from eventlib.project import load_choreography
 from eventlib.proof.sharing import Wanted, replay_in_processes
 from eventlib.replay import PreflightReport, Report
@@ -132,66 +129,24 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
         return
     if key is not None or break_at is not None or decider is not None:
         raise typer.BadParameter("--key and --break-at go together, perhaps with --decider", param_hint="--break-at")
-    log_options, wanted = LogOptions.of(context, app, log), ReplayOptions(tuple(service or ()), since, limit)
-    run = replay_in_flight if in_flight else replay_all
-    raise typer.Exit(run(log_options, wanted, as_json=as_json))
+    log_options = LogOptions.of(context, app, log)
+    choreography = load_choreography(log_options.app)
+    refuse_missing(log_options.url)
+    services = [choreography.service(name).name for name in service or []] or None
 
+    def compared(sagas: Collection[str] | None) -> Report:
+        return replay_in_processes(log_options.url, choreography, Wanted(services, since, sagas, limit))
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
-    """What to compare: services (none: all), from when on, and for how many sagas a difference is shown."""
-
-    services: tuple[str, ...]
-    since: datetime | None
-    limit: int
-
-
-def replay_all(log_options: LogOptions, wanted: ReplayOptions, *, as_json: bool) -> int:
-    """Print what today's code would emit differently, and return the exit code: 1 if anything."""
-    report = _Replayer(log_options, wanted).report()
-    print_report(report, as_json=as_json)
-    return 0 if report.same else 1
-
-
-def replay_in_flight(log_options: LogOptions, wanted: ReplayOptions, *, as_json: bool) -> int:
-    """Print what today's code would do to in-flight sagas, and return the exit code: 1 if it cannot take over."""
-    found = _Replayer(log_options, wanted).gate()
+    if not in_flight:
+        report = compared(None)
+        print_report(report, as_json=as_json)
+        raise typer.Exit(0 if report.same else 1)
+    flights, status = run_on_log(log_options, _in_flight)
+    found = PreflightReport(status, compared(flights.keys) if flights.keys else NOTHING_COMPARED)
     print_gate(found, as_json=as_json)
-    return 0 if found.is_open else 1
+    raise typer.Exit(0 if found.is_open else 1)
 
 
-class _Replayer:
-    """Replays a log in several processes, each of which opens the log."""
-
-    def __init__(self, log_options: LogOptions, wanted: ReplayOptions) -> None:
-        self._choreography = load_choreography(log_options.app)
-        refuse_missing(log_options.url)
-        self._url = log_options.url
-        self._since = wanted.since
-        self._services = [self._choreography.service(name).name for name in wanted.services] or None
-        self._limit = wanted.limit
-
-    def report(self, sagas: Collection[str] | None = None) -> Report:
-        """Return the differences of some sagas or of all."""
-        wanted = Wanted(self._services, self._since, sagas, self._limit)
-        return replay_in_processes(self._url, self._choreography, wanted)
-
-    def gate(self) -> PreflightReport:
-        """Return the status of the in-flight sagas, and their differences."""
-
-        async def query(log: EventLog) -> tuple[InFlightSagas, InFlightStatus]:
-            flights = InFlightSagas(log)
-            return flights, await standing(log, flights)
-
-        flights, found = self._opened(query)
-        return PreflightReport(found, self.report(flights.keys) if flights.keys else NOTHING_COMPARED)
-
-    def _opened(self, query: Callable[[EventLog], Awaitable[T]]) -> T:
-        async def opened() -> T:
-            async with open_log(self._url, self._choreography, read_only=True) as log:
-                return await query(log)
-
-        return asyncio.run(opened())
+async def _in_flight(log: EventLog) -> tuple[InFlightSagas, InFlightStatus]:
+    flights = InFlightSagas(log)
+    return flights, await standing(log, flights)

@@ -41,14 +41,14 @@ def debug(log_options: LogOptions, wanted: Break) -> None:
         )
     found = run_on_log(log_options, lambda log: decisions_about(log, wanted.key, wanted.event, wanted.decider))
     console = output.terminal()
-    stop = stop_in_pdb if wanted.debugger == "pdb" else debugpy_on(wanted.port, lambda: _say_where(console, wanted))
+    stop = stop_in_pdb if wanted.debugger == "pdb" else debugpy_on(wanted.port, lambda: _print_address(console, wanted))
     for number, decision in enumerate(found, 1):
         console.print(_headline(decision, f"{number} of {len(found)}: " if len(found) > 1 else ""), soft_wrap=True)
         if not _stopped(console, stop, decision):
             return
 
 
-def _say_where(console: Console, wanted: Break) -> None:
+def _print_address(console: Console, wanted: Break) -> None:
     console.print(f"Waiting for a debugger to attach to 127.0.0.1:{wanted.port}; Ctrl-C ends it.", soft_wrap=True)
     console.file.flush()
 
@@ -57,7 +57,9 @@ def _headline(decision: Decision, count: str) -> Text:
     history, step = decision.past, decision.step
     what = f"deadline {step.deadline}" if step.input is None else f"{step.input.type} {output.short_id(step.input.id)}"
     then = (
-        f"was parked: {step.reason}" if step.kind == "parked" else f"emitted then: {_said(decision.said, history.key)}"
+        f"was parked: {step.reason}"
+        if step.kind == "parked"
+        else f"emitted then: {_emitted(decision.said, history.key)}"
     )
     return Text.assemble(
         (f"{count}{history.decider.name}.{decision.handler.name}", "bold"),
@@ -76,11 +78,11 @@ def _stopped(console: Console, stop: Stop, decision: Decision) -> bool:
     if said is None:
         return False
     same = [*said] == decision.said and decision.step.kind != "parked"
-    console.print("emits the same now" if same else f"emits now: {_said(said, decision.past.key)}", soft_wrap=True)
+    console.print("emits the same now" if same else f"emits now: {_emitted(said, decision.past.key)}", soft_wrap=True)
     return True
 
 
-def _said(said: Sequence[Event | None], key: str) -> str:
+def _emitted(said: Sequence[Event | None], key: str) -> str:
     return "; ".join(_text(event, key) for event in said) or "nothing"
 
 

@@ -9,10 +9,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, YesOption, print_switch
+from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, print_switch
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption
-from eventlib.cli._common.prompts import actor, signed_reason
+from eventlib.cli._common.prompts import ReasonOption, YesOption, actor, signed_reason
 from eventlib.cli._common.rerun_report import difference_json, print_difference
 from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
@@ -22,14 +22,11 @@ from eventlib.operations.reprocessing.comparison import (
     difference,
 )
 from eventlib.operations.reprocessing.dropping import drop, droppable, token_of_drop
-from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, reruns
+from eventlib.operations.reprocessing.listing import KnownRerun, reruns
+from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import rerunning
 from eventlib.state.open import open_stores
-from eventlib.values import from_ms, time_of, to_ms
-
-OptionalReason = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log, with your name.", show_default=False)
-]
+from eventlib.values import from_ms
 
 
 def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -48,7 +45,7 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
         str | None, typer.Option("--drop", metavar="NAME", help="Delete a rerun.", show_default=False)
     ] = None,
     list_: Annotated[bool, typer.Option("--list", metavar="", help="List the reruns on the log.")] = False,
-    reason: OptionalReason = "",
+    reason: ReasonOption = "",
     until: Annotated[
         str | None,
         typer.Option(
@@ -100,7 +97,7 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
     if into is not None and (dry_run or as_previewed):
         raise typer.BadParameter("they need --switch or --drop", param_hint="--dry-run / --as-previewed")
     if into is not None:
-        wanted = RerunSpec(f"{actor()}: {reason}".removesuffix(": "), ms_of(since), ms_of(until), follow)
+        wanted = RerunSpec.of(f"{actor()}: {reason}".removesuffix(": "), since, until, follow=follow)
         print_rerun(log_options, service, into, wanted, limit=limit, as_json=as_json)
     elif switch is not None:
         why = "" if dry_run else signed_reason(reason)
@@ -108,11 +105,6 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
         print_switch(log_options, service, switch, consent, limit=limit, as_json=as_json)
     elif drop is not None:
         drop_rerun(log_options, service, drop, Consent("", False, yes, dry_run, as_previewed), as_json=as_json)
-
-
-def ms_of(text: str | None) -> int:
-    """Return a time in the service's history (ms); 0 for none. Raises: ContractError for an invalid time."""
-    return 0 if text is None else to_ms(time_of(text))
 
 
 def print_rerun(

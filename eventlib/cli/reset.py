@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
@@ -10,21 +10,16 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, YesOption, print_way_back
+from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, print_way_back
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption, event_json
-from eventlib.cli._common.prompts import agree, signed_reason
+from eventlib.cli._common.prompts import ReasonOption, YesOption, agree, signed_reason
 from eventlib.eventlog import EventLog
 from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.seek import SeekPlan, move, reset_plans, reset_target, token_of_plans
 from eventlib.operations.skip import SkippedNow, SkipPreview, preview_skip, skip
 from eventlib.values import to_ms
-
-ReasonOption = Annotated[
-    str,
-    typer.Option("--reason", metavar="TEXT", help="Why; stored on the log, with your name.", show_default=False),
-]
 
 
 def reset(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -74,15 +69,15 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib reset stock --skip 3f2a… --reason "order 536365 was a test"
     """
     log_options, why = LogOptions.deciding(context, app, log), "" if dry_run else signed_reason(reason)
+    consent = Consent(why, effects is Effects.RUN, yes, dry_run, as_previewed)
     if (to is None) == (skip is None):
         raise typer.BadParameter("give one of the two", param_hint="--to / --skip")
     if skip is not None:
         if topic:
             raise typer.BadParameter("it needs --to, not --skip", param_hint="--topic")
-        print_skip(log_options, service, SkipOptions(skip, why, dry_run, as_previewed), as_json=as_json)
+        print_skip(log_options, service, skip, consent, as_json=as_json)
     elif to is not None:
-        options = SeekOptions(to, topic or [], why, dry_run, as_previewed, yes, effects is Effects.RUN)
-        print_reset(log_options, service, options, as_json=as_json)
+        print_reset(log_options, service, (to, topic or []), consent, as_json=as_json)
 
 
 _MOST_KEYS = 8
@@ -91,59 +86,37 @@ _MOST_KEYS = 8
 _MOST_SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
-class SeekOptions:
-    """The options of a reset: where to, in which topics, why, and whether it is a dry run."""
-
-    to: str
-    topics: Sequence[str]
-    why: str
-    dry_run: bool
-    as_previewed: str
-    yes: bool
-    runs_effects: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SkipOptions:
-    """Which input is skipped, why, and whether it is a dry run, or has to be what one has shown."""
-
-    event_id: str
-    why: str
-    dry_run: bool
-    as_previewed: str
-
-
-def print_reset(log_options: LogOptions, service_name: str, options: SeekOptions, *, as_json: bool) -> None:
-    """Move a service's offsets, after printing the consequences."""
-    start = reset_target(options.to)
+def print_reset(
+    log_options: LogOptions, service_name: str, where: tuple[str, Sequence[str]], consent: Consent, *, as_json: bool
+) -> None:
+    """Move a service's offsets to a place, in some topics or in all, after printing the consequences."""
+    start, topics = reset_target(where[0]), where[1]
 
     async def planned(log: EventLog) -> list[SeekPlan] | None:
-        return await reset_plans(log, log.choreography.service(service_name), start, options.topics)
+        return await reset_plans(log, log.choreography.service(service_name), start, topics)
 
     plan = run_on_log(log_options, planned)
     if plan is None:
         since_ms = to_ms(start) if isinstance(start, datetime) else 0
-        consent = Consent(options.why, options.runs_effects, options.yes, options.dry_run, options.as_previewed)
         print_way_back(log_options, service_name, since_ms, consent, limit=_MOST_SHOWN, as_json=as_json)
         return
-    refuse_moved(options.as_previewed, token_of_plans(plan))
-    if options.dry_run or not plan:
-        _print_passages(service_name, plan, options, as_json=as_json, is_done=False)
+    refuse_moved(consent.as_previewed, token_of_plans(plan))
+    if consent.dry_run or not plan:
+        _print_passages(service_name, plan, consent, as_json=as_json, is_done=False)
         return
     if not as_json:
-        _print_passages(service_name, plan, options, as_json=False, is_done=False)
-    agree(f"Skip these inputs in {service_name} permanently?", yes=options.yes)
-    done = run_on_log(log_options, lambda log: move(log, log.choreography.service(service_name), plan, options.why))
+        _print_passages(service_name, plan, consent, as_json=False, is_done=False)
+    agree(f"Skip these inputs in {service_name} permanently?", yes=consent.yes)
+    done = run_on_log(log_options, lambda log: move(log, log.choreography.service(service_name), plan, consent.why))
     if as_json:
-        _print_passages(service_name, done, options, as_json=True, is_done=True)
+        _print_passages(service_name, done, consent, as_json=True, is_done=True)
     else:
         print(f"Done, and recorded: {counted(sum(each.inputs for each in done), 'input')} skipped.")
 
 
-def _print_passages(service: str, plan: list[SeekPlan], options: SeekOptions, *, as_json: bool, is_done: bool) -> None:
+def _print_passages(service: str, plan: list[SeekPlan], consent: Consent, *, as_json: bool, is_done: bool) -> None:
     if as_json:
-        shared = {"done": is_done, "why": options.why}
+        shared = {"done": is_done, "why": consent.why}
         shared |= {} if is_done else {"as_previewed": token_of_plans(plan)}
         output.print_json({"service": service, **asdict(each), **shared} for each in plan)
         return
@@ -158,7 +131,7 @@ def _print_passages(service: str, plan: list[SeekPlan], options: SeekOptions, *,
     console.print(shown)
     total, keys = sum(each.inputs for each in plan), {key for each in plan for key in each.keys}
     console.print(f"{service} would skip {counted(total, 'input')} of {counted(len(keys), 'key')}.")
-    if options.dry_run:
+    if consent.dry_run:
         console.print(f"Nothing was written. To act only if this still holds: --as-previewed {token_of_plans(plan)}")
 
 
@@ -168,21 +141,21 @@ def _keys(passage: SeekPlan) -> str:
     return ", ".join(map(output.printable, named[:_MOST_KEYS])) + (f" and {more:,} more" if more > 0 else "")
 
 
-def print_skip(log_options: LogOptions, service_name: str, options: SkipOptions, *, as_json: bool) -> None:
+def print_skip(log_options: LogOptions, service_name: str, event_id: str, consent: Consent, *, as_json: bool) -> None:
     """Make a service skip one input, or print what would come of it."""
 
     async def skipped(log: EventLog) -> tuple[SkippedNow, SkipPreview | None]:
         service, preview = log.choreography.service(service_name), None
-        if options.dry_run or options.as_previewed:
-            preview = await preview_skip(log, service, options.event_id)
-            refuse_moved(options.as_previewed, preview.token)
-        if preview is not None and options.dry_run:
+        if consent.dry_run or consent.as_previewed:
+            preview = await preview_skip(log, service, event_id)
+            refuse_moved(consent.as_previewed, preview.token)
+        if preview is not None and consent.dry_run:
             return preview.skipped, preview
-        return await skip(log, service, options.event_id, options.why), None
+        return await skip(log, service, event_id, consent.why), None
 
     done, preview = run_on_log(log_options, skipped)
     if as_json:
-        line = {**asdict(done), "why": options.why, "done": preview is None}
+        line = {**asdict(done), "why": consent.why, "done": preview is None}
         if preview is not None:
             line |= {"emitted": [event_json(each) for each in preview.emitted], "as_previewed": preview.token}
         output.print_json([line])

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, MetricsOption
+from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, MetricsOption, ServicesOption
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli._common.workers import supervise
 from eventlib.cli.run_process import OWN_SCHEMAS, Running, Tuning, open_ports_and_log, serve_until
@@ -24,10 +24,7 @@ from eventlib.telemetry.options import telemetry_options
 
 def run(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    service: Annotated[
-        list[str] | None,
-        typer.Option("--service", "-s", metavar="NAME", help="Only this service; may be repeated.", show_default=False),
-    ] = None,
+    service: ServicesOption = None,
     no_services: Annotated[
         bool,
         typer.Option("--no-services", metavar="", help="No service: only HTTP, for services that run elsewhere."),

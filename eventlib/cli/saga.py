@@ -75,17 +75,11 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     if follow and (at is not None or tree):
         raise typer.BadParameter("prints new events, so it excludes --at and --tree", param_hint="--follow")
+    log_options = LogOptions.of(context, app, log, personal=personal)
     if follow:
-        print_following(LogOptions.of(context, app, log, personal=personal), key, as_json=as_json)
+        run_on_log(log_options, lambda log: _follow(log, key, as_json=as_json))
     else:
-        print_saga(
-            LogOptions.of(context, app, log, personal=personal),
-            key,
-            at,
-            only_tree=tree,
-            fold=not unfold,
-            as_json=as_json,
-        )
+        print_saga(log_options, key, at, only_tree=tree, fold=not unfold, as_json=as_json)
 
 
 def print_saga(
@@ -176,11 +170,6 @@ def _amended(amendment: Amendment) -> Text:
 
 def _amendment_json(amendment: Amendment) -> dict[str, object]:
     return {**asdict(amendment), "at": output.iso(amendment.at)}
-
-
-def print_following(log_options: LogOptions, key: str, *, as_json: bool) -> None:
-    """Print a saga's events, and new ones as they arrive, until the saga has ended."""
-    run_on_log(log_options, lambda log: _follow(log, key, as_json=as_json))
 
 
 async def _follow(log: EventLog, key: str, *, as_json: bool) -> None:

@@ -9,17 +9,12 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
 from eventlib.cli._common.searching import WhereOption, page_json, run_on_sagas
-from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.cli._common.typer_ext import Command, group
 from eventlib.project import load_choreography
 from eventlib.search.attributes import declared_in, sagas_of
 from eventlib.search.saga_search import MOST_LIMIT, SagaQuery
 
-sagas = typer.Typer(
-    add_completion=False,
-    cls=Group,
-    no_args_is_help=True,
-    help="Find sagas: by status, by what they wait for, and by declared attributes.",
-)
+sagas = group("Find sagas: by status, by what they wait for, and by declared attributes.")
 
 
 @sagas.command("list", cls=Command)
@@ -50,11 +45,7 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib sagas list --where "parked_reason like '%KeyError%'" --json | jq -r '.sagas[].saga'
     """
     query = SagaQuery(where, order_by, limit, after)
-    print_sagas(LogOptions.of(context, app, log), query, as_json=as_json)
-
-
-def print_sagas(log_options: LogOptions, query: SagaQuery, *, as_json: bool) -> None:
-    """Print sagas: a line for each, or a page of them as one JSON object."""
+    log_options = LogOptions.of(context, app, log)
     page = run_on_sagas(log_options, lambda search: search.full_page(query))
     if as_json:
         output.print_json([page_json(page)])

@@ -8,7 +8,7 @@ import typer
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
-from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.cli._common.typer_ext import Command, group
 from eventlib.cli.schemas_preflight import check, epoch, level, query_schemas, register
 from eventlib.cli.schemas_serve import serve
 from eventlib.codec.registry import AVRO, JSON, Schema
@@ -17,12 +17,7 @@ from eventlib.contracts.problem import difference
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 
-schemas = typer.Typer(
-    add_completion=False,
-    cls=Group,
-    no_args_is_help=True,
-    help="Check the contracts of events and states, register them, and serve them.",
-)
+schemas = group("Check the contracts of events and states, register them, and serve them.")
 
 
 schemas.command(cls=Command)(check)
@@ -49,12 +44,7 @@ def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = 
       eventlib schemas list
       eventlib schemas list --json | jq -r 'select(.today == "new") | .name'
     """
-    print_list(LogOptions.of(context, app, log), as_json=as_json)
-
-
-def print_list(log_options: LogOptions, *, as_json: bool) -> None:
-    """Print a line for each contract."""
-    rows = query_schemas(log_options, _rows)
+    rows = query_schemas(LogOptions.of(context, app, log), _rows)
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return
@@ -83,16 +73,11 @@ def show(
       eventlib schemas show OrderPlaced
       eventlib schemas show OrderPlaced@1
     """
-    print_schema(LogOptions.of(context, app, log), name)
-
-
-def print_schema(log_options: LogOptions, name: str) -> None:
-    """Print one schema."""
 
     async def ask(log: EventLog) -> Schema:
         return await _schema(log, name)
 
-    schema = query_schemas(log_options, ask)
+    schema = query_schemas(LogOptions.of(context, app, log), ask)
     text = json.dumps(json.loads(schema.text), indent=2, ensure_ascii=False) if _is_json(schema) else schema.text
     output.write_lines([text.encode()])
 
@@ -112,16 +97,11 @@ def diff(
       eventlib schemas diff OrderPlaced@1 OrderPlaced
       eventlib schemas diff OrderPlaced@1 OrderPlaced@2 --json | jq .changes
     """
-    print_diff(LogOptions.of(context, app, log), before, after, as_json=as_json)
-
-
-def print_diff(log_options: LogOptions, before: str, after: str, *, as_json: bool) -> None:
-    """Print the differences of two schemas."""
 
     async def ask(log: EventLog) -> tuple[Schema, Schema]:
         return await _schema(log, before), await _schema(log, after)
 
-    found = difference(*query_schemas(log_options, ask))
+    found = difference(*query_schemas(LogOptions.of(context, app, log), ask))
     if as_json:
         output.print_json([asdict(found)])
         return

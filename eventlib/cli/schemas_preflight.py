@@ -24,6 +24,9 @@ from eventlib.registry.compatibility import Level
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of an event or a state, or its subject.")]
 
 
+T = TypeVar("T")
+
+
 def check(
     context: typer.Context,
     sample: Annotated[
@@ -51,23 +54,16 @@ def check(
       eventlib schemas check --also archive:/var/archive --sample 100000
       eventlib schemas check --json | jq -r '[.name, .field, .rule] | @tsv'
     """
-    raise typer.Exit(print_check(LogOptions.of(context, app, log), also or [], sample=sample, as_json=as_json))
-
-
-T = TypeVar("T")
-
-
-def print_check(log_options: LogOptions, also: Sequence[str], *, sample: int, as_json: bool) -> int:
-    """Print what today's code would break, and return the exit code: 1 if anything."""
-    for url in also:
+    logs = also or []
+    for url in logs:
         refuse_missing(url)
 
     async def ask(log: EventLog) -> Verdict:
         async with AsyncExitStack() as stack:
-            others = [await stack.enter_async_context(open_log(url, log.choreography, read_only=True)) for url in also]
+            others = [await stack.enter_async_context(open_log(url, log.choreography, read_only=True)) for url in logs]
             return await verdict(log, others, sample=sample)
 
-    found = query_schemas(log_options, ask)
+    found = query_schemas(LogOptions.of(context, app, log), ask)
     _print_problems(found.problems, as_json=as_json)
     if not as_json:
         looked = f"{output.counted(found.contracts, 'contract')} against {output.counted(found.versions, 'version')}"
@@ -75,7 +71,7 @@ def print_check(log_options: LogOptions, also: Sequence[str], *, sample: int, as
             f"{looked}, {output.counted(found.decoded, 'record')} decoded: "
             f"{output.counted(len(found.problems), 'problem') if found.problems else 'nothing would break'}."
         )
-    return 1 if found.problems else 0
+    raise typer.Exit(1 if found.problems else 0)
 
 
 def register(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
@@ -85,18 +81,12 @@ def register(context: typer.Context, as_json: JsonOption = False, app: AppOption
       eventlib schemas register
       EVENTLIB_REGISTRY=https://registry:8081 eventlib schemas register
     """
-    raise typer.Exit(print_register(LogOptions.of(context, app, log), as_json=as_json))
-
-
-def print_register(log_options: LogOptions, *, as_json: bool) -> int:
-    """Register today's schemas, print which, and return the exit code: 1 if any is incompatible."""
-    problems, made = run_on_log(
-        _place(log_options), register_schemas, missing=True
-    )  # a log of contracts comes before one of events
+    place = _place(LogOptions.of(context, app, log))
+    problems, made = run_on_log(place, register_schemas, missing=True)  # a log of contracts comes before one of events
     _print_problems(problems, as_json=as_json)
     if problems:
         output.warn("nothing was registered")
-        return 1
+        raise typer.Exit(1)
     if as_json:
         output.print_json({"subject": each.subject, "version": each.version, "id": each.id} for each in made)
     else:
@@ -105,7 +95,6 @@ def print_register(log_options: LogOptions, *, as_json: bool) -> int:
         output.terminal().print(
             f"{output.counted(len(made), 'schema')} registered." if made else "Everything is registered already."
         )
-    return 0
 
 
 def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOption = None) -> None:
@@ -118,17 +107,12 @@ def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOp
     [dim]Example:[/dim]
       eventlib schemas epoch OrderPlaced
     """
-    print_epoch(LogOptions.of(context, app, log), name)
-
-
-def print_epoch(log_options: LogOptions, name: str) -> None:
-    """Start a new version of a contract, and print it."""
 
     async def ask(log: EventLog) -> tuple[Declared, Version]:
         each = named(log, name)
         return each, await open_epoch(log, each)
 
-    each, made = query_schemas(log_options, ask)
+    each, made = query_schemas(LogOptions.of(context, app, log), ask)
     output.terminal().print(
         f"{each.name} is version {each.version} of its contract from now on: {made.subject} version {made.version}, "
         f"id {made.id}."
@@ -149,11 +133,6 @@ def level(
     [dim]Example:[/dim]
       eventlib schemas level ParcelWeighed BACKWARD_TRANSITIVE
     """
-    print_level(LogOptions.of(context, app, log), name, level)
-
-
-def print_level(log_options: LogOptions, name: str, level: str) -> None:
-    """Set a contract's compatibility level, and print it."""
     if level not in list(Level):
         raise ContractError(f"{level!r} is not a level: choose one of {', '.join(Level)}")
 
@@ -162,7 +141,9 @@ def print_level(log_options: LogOptions, name: str, level: str) -> None:
         await log.codec.registry.set_level(each.subject, level)
         return each
 
-    output.terminal().print(f"{query_schemas(log_options, ask).subject} has compatibility level {level} from now on.")
+    output.terminal().print(
+        f"{query_schemas(LogOptions.of(context, app, log), ask).subject} has compatibility level {level} from now on."
+    )
 
 
 def query_schemas(log_options: LogOptions, command: Callable[[EventLog], Awaitable[T]]) -> T:

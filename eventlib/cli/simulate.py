@@ -1,5 +1,8 @@
 """`eventlib simulate`: runs schedules, and saves one that breaks an invariant."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -107,11 +110,24 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     log_options = LogOptions.of(context, app, None)
     options = SimulateOptions(log_options.app, scenario, diagram, as_json)
-    if exhaustive:
-        raise typer.Exit(print_explored(options, Bounds(deadlines=not no_deadlines, moments=moments)))
-    if replay is not None:
-        raise typer.Exit(print_replayed(options, replay))
-    raise typer.Exit(print_searched(options, Extent(schedules, orders, seed, workers or cores()), save))
+    with _unlogged():
+        if exhaustive:
+            raise typer.Exit(print_explored(options, Bounds(deadlines=not no_deadlines, moments=moments)))
+        if replay is not None:
+            raise typer.Exit(print_replayed(options, replay))
+        raise typer.Exit(print_searched(options, Extent(schedules, orders, seed, workers or cores()), save))
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Have simulated processes log nothing: it would read as news of real ones."""
+    logger = logging.getLogger("eventlib")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 _REFRESHED_EVERY_S = 0.1

@@ -131,6 +131,8 @@ def print_explored_text(console: Console, found: Explored, invariants: int, seco
         f"{what}: {found.moments:,} moments, {found.steps:,} steps between them, {found.ends:,} ends, "
         f"{invariants} invariants, {seconds:.1f} s."
     )
+    if found.reliable:
+        console.print(f"The scenario's small case says that no call of {' and '.join(found.reliable)} is lost.")
     for number, step in enumerate(found.story, start=1):
         console.print(Text(f"  {number:>3}  {step}"))
     if found.violation is not None:
@@ -142,6 +144,7 @@ def explored_json(found: Explored, seconds: float) -> dict[str, object]:
     violation = found.violation
     return {
         **{name: getattr(found, name) for name in ("moments", "steps", "ends", "farthest", "complete")},
+        "reliable": list(found.reliable),
         "seconds": round(seconds, 3),
         "failure": None if violation is None else {"law": violation.invariant.name, "key": violation.key},
         "story": list(found.story),

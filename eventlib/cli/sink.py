@@ -5,41 +5,41 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.metrics import look_at_sink, metrics_address, serve_metrics, unless_failed
+from eventlib.cli._common.connectors import load_sink
+from eventlib.cli._common.metrics import Work, sink_snapshot, work_until_stopped
 from eventlib.cli._common.options import JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
-from eventlib.cli._common.prompts import agree
-from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
-from eventlib.cli._common.typer_ext import Command, Group
-from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.cli._common.prompts import YesOption, agree
+from eventlib.cli._common.typer_ext import Command, group
+from eventlib.config.settings import eventlib_settings
 from eventlib.config.variables import read_settings
 from eventlib.errors import WiringError
+from eventlib.eventlog import EventLog
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.opening import open_log
-from eventlib.project import load_named
+from eventlib.sinks.applied import unobserved
 from eventlib.sinks.consuming import topic_partitions
-from eventlib.sinks.database import SinkDatabase, behind
+from eventlib.sinks.database import SinkDatabase, behind, database_of
 from eventlib.sinks.declaration import SqlSink
 from eventlib.sinks.rebuilding import rebuild as rebuilt
 from eventlib.sinks.running import SinkRunner
-from eventlib.telemetry.logs import set_up_logging, tell
+from eventlib.telemetry.logs import tell
+
+if TYPE_CHECKING:
+    from eventlib.telemetry.recorder import Recorder
 
 _PARKED_SHOWN = 20
 
-sink = typer.Typer(
-    add_completion=False,
-    cls=Group,
-    no_args_is_help=True,
-    help="Write events into tables of a database, each once.",
-)
+sink = group("Write events into tables of a database, each once.")
 
-SinkArgument = Annotated[str, typer.Argument(metavar="MODULE:NAME", help="Where the SqlSink is.", show_default=False)]
+SinkArgument = Annotated[
+    str, typer.Argument(metavar="MODULE:NAME", help="Where the SqlSink or DjangoInbox is.", show_default=False)
+]
 
 DatabaseOption = Annotated[
     str | None,
@@ -69,34 +69,17 @@ def run(
     [dim]Examples:[/dim]
       eventlib sink run shop.reports:orders --database postgresql://shop@db/reports
     """
-    options, found, url = LogOptions.of(context, None, log), _sink(named), _database(database)
-    settings = eventlib_settings()
-    set_up_logging(settings.log_format, settings.log_level)
-    asyncio.run(_run(options, found, url, metrics_address(metrics_port)))
+    options, found = LogOptions.of(context, None, log), load_sink(named)
+    target = database_of(found, _database(database))
 
+    def begin(stack: AsyncExitStack, opened: EventLog, recorder: "Recorder | None") -> Work:
+        stack.push_async_callback(target.close)
+        work = SinkRunner(opened, target, unobserved if recorder is None else recorder.applied)
+        begins = f"Writing sink {found.name} from {options.url} to {target.name}"
+        see = partial(sink_snapshot, work, opened, target)
+        return Work(work.run, see, begins, lambda: f"applied {counted(work.applied, 'event')}")
 
-async def _run(options: LogOptions, found: SqlSink, url: str, metrics: str | None) -> None:
-    target, stop = SinkDatabase(url, found), stop_signal()
-    with starting_up(options.url, runtime_config().state_dir, f"sink {found.name}") as startup:
-        try:
-            async with AsyncExitStack() as stack, unless_stopped(stop):
-                stack.push_async_callback(target.close)
-                log = await startup.enter(
-                    stack, "the log", lambda: open_log(options.url, found.choreography, services=[])
-                )
-                work = SinkRunner(log, target)
-                serving, shown = None, ""
-                if metrics is not None:
-                    see = partial(look_at_sink, work, log, target)
-                    seen, serving = await serve_metrics(
-                        stack, metrics, found.choreography, "sink", see, lambda: startup.lacks
-                    )
-                    shown = f" Metrics at {seen}/metrics."
-                tell(f"Writing sink {found.name} from {options.url} to {target.name}.{shown}")
-                stack.callback(lambda: tell(f"Stopped; applied {counted(work.applied, 'event')}."))
-                await unless_failed(work.run(startup), serving)
-        except Stopped:
-            return
+    work_until_stopped(options.url, found.choreography, f"sink {found.name}", "sink", metrics_port, begin)
 
 
 @sink.command(cls=Command)
@@ -112,7 +95,7 @@ def status(
     [dim]Examples:[/dim]
       eventlib sink status shop.reports:orders --database postgresql://shop@db/reports
     """
-    options, found = LogOptions.of(context, None, log), _sink(named)
+    options, found = LogOptions.of(context, None, log), load_sink(named)
 
     async def looked(target: SinkDatabase) -> None:
         async with open_log(options.url, found.choreography, read_only=True) as opened:
@@ -161,7 +144,7 @@ def retry(
             raise WiringError(f"event {event} is not parked with an error: `eventlib sink status` lists those that are")
         print(f"{counted(events, 'event')} will be tried again, and those that wait behind.")
 
-    _on_database(_sink(named), database, tried)
+    _on_database(load_sink(named), database, tried)
 
 
 @sink.command(cls=Command)
@@ -172,7 +155,7 @@ def rebuild(
     parked: Annotated[
         bool, typer.Option("--parked", metavar="", help="Switch although events cannot be handled.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")] = False,
+    yes: YesOption = False,
     log: LogOption = None,
 ) -> None:
     """Compute a sink's tables anew beside those of now, and switch.
@@ -183,7 +166,7 @@ def rebuild(
     [dim]Examples:[/dim]
       eventlib sink rebuild shop.reports:orders --database postgresql://shop@db/reports
     """
-    options, found, url = LogOptions.of(context, None, log), _sink(named), _database(database)
+    options, found, url = LogOptions.of(context, None, log), load_sink(named), _database(database)
     agree(f"Rebuild sink {found.name}, from the beginning of {options.url}?", yes=yes)
 
     async def done() -> int:
@@ -200,31 +183,20 @@ def rights(named: SinkArgument) -> None:
     [dim]Examples:[/dim]
       eventlib sink rights shop.reports:orders > rights.sh
     """
-    from eventlib.manifests.databases import script, sink_user
+    from eventlib.manifests.databases import sink_user
+    from eventlib.manifests.exporters import script
 
-    found = _sink(named)
+    found = load_sink(named)
     print(script(sink_user(found.name, found.topics, read_settings(KafkaOptions, {}))))
 
 
-def _sink(named: str) -> SqlSink:
-    found = load_named("sink", named, Path.cwd())
-    if not isinstance(found, SqlSink):
-        raise WiringError(f"{named} is a {type(found).__name__}, not a SqlSink: name one")
-    if not found.handlers:
-        raise WiringError(f"sink {found.name} handles nothing: write a function under @{named.rpartition(':')[2]}.on")
-    return found
-
-
-def _database(given: str | None) -> str:
-    url = eventlib_settings(sink_database=given).sink_database
-    if url is None:
-        raise WiringError("name the database: --database postgresql://USER@HOST/DATABASE, or EVENTLIB_SINK_DATABASE")
-    return url
+def _database(given: str | None) -> str | None:
+    return eventlib_settings(sink_database=given).sink_database
 
 
 def _on_database(found: SqlSink, database: str | None, work: Callable[[SinkDatabase], Awaitable[Any]]) -> None:
     async def opened() -> None:
-        target = SinkDatabase(_database(database), found)
+        target = database_of(found, _database(database))
         try:
             await work(target)
         finally:

@@ -54,23 +54,31 @@ def sql(  # noqa: PLR0913, PLR0917  one argument for each option
         raise typer.BadParameter("excludes --json", param_hint="--csv")
     log_options = LogOptions.of(context, app, log)
     if question is None:
-        print_tables(log_options, as_json=as_json)
+        tables = live_tables(load_choreography(log_options.app))
+        if as_json:
+            output.print_json(tables_json(tables))
+            return
+        shown = output.table("table", "columns", whole=["table"])
+        for table in tables:
+            shown.add_row(Text(table.name, style="bold"), Text(", ".join(table.columns)))
+        output.terminal().print(shown)
         return
     query = SqlQuery(question, limit, timeout)
     answer = run_on_log(log_options, lambda opened: ask(opened, query, up_to_now=up_to_now))
-    print_answer(answer, as_json=as_json, as_csv=as_csv)
-
-
-def print_tables(log_options: LogOptions, *, as_json: bool) -> None:
-    """Print the tables that questions can name, with their columns."""
-    tables = live_tables(load_choreography(log_options.app))
     if as_json:
-        output.print_json(tables_json(tables))
-        return
-    shown = output.table("table", "columns", whole=["table"])
-    for table in tables:
-        shown.add_row(Text(table.name, style="bold"), Text(", ".join(table.columns)))
-    output.terminal().print(shown)
+        output.print_json([answer_json(answer)])
+    elif as_csv:
+        lines = csv.writer(sys.stdout, lineterminator="\n")
+        lines.writerow(map(escaped_lines, answer.columns))
+        lines.writerows([escaped_lines(_text(value)) for value in row] for row in answer.rows)
+    else:
+        _print(answer)
+    if answer.is_cut and not as_json:
+        output.warn(
+            f"only the first {len(answer.rows):,} rows are shown: narrow the question, or give a higher --limit"
+        )
+    if answer.damaged:
+        output.warn(f"{output.counted(answer.damaged, 'record')} of the log cannot be read, and may be missing here")
 
 
 def tables_json(tables: Sequence[LiveTable]) -> list[dict[str, object]]:
@@ -97,24 +105,6 @@ def answer_json(answer: Answer) -> dict[str, object]:
         "damaged": answer.damaged,
         "position": dict(answer.position),
     }
-
-
-def print_answer(answer: Answer, *, as_json: bool, as_csv: bool) -> None:
-    """Print an answer, and on stderr what it lacks."""
-    if as_json:
-        output.print_json([answer_json(answer)])
-    elif as_csv:
-        lines = csv.writer(sys.stdout, lineterminator="\n")
-        lines.writerow(map(escaped_lines, answer.columns))
-        lines.writerows([escaped_lines(_text(value)) for value in row] for row in answer.rows)
-    else:
-        _print(answer)
-    if answer.is_cut and not as_json:
-        output.warn(
-            f"only the first {len(answer.rows):,} rows are shown: narrow the question, or give a higher --limit"
-        )
-    if answer.damaged:
-        output.warn(f"{output.counted(answer.damaged, 'record')} of the log cannot be read, and may be missing here")
 
 
 def _print(answer: Answer) -> None:

@@ -55,12 +55,9 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib state payment 536365 --at 6dd20bf1
       eventlib state shelf 85123A --json | jq .state.on_hand
     """
-    print_state(LogOptions.of(context, app, log, personal=personal), decider, key, at, as_json=as_json)
-
-
-def print_state(log_options: LogOptions, decider: str, key: str, at: str | None, *, as_json: bool) -> None:
-    """Print a decider's state for a key, now or at a point in time: a time, or an event's id."""
-    known, doubt = run_on_log(log_options, lambda log: _known(log, decider, key, at))
+    known, doubt = run_on_log(
+        LogOptions.of(context, app, log, personal=personal), lambda log: _known(log, decider, key, at)
+    )
     if as_json:
         output.print_json([{**state_json(known), **({"doubt": doubt} if doubt else {})}])
     else:

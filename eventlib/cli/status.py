@@ -88,7 +88,7 @@ def print_status(log_options: LogOptions, limits: Limits, *, sagas: bool, as_jso
     state_dir = runtime_config().state_dir
 
     async def read(log: EventLog) -> Status:
-        return await StatusReader(log, with_sagas=sagas, state_dir=state_dir).look()
+        return await StatusReader(log, with_sagas=sagas, state_dir=state_dir).read()
 
     try:
         status = run_on_log(log_options, read)
@@ -114,7 +114,7 @@ def watch_status(log_options: LogOptions, limits: Limits, every_s: float, *, sag
         before: Status | None = None
         with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
             while True:
-                status = await reader.look()
+                status = await reader.read()
                 rates = _handled_per_s(before, status)
                 live.update(_screen(console, status, complaints(status, limits), rates), refresh=True)
                 before = status

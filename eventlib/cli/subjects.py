@@ -10,7 +10,7 @@ import typer
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.record_json import record_line
-from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.cli._common.typer_ext import Command, group
 from eventlib.eventlog import EventLog
 from eventlib.operations.erasure import receipts, restore_keys, resume
 from eventlib.operations.personal_export import personal_records
@@ -22,12 +22,7 @@ from eventlib.personal.store import KeyStore
 
 T = TypeVar("T")
 
-subjects = typer.Typer(
-    add_completion=False,
-    cls=Group,
-    no_args_is_help=True,
-    help="Make the master key; list erasures; export what is kept of a person.",
-)
+subjects = group("Make the master key; list erasures; export what is kept of a person.")
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file.", show_default=False)]
 

@@ -22,7 +22,7 @@ from eventlib.cli._common.record_json import record_line
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.record import key_text
-from eventlib.queries.decoding import Reading, RecordReader, event_topics
+from eventlib.queries.decoding import Reading, RecordReader, event_topics_there
 from eventlib.queries.stream import start_of
 from eventlib.queries.stream import tail as tail_of
 
@@ -59,14 +59,7 @@ def tail(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib tail orders payments --from 2026-01-31T12:00:00Z
       eventlib tail --json | jq -r .type | sort | uniq -c
     """
-    print_tail(LogOptions.of(context, app, log, personal=personal), topics or [], start, follow=follow, as_json=as_json)
-
-
-_WIDE = 110  # a narrower terminal has no room for dates and offsets
-
-
-def print_tail(log_options: LogOptions, topics: list[str], start: str, *, follow: bool, as_json: bool) -> None:
-    """Print records: as JSON lines, or as one line of text each. Raises: BadParameter for an invalid start."""
+    topics = topics or []
     try:
         begin = start_of(start)
     except ContractError as error:
@@ -75,12 +68,15 @@ def print_tail(log_options: LogOptions, topics: list[str], start: str, *, follow
 
     async def printed(log: EventLog) -> None:
         reader = RecordReader(log)
-        names = topics or [topic.name for topic in event_topics(log)]
+        names = topics or [topic.name for topic in await event_topics_there(log)]
         async with aclosing(tail_of(log.port, names, begin, follow=follow)) as batches:
             async for records in batches:
                 output.write_lines(map(line, await reader.read(records)))
 
-    run_on_log(log_options, printed)
+    run_on_log(LogOptions.of(context, app, log, personal=personal), printed)
+
+
+_WIDE = 110  # a narrower terminal has no room for dates and offsets
 
 
 def _readable_lines() -> Callable[[Reading], bytes]:

@@ -25,12 +25,7 @@ def topics(context: typer.Context, as_json: JsonOption = False, app: AppOption =
       eventlib topics
       eventlib topics --json | jq 'select(.kind == "events").records'
     """
-    print_topics(LogOptions.of(context, app, log), as_json=as_json)
-
-
-def print_topics(log_options: LogOptions, *, as_json: bool) -> None:
-    """Print a line for each topic on the log."""
-    rows = run_on_log(log_options, topic_rows)
+    rows = run_on_log(LogOptions.of(context, app, log), topic_rows)
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return

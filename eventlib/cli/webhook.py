@@ -1,42 +1,34 @@
 """`eventlib webhook`: delivers events to subscribers by HTTP."""
 
-import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.metrics import look_at_webhooks, metrics_address, serve_metrics, trace, unless_failed
+from eventlib.cli._common.connectors import FileOption, NameArgument, file_of, on_log, subscriber_of
+from eventlib.cli._common.metrics import Work, webhooks_snapshot, work_until_stopped
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
-from eventlib.cli._common.prompts import agree
-from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
-from eventlib.cli._common.subscribers import FileOption, NameArgument, file_of, on_log, subscriber_of
-from eventlib.cli._common.typer_ext import Command, Group
-from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.cli._common.prompts import YesOption, agree
+from eventlib.cli._common.typer_ext import Command, group
 from eventlib.config.variables import read_settings
 from eventlib.eventlog import EventLog
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.opening import open_log
 from eventlib.project import load_choreography
-from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.webhooks import acts
 from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.running import WebhookRunner
 from eventlib.webhooks.subscribers import read_subscribers
 
+if TYPE_CHECKING:
+    from eventlib.telemetry.recorder import Recorder
+
 _SHOWN = 20
 
-webhook = typer.Typer(
-    add_completion=False,
-    cls=Group,
-    no_args_is_help=True,
-    help="Deliver events to subscribers by HTTP, signed, those of a key in order.",
-)
+webhook = group("Deliver events to subscribers by HTTP, signed, those of a key in order.")
 
 
 @webhook.command(cls=Command)
@@ -57,36 +49,17 @@ def run(
       eventlib webhook run --subscribers webhooks.toml
     """
     options, path = LogOptions.of(context, app, log), file_of(subscribers)
-    settings = eventlib_settings()
-    set_up_logging(settings.log_format, settings.log_level)
-    asyncio.run(_run(options, path, metrics_address(metrics_port)))
+    personal = any(each.personal for each in read_subscribers(path).values())
 
+    def begin(_: AsyncExitStack, opened: EventLog, recorder: "Recorder | None") -> Work:
+        observe = (lambda _: None) if recorder is None else recorder.delivered
+        work = WebhookRunner(opened, path, personal=personal, observe=observe)
+        begins = f"Delivering events of {options.url} to {counted(len(work.subscribers), 'subscriber')} of {path}"
+        see = partial(webhooks_snapshot, work, opened)
+        return Work(work.run, see, begins, lambda: f"delivered {counted(work.delivered, 'event')}")
 
-async def _run(options: LogOptions, path: Path, metrics: str | None) -> None:
-    choreography, stop = load_choreography(options.app), stop_signal()
-    with starting_up(options.url, runtime_config().state_dir, "webhooks") as startup:
-        try:
-            async with AsyncExitStack() as stack, unless_stopped(stop):
-                personal = any(each.personal for each in read_subscribers(path).values())
-                log = await startup.enter(
-                    stack, "the log", lambda: open_log(options.url, choreography, services=[], personal=personal)
-                )
-                recorder = trace(stack, log, options.url)
-                observe = (lambda _: None) if recorder is None else recorder.delivered
-                work = WebhookRunner(log, path, personal=personal, observe=observe)
-                serving, shown = None, ""
-                if metrics is not None:
-                    see = partial(look_at_webhooks, work, log)
-                    seen, serving = await serve_metrics(
-                        stack, metrics, choreography, "webhook", see, lambda: startup.lacks
-                    )
-                    shown = f" Metrics at {seen}/metrics."
-                found = counted(len(work.subscribers), "subscriber")
-                tell(f"Delivering events of {options.url} to {found} of {path}.{shown}")
-                stack.callback(lambda: tell(f"Stopped; delivered {counted(work.delivered, 'event')}."))
-                await unless_failed(work.run(startup), serving)
-        except Stopped:
-            return
+    choreography = load_choreography(options.app)
+    work_until_stopped(options.url, choreography, "webhooks", "webhook", metrics_port, begin, personal=personal)
 
 
 @webhook.command(cls=Command)
@@ -179,7 +152,7 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     name: NameArgument,
     since: Annotated[str, typer.Option("--from", metavar="START", help="earliest, latest, or a time (UTC).")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")] = False,
+    yes: YesOption = False,
     subscribers: FileOption = None,
     app: AppOption = None,
     log: LogOption = None,
@@ -220,7 +193,8 @@ def rights(context: typer.Context, subscribers: FileOption = None, app: AppOptio
     [dim]Examples:[/dim]
       eventlib webhook rights --subscribers webhooks.toml > rights.sh
     """
-    from eventlib.manifests.databases import script, topic_of, webhook_user
+    from eventlib.manifests.databases import topic_of, webhook_user
+    from eventlib.manifests.exporters import script
 
     found = read_subscribers(file_of(subscribers))
     choreography = load_choreography(LogOptions.of(context, app, None).app)

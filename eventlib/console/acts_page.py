@@ -6,10 +6,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from eventlib.console.login import LOOK
 from eventlib.console.reading import records_to_go
 from eventlib.console.rendering import Pages
-from eventlib.identity.principal import allow
+from eventlib.identity.principal import READERS, allow
 from eventlib.operations.act_index import ActIndex
 from eventlib.values import now_ms
 
@@ -24,7 +23,7 @@ def act_routes(pages: Pages, acts: ActIndex) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/acts")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def list_acts(
         request: Request,
         days: Annotated[int, Query(ge=1, le=3_650)] = 7,

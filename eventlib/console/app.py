@@ -1,6 +1,6 @@
 """The console on a log: pages for operators and auditors, behind the gate that every server has."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -9,14 +9,16 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
+from eventlib.analysis.connectors import Connector
 from eventlib.config.console import ConsoleOptions
 from eventlib.console.acts_page import act_routes
 from eventlib.console.browser import Browser
 from eventlib.console.choreography_page import TrafficWatch, choreography_routes
 from eventlib.console.compare_page import compare_routes
+from eventlib.console.deployment_page import deployment_routes
 from eventlib.console.forms import CONTENT_TYPE
 from eventlib.console.live import live_routes
-from eventlib.console.login import LOOK, IssuerLogin, login_routes
+from eventlib.console.login import IssuerLogin, login_routes
 from eventlib.console.overview import overview_routes
 from eventlib.console.parked_acts import parked_act_routes
 from eventlib.console.parked_page import ParkedReader, parked_routes
@@ -31,15 +33,16 @@ from eventlib.console.saga_page import saga_page_routes
 from eventlib.console.send_page import send_routes
 from eventlib.console.sessions import SessionIdentity
 from eventlib.console.topics_page import topic_routes
+from eventlib.deployment_previews import DeploymentPreviews
 from eventlib.errors import ContractError, EventlibError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.http.problems import Refusal, refusal_of, try_later
 from eventlib.http.problems import problem as problem_of
 from eventlib.identity.gate import Gate
-from eventlib.identity.principal import IdentityUnavailable, allow, public
+from eventlib.identity.principal import READERS, IdentityUnavailable, allow, public
 from eventlib.operations.act_index import ActIndex, acts_view
 from eventlib.operations.reprocessing.jobs import RerunJobs
-from eventlib.operations.reprocessing.metadata import UnknownRerun
+from eventlib.operations.reprocessing.listing import UnknownRerun
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
 from eventlib.state.projection import Projection
@@ -50,12 +53,20 @@ _KEPT = "public, max-age=31536000, immutable"
 
 
 def create_console(
-    log: EventLog, identity: SessionIdentity, options: ConsoleOptions | None = None, *, state_dir: str = "var"
+    log: EventLog,
+    identity: SessionIdentity,
+    options: ConsoleOptions | None = None,
+    *,
+    state_dir: str = "var",
+    connectors: Sequence[Connector] = (),
+    app_name: str | None = None,
 ) -> FastAPI:
     """Return the console on a log, which opens its own indexes with its lifespan.
 
-    `state_dir` is where processes of this machine keep their local stores. Guarantee: a page shows nothing that its
-    caller's roles do not see, and a browser asks no other host for anything. Raises: WiringError.
+    `state_dir` is where processes of this machine keep their local stores; `connectors` stand in the picture of the
+    choreography, too; `app_name` is the application's (`module:name`), if it is not the one of pyproject.toml.
+    Guarantee: a page shows nothing that its caller's roles do not see, and a browser asks no other host for anything.
+    Raises: WiringError.
     """
     options = options or ConsoleOptions()
     app = FastAPI(
@@ -65,11 +76,11 @@ def create_console(
     search = SagaSearch(log)
     index = _events_of(log)
     acts = index or Projection(log, acts_view(log))
-    reader, watch, traffic = SagaReader(log, index), StatusWatch(log, state_dir), TrafficWatch(log)
+    reader, watch, traffic = SagaReader(log, index), StatusWatch(log, state_dir), TrafficWatch(log, connectors)
     sagas = SagaList(search)
     parked = ParkedReader(log, watch)
-    jobs = RerunJobs(log, state_dir)
-    app.state.pages, app.state.traffic, app.state.jobs = pages, traffic, jobs
+    jobs, previews = RerunJobs(log, state_dir), DeploymentPreviews(log.port.url, app_name)
+    app.state.pages, app.state.traffic, app.state.jobs, app.state.previews = pages, traffic, jobs, previews
     app.state.indexes = [search, acts]
     for each in app.state.indexes:
         each.batch = _AT_ONCE
@@ -91,6 +102,7 @@ def create_console(
         rerun_routes(pages, log, jobs),
         reset_routes(pages, log, jobs),
         pause_routes(pages, log),
+        deployment_routes(pages, previews),
         live_routes(reader, search),
     ):
         app.include_router(routes)
@@ -109,6 +121,7 @@ async def _opened(app: FastAPI) -> AsyncIterator[None]:
             await stack.enter_async_context(index)
         await stack.enter_async_context(app.state.traffic.opened())
         stack.push_async_callback(app.state.jobs.close)
+        stack.push_async_callback(app.state.previews.close)
         yield
 
 
@@ -136,7 +149,7 @@ def _serve_files(app: FastAPI, pages: Pages) -> None:
         return Response(status_code=503 if has_failed else 200)
 
     @app.get("/")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def root() -> Response:
         return RedirectResponse("/overview", 303)
 

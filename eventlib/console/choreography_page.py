@@ -1,23 +1,23 @@
 """The page of the choreography: the picture that `eventlib graph` draws, with what was counted on the log so far."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from eventlib.analysis.connectors import Connector
 from eventlib.analysis.diagram.model import Arrow, Picture, picture
 from eventlib.analysis.diagram.svg import svg
-from eventlib.console.login import LOOK
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.http.problems import Refusal
-from eventlib.identity.principal import allow
+from eventlib.identity.principal import READERS, allow
 from eventlib.operations.edge_traffic import Passages, TrafficCounter
-from eventlib.queries.decoding import event_topics
+from eventlib.queries.decoding import event_topics, event_topics_there
 from eventlib.queries.stream import tail
 from eventlib.search.saga_search import SagaSearch
 
@@ -32,8 +32,9 @@ _KEPT = 20
 class TrafficWatch:
     """Counts the traffic of a log from its beginning, and goes on counting; it begins with the first look."""
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog, connectors: Sequence[Connector] = ()) -> None:
         self._log = log
+        self._picture = picture(log.choreography, connectors)
         self._counter = TrafficCounter(log.choreography, most_passages=_KEPT)
         self._counting: asyncio.Task[None] | None = None
         self._shown = 0
@@ -56,7 +57,7 @@ class TrafficWatch:
         found = self._counter.done()
         about = f"{found.total:,} events counted so far; p99 from cause to event, exact to 1%"
         has_grown, self._shown = found.total != self._shown or not found.total, found.total
-        return picture(self._log.choreography).counted(about, found.counts, found.arrows), has_grown
+        return self._picture.counted(about, found.counts, found.arrows), has_grown
 
     async def passages(self, source: str, target: str) -> Passages | None:
         """Return the events along an arrow that were counted so far; None for none."""
@@ -64,10 +65,18 @@ class TrafficWatch:
         return self._counter.passages.get((source, target))
 
     async def _count(self) -> None:
-        topics = [topic.name for topic in event_topics(self._log)]
+        counted, wanted = set[str](), {topic.name for topic in event_topics(self._log)}
+        async with asyncio.TaskGroup() as counting:
+            while counted != wanted:
+                with suppress(RetryableError):
+                    made = {topic.name for topic in await event_topics_there(self._log)} - counted
+                    if made:
+                        counting.create_task(self._count_in(sorted(made)))
+                    counted |= made
+                await asyncio.sleep(_WAITS_S)  # other processes make the topics that are lacking
+
+    async def _count_in(self, topics: Sequence[str]) -> None:
         with suppress(RetryableError):  # what was counted stays; a process that is started again counts on
-            while not {*topics} <= (await self._log.port.topics()).keys():  # noqa: ASYNC110  made by other processes
-                await asyncio.sleep(_WAITS_S)
             async with aclosing(tail(self._log.port, topics, follow=True)) as batches:
                 async for records in batches:
                     for record in records:
@@ -80,7 +89,7 @@ def choreography_routes(pages: Pages, watch: TrafficWatch, search: SagaSearch) -
     routes = APIRouter()
 
     @routes.get("/choreography")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def choreography(request: Request, whole: bool = False) -> Response:
         found, has_grown = await watch.picture()
         traffic = found.traffic or {}
@@ -101,7 +110,7 @@ def choreography_routes(pages: Pages, watch: TrafficWatch, search: SagaSearch) -
         )
 
     @routes.get("/choreography/arrow")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def arrow(request: Request, source: End, target: End) -> Response:
         found, _ = await watch.picture()
         shown = next((each for each in found.arrows if (each.source, each.target) == (source, target)), None)

@@ -9,13 +9,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from eventlib.console.login import LOOK
 from eventlib.console.moments import DeciderMoment, moment_of
 from eventlib.console.reading import SagaReader
 from eventlib.console.rendering import Pages, json
 from eventlib.errors import EventlibError
 from eventlib.identity.gate import Caller
-from eventlib.identity.principal import Principal, allow
+from eventlib.identity.principal import READERS, Principal, allow
 from eventlib.model.saga import Saga, SagaEvent
 from eventlib.model.saga_folds import Fold, rows
 from eventlib.search.saga_search import SagaQuery, SagaSearch
@@ -70,7 +69,7 @@ def compare_routes(pages: Pages, reader: SagaReader, search: SagaSearch) -> APIR
     routes = APIRouter()
 
     @routes.get("/compare")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def compare(request: Request, caller: Caller, one: Key = "", other: Key = "") -> Response:
         content: dict[str, Any] = {"one": one.strip(), "other": other.strip(), "pairs": [], "most": MOST_LINES}
         found = [

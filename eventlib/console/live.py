@@ -9,12 +9,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from sse_starlette import ServerSentEvent
 
-from eventlib.console.login import LOOK
 from eventlib.console.reading import SagaReader
 from eventlib.errors import EventlibError
 from eventlib.http.open_streams import CountedStream, OpenStreams
 from eventlib.http.paths import KEY
-from eventlib.identity.principal import allow
+from eventlib.identity.principal import READERS, allow
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
 
@@ -36,12 +35,12 @@ def live_routes(reader: SagaReader, search: SagaSearch) -> APIRouter:
         return found
 
     @routes.get("/live")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def live(request: Request) -> Response:
         return streamed(request, _of_log(search))
 
     @routes.get(f"/live/{KEY}")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def live_saga(request: Request, key: str) -> Response:
         return streamed(request, _of_log(search) if reader.index is None else _of_saga(reader, key))
 

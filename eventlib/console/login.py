@@ -19,11 +19,9 @@ from eventlib.console.rendering import Pages, is_secure
 from eventlib.console.sessions import LOGIN, SESSION, SessionIdentity, cookie_of, set_cookie
 from eventlib.errors import WiringError
 from eventlib.http.problems import Refusal
-from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Unauthenticated, allow, public
+from eventlib.identity.principal import READERS, IdentityUnavailable, Principal, Unauthenticated, allow, public
 from eventlib.log.url import is_loopback
 
-LOOK = (Role.OPERATOR, Role.AUDITOR)
-"""The roles that see the console; operators act, too."""
 _DISCOVERY = "/.well-known/openid-configuration"
 _UNDER_WAY_S = 600
 _FAILURES = (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, KeyError, TypeError, AttributeError)
@@ -120,8 +118,8 @@ def login_routes(pages: Pages, identity: SessionIdentity, issuer: IssuerLogin | 
         )
 
     def welcome(request: Request, principal: Principal, back: str) -> Response:
-        if not principal.has(*LOOK):
-            wrong = f"{principal.by} has no role that sees the console: it takes {' or '.join(LOOK)}"
+        if not principal.has(*READERS):
+            wrong = f"{principal.by} has no role that sees the console: it takes {' or '.join(READERS)}"
             return shown(request, back, wrong, 403)
         answer = RedirectResponse(own_path(back), HTTPStatus.SEE_OTHER)
         identity.logged_in(answer, principal, secure=is_secure(request))
@@ -168,7 +166,7 @@ def login_routes(pages: Pages, identity: SessionIdentity, issuer: IssuerLogin | 
             return shown(request, kept["back"], str(error), 401)
 
     @routes.post("/logout")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def logout(form: OwnForm) -> Response:
         del form
         answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)

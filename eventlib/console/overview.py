@@ -7,12 +7,11 @@ from datetime import datetime
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from eventlib.console.login import LOOK
 from eventlib.console.pause_page import query_of
 from eventlib.console.reading import StatusWatch
 from eventlib.console.rendering import Pages
 from eventlib.console.saga_list import SagaList
-from eventlib.identity.principal import allow
+from eventlib.identity.principal import READERS, allow
 from eventlib.operations.parked_groups import grouped
 from eventlib.operations.status import Limits, Status, TaskStatus, complaints
 
@@ -77,7 +76,7 @@ def overview_routes(pages: Pages, watch: StatusWatch, sagas: SagaList) -> APIRou
     routes = APIRouter()
 
     @routes.get("/overview")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def overview(request: Request) -> Response:
         status = await watch.status()
         return pages.render(

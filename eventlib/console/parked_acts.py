@@ -12,23 +12,21 @@ from pydantic_core import from_json
 
 from eventlib.console.edit_form import EditField, differences, values_in
 from eventlib.console.forms import Form, OwnForm
-from eventlib.console.login import LOOK
-from eventlib.console.parked_page import ParkedReader, shown
+from eventlib.console.parked_page import ParkedReader, shown, token_of_group
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import ContractError
 from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
-from eventlib.identity.principal import Role, allow
+from eventlib.identity.principal import READERS, Role, allow
 from eventlib.model.event import Event
-from eventlib.operations.command_status import CommandQuery, Outcomes, pending_retries
+from eventlib.operations.command_status import CommandQuery, Outcomes, send_retries
 from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.parked_commands import (
     event_with,
     first_waiting,
     request_discard,
     request_edit,
-    request_retries,
 )
 from eventlib.operations.parked_preview import token_of_previews
 from eventlib.queries.parked import Parking
@@ -62,15 +60,6 @@ class Batches:
             self._known.popitem(last=False)
         return RedirectResponse(path_of("parked", "batch", name), 303)
 
-    async def retry(self, found: Sequence[Parking], by: str, reason: str) -> Response:
-        """Ask for retries of what is not asked for already, and follow them all."""
-        log = self._reader.log
-        already = await pending_retries(log, found)
-        new = [each for each in found if each.name not in already]
-        positions = await request_retries(log, new, by, reason)
-        offsets = {**already, **{each.name: place.offset for each, place in zip(new, positions, strict=True)}}
-        return self.begin("retry", by, reason, [CommandQuery(each, offsets[each.name]) for each in found])
-
     def named(self, name: str) -> Batch:
         """Return a batch. Raises: Refusal for one that this process does not know (any more)."""
         if name not in self._known:
@@ -95,13 +84,15 @@ def _add_group_acts(routes: APIRouter, reader: ParkedReader, batches: Batches) -
     @allow(Role.OPERATOR)
     async def retry_group(fingerprint: str, form: OwnForm, caller: Caller) -> Response:
         reason = form.reason()
-        return await batches.retry(await _chosen(reader, fingerprint, form), caller.by, reason)
+        chosen = await _chosen(reader, fingerprint, form, "retry")
+        requests, _ = await send_retries(reader.log, chosen, caller.by, reason)
+        return batches.begin("retry", caller.by, reason, requests)
 
     @routes.post("/parked/group/{fingerprint}/discard")
     @allow(Role.OPERATOR)
     async def discard_group(fingerprint: str, form: OwnForm, caller: Caller) -> Response:
         reason = form.reason()
-        found = await _chosen(reader, fingerprint, form)
+        found = await _chosen(reader, fingerprint, form, "discard")
         if form.get("sure") != str(len(found)):
             raise Refusal(
                 422,
@@ -121,7 +112,8 @@ def _add_acts(routes: APIRouter, pages: Pages, reader: ParkedReader, batches: Ba
     async def retry(service: str, decider: str, key: str, form: OwnForm, caller: Caller) -> Response:
         reason, parking = form.reason(), await reader.one(service, decider, key)
         await _refuse_moved(reader, form, parking, "retry")
-        return await batches.retry([parking], caller.by, reason)
+        requests, _ = await send_retries(reader.log, [parking], caller.by, reason)
+        return batches.begin("retry", caller.by, reason, requests)
 
     @routes.post(f"{one}/discard")
     @allow(Role.OPERATOR)
@@ -153,10 +145,10 @@ def _add_acts(routes: APIRouter, pages: Pages, reader: ParkedReader, batches: Ba
 
 def _add_following(routes: APIRouter, pages: Pages, batches: Batches) -> None:
     @routes.get("/parked/batch/{name}")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def batch(request: Request, name: str) -> Response:
         found = batches.named(name)
-        left = await found.outcomes.look()
+        left = await found.outcomes.refresh()
         again = list(found.outcomes.parked_again.values())
         return pages.render(
             request,
@@ -177,9 +169,14 @@ async def _refuse_moved(
         refuse_moved(shown_as, token_of_previews([await reader.previewed(parking, act, event)]))
 
 
-async def _chosen(reader: ParkedReader, fingerprint: str, form: Form) -> Sequence[Parking]:
-    """Return the members of a group that a form has chosen; all, if it says so. Raises: Refusal when there is none."""
+async def _chosen(reader: ParkedReader, fingerprint: str, form: Form, act: str) -> Sequence[Parking]:
+    """Return the members of a group that a form has chosen; all, if it says so.
+
+    Raises: Refusal when there is none; ContractError when the group is not what its preview has shown.
+    """
     group = await reader.group(fingerprint)
+    if shown_as := form.get(f"as_previewed.{act}"):
+        refuse_moved(shown_as, token_of_group(group, await reader.previews(group.members, act)))
     names = {_name(each) for each in form.all("chosen")}
     found = [each for each in group.members if form.get("which") == "all" or each.name in names]
     if not found:

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from eventlib.console.edit_form import EditField, fields_of
-from eventlib.console.login import LOOK
 from eventlib.console.reading import StatusWatch, as_seen
 from eventlib.console.rendering import Pages
 from eventlib.errors import ContractError, EventlibError
@@ -17,9 +16,10 @@ from eventlib.eventlog import EventLog
 from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
-from eventlib.identity.principal import Principal, Role, allow
+from eventlib.identity.principal import READERS, Principal, Role, allow
 from eventlib.log.record import key_text
 from eventlib.model.event import Event, contract_of
+from eventlib.operations.dry_run import token_of
 from eventlib.operations.parked_groups import ParkedGroup, grouped
 from eventlib.operations.parked_preview import (
     Preview,
@@ -29,7 +29,7 @@ from eventlib.operations.parked_preview import (
     token_of_previews,
     unknown,
 )
-from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, waiting_inputs
+from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, named, waiting_inputs
 from eventlib.search.parked import OF_PARKED, parked_where
 
 _INPUTS = 20
@@ -59,10 +59,7 @@ class ParkedReader:
 
     async def one(self, service: str, decider: str, key: str) -> Parking:
         """Return what is parked under a decider's key, or an effect by its id. Raises: Refusal."""
-        of_decider = [each for each in await self.all() if (each.service, each.decider) == (service, decider)]
-        found = [each for each in of_decider if key == (each.id or each.key)] or [
-            each for each in of_decider if key == each.key
-        ]
+        found = named([each for each in await self.all() if (each.service, each.decider) == (service, decider)], key)
         if not found:
             raise Refusal(
                 404, "not-parked", f"nothing is parked for {decider} {key}: it may have been handled meanwhile"
@@ -92,7 +89,7 @@ def parked_routes(pages: Pages, reader: ParkedReader) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/parked")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def groups(
         request: Request,
         service: Annotated[list[str] | None, Query()] = None,
@@ -122,20 +119,22 @@ def parked_routes(pages: Pages, reader: ParkedReader) -> APIRouter:
         )
 
     @routes.get("/parked/group/{fingerprint}")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def group(request: Request, fingerprint: str) -> Response:
         found = await reader.group(fingerprint)
         return pages.render(request, "parked_group.html", group=found, most=_MEMBERS)
 
     @routes.get("/parked/preview/{fingerprint}")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def group_preview(request: Request, fingerprint: str) -> Response:
         found = await reader.group(fingerprint)
-        acts = {act: summary_of(await reader.previews(found.members, act), len(found.members)) for act in _ACTS}
-        return pages.render(request, "parked_preview.html", acts=acts)
+        seen = {act: await reader.previews(found.members, act) for act in _ACTS}
+        acts = {act: summary_of(previews, len(found.members)) for act, previews in seen.items()}
+        tokens = {act: token_of_group(found, previews) for act, previews in seen.items()}
+        return pages.render(request, "parked_preview.html", acts=acts, tokens=tokens)
 
     @routes.get(f"/parked/{{service}}/{{decider}}/{KEY}")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def one(request: Request, service: str, decider: str, key: str, caller: Caller) -> Response:
         parking = await reader.one(service, decider, key)
         return pages.render(
@@ -158,13 +157,14 @@ async def shown(
         "inputs": [(each, as_seen(each.reading.value, personal=personal)) for each in waiting],
         "fields": _fields(reader, parking, waiting) if caller.has(Role.OPERATOR) else [],
         "previews": [
-            (act, each, _told(each.emitted, personal), _told(each.overdue, personal)) for act, each in acts.items()
+            (act, each, _as_seen(each.emitted, personal), _as_seen(each.overdue, personal))
+            for act, each in acts.items()
         ],
         "tokens": {act: token_of_previews([each]) for act, each in acts.items() if each.prospect != "unknown"},
     }
 
 
-def _told(events: Sequence[Event], personal: bool) -> Sequence[tuple[str, Mapping[str, Any]]]:
+def _as_seen(events: Sequence[Event], personal: bool) -> Sequence[tuple[str, Mapping[str, Any]]]:
     """Return events as a caller may see them: their types, and their data."""
     seen = [as_seen(each, personal=personal) for each in events]
     return [(contract_of(type(each)).type, dict(each)) for each in seen if each is not None]
@@ -183,6 +183,12 @@ def _fields(reader: ParkedReader, parking: Parking, waiting: Sequence[WaitingInp
     value, key = first.reading.value, contract_of(event_type).key
     known = {} if key is None else {key: key_text(first.record)}
     return fields_of(event_type, value.model_dump(mode="json") if isinstance(value, Event) else known)
+
+
+def token_of_group(group: ParkedGroup, found: Sequence[Preview]) -> str:
+    """Return what names a group's preview: its members, and the positions of those that were tried."""
+    members = sorted((*map(str, each.name), str(each.first), str(each.waiting)) for each in group.members)
+    return token_of("group", members, token_of_previews(found))
 
 
 def summary_of(found: Sequence[Preview], of: int) -> Mapping[str, Any]:

@@ -110,7 +110,7 @@ class StatusWatch:
             oldest = asked_at if fresh else asked_at - _FRESH_S
             if self._status is None or self._read_at < oldest:
                 now = monotonic()
-                self._status = await self._reader.look()
+                self._status = await self._reader.read()
                 self._read_at = now
             return self._status
 

@@ -4,14 +4,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from eventlib.console.browser import is_htmx
-from eventlib.console.login import LOOK
 from eventlib.console.moments import StepLine, steps_about
 from eventlib.console.reading import SagaReader, as_seen
 from eventlib.console.rendering import Pages
 from eventlib.errors import EventlibError
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
-from eventlib.identity.principal import Principal, allow
+from eventlib.identity.principal import READERS, Principal, allow
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
 from eventlib.queries.decoding import RecordReader
@@ -24,7 +23,7 @@ def record_routes(pages: Pages, reader: SagaReader) -> APIRouter:
     types = {contract_of(event).type for event in reader.log.choreography.events}
 
     @routes.get("/record/{topic}/{partition}/{offset}")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def show(
         request: Request, topic: str, partition: int, offset: int, caller: Caller, saga: str = ""
     ) -> Response:

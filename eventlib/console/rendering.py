@@ -7,7 +7,7 @@ from hashlib import sha256
 from importlib.resources import files
 from secrets import token_urlsafe
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic_core import to_json
@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse
 
 from eventlib.analysis.diagram.svg import stylesheet
 from eventlib.console.sessions import FORMS, Seals, cookie_of, set_cookie
+from eventlib.http.paths import segment_of
 from eventlib.identity.gate import PRINCIPAL
 from eventlib.identity.principal import Principal, Role
 from eventlib.values import escaped, from_ms
@@ -97,7 +98,7 @@ def _bound_to(cookie: str, caller: Principal | None) -> str:
 
 def path_of(*parts: object, **query: object) -> str:
     """Return the address of a page of the console; parts and values may have any character."""
-    way = "/".join(quote(str(part), safe="") for part in parts)
+    way = "/".join(segment_of(str(part)) for part in parts)
     asked = urlencode({name: value for name, value in query.items() if value not in (None, "")})
     return f"/{way}?{asked}" if asked else f"/{way}"
 

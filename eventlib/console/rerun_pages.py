@@ -6,19 +6,18 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from eventlib.console.forms import Form, OwnForm
-from eventlib.console.login import LOOK
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
-from eventlib.identity.principal import Principal, Role, allow
+from eventlib.identity.principal import READERS, Principal, Role, allow
 from eventlib.operations.reprocessing.dropping import drop, droppable
 from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, outlook
-from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, existing_metadata, reruns
+from eventlib.operations.reprocessing.listing import KnownRerun, existing_metadata, reruns
+from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.replay.comparison import ABSENT
 from eventlib.runtime.records import code_version
-from eventlib.values import time_of, to_ms
 
 _ONE = "/reruns/{service}/{name}"
 
@@ -27,7 +26,7 @@ def rerun_routes(pages: Pages, log: EventLog, jobs: RerunJobs) -> APIRouter:
     """Return the routes of reruns."""
     routes = APIRouter()
     _add_begin(routes, pages, log, jobs)
-    _add_looking(routes, pages, log, jobs)
+    _add_pages(routes, pages, log, jobs)
     _add_acts(routes, log, jobs)
     return routes
 
@@ -50,22 +49,23 @@ def _add_begin(routes: APIRouter, pages: Pages, log: EventLog, jobs: RerunJobs) 
     async def begin(request: Request, form: OwnForm, caller: Caller) -> Response:
         service, name = form.get("service"), form.get("name").strip()
         try:
-            spec = RerunSpec(f"{caller.by}: {form.reason()}", _ms_of(form.get("since")), _ms_of(form.get("until")))
+            since, until = (form.get(name).strip() or None for name in ("since", "until"))
+            spec = RerunSpec.of(f"{caller.by}: {form.reason()}", since, until)
             jobs.begin(RerunJob(service, name, spec))
         except EventlibError as error:
             return await page(request, service, form, str(error))
         return _way(service, name)
 
 
-def _add_looking(routes: APIRouter, pages: Pages, log: EventLog, jobs: RerunJobs) -> None:
+def _add_pages(routes: APIRouter, pages: Pages, log: EventLog, jobs: RerunJobs) -> None:
     @routes.get("/reruns")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def list_all(request: Request) -> Response:
         services = [each.name for each in log.choreography.services]
         return pages.render(request, "reruns.html", reruns=await reruns(log), services=services)
 
     @routes.get(_ONE)
-    @allow(*LOOK)
+    @allow(*READERS)
     async def show(request: Request, service: str, name: str, caller: Caller) -> Response:
         known, job = await _known(log, service, name), jobs.job(service, name)
         if known is None and job is None:
@@ -120,7 +120,3 @@ def _shown(log: EventLog, service: str, name: str, job: RerunJob | None, caller:
 
 def _way(service: str, name: str) -> Response:
     return RedirectResponse(path_of("reruns", service, name), 303)
-
-
-def _ms_of(text: str) -> int:
-    return to_ms(time_of(text.strip())) if text.strip() else 0

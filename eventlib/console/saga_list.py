@@ -7,11 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from eventlib.console.login import LOOK
 from eventlib.console.reading import records_to_go
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import ContractError
-from eventlib.identity.principal import allow
+from eventlib.identity.principal import READERS, allow
 from eventlib.search.attributes import Attribute, declared_in
 from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
 from eventlib.search.terms import QueryError
@@ -100,7 +99,7 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/sagas")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def list_(
         request: Request,
         where: Annotated[str, Query(max_length=4_000)] = "",
@@ -131,7 +130,7 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
         )
 
     @routes.get("/sagas/count")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def count(request: Request, where: Annotated[str, Query(max_length=4_000)] = "") -> Response:
         try:
             found = sagas.counted(where)

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from eventlib.console.login import LOOK
 from eventlib.console.moments import moment_of
 from eventlib.console.reading import SagaReader, StatusWatch
 from eventlib.console.rendering import Pages
@@ -16,7 +15,7 @@ from eventlib.errors import EventlibError
 from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
-from eventlib.identity.principal import allow
+from eventlib.identity.principal import READERS, allow
 from eventlib.log.record import key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
@@ -90,7 +89,7 @@ def saga_page_routes(
         return saga
 
     @routes.get(f"/saga/{KEY}")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def show(  # noqa: PLR0913, PLR0917  one argument for each part of the address
         request: Request,
         key: str,
@@ -124,7 +123,7 @@ def saga_page_routes(
         )
 
     @routes.get(f"/moment/{KEY}")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def moment(request: Request, key: str, caller: Caller, at: Annotated[int, Query(ge=0)] = 0) -> Response:
         saga = await known(key, caller)
         number = min(at, len(saga.events)) or len(saga.events)

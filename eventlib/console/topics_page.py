@@ -7,14 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from eventlib.console.login import LOOK
 from eventlib.console.reading import as_seen
 from eventlib.console.rendering import Pages
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
-from eventlib.identity.principal import allow
+from eventlib.identity.principal import READERS, allow
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
 from eventlib.operations.sending import emitters_of, is_sendable
@@ -71,12 +70,12 @@ def topic_routes(pages: Pages, log: EventLog) -> APIRouter:
     decoding = RecordReader(log)
 
     @routes.get("/topics")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def topics(request: Request) -> Response:
         return pages.render(request, "topics.html", topics=await topic_rows(log))
 
     @routes.get("/topics/{topic}")
-    @allow(*LOOK)
+    @allow(*READERS)
     async def show(  # noqa: PLR0913, PLR0917  one argument for each part of the address
         request: Request,
         topic: str,

@@ -21,8 +21,8 @@ from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
 from eventlib.model.personal import masked
 from eventlib.model.saga import SagaEvent, saga_of
+from eventlib.queries.causal_order import in_order
 from eventlib.queries.saga_index import SagaIndex
-from eventlib.queries.sagas import in_order
 from eventlib.values import from_ms
 
 _PART = re.compile(r"([A-Za-z0-9._]{1,249})/([0-9]{1,6})/([0-9]{1,15})")

@@ -13,7 +13,7 @@ from eventlib.errors import ContractError
 from eventlib.http.config import ApiConfig
 from eventlib.http.problems import FieldError, Refusal, documented, index_behind, refused_field, try_later
 from eventlib.http.rate_limit import MeteredRoute
-from eventlib.identity.principal import Role, allow
+from eventlib.identity.principal import READERS, allow
 from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
 from eventlib.search.terms import QueryError
 
@@ -133,7 +133,7 @@ def saga_routes(queries: SagaQueries) -> APIRouter:
         responses={200: {"model": SagaList, "description": "A page."}, **documented(401, 403, 422, 429, 503)},
         summary="Find sagas",
     )
-    @allow(Role.OPERATOR, Role.AUDITOR)
+    @allow(*READERS)
     async def sagas(
         where: Annotated[str, Query(max_length=4_000, description=_WHERE, examples=["status = 'overdue'"])] = "",
         order_by: Annotated[

@@ -29,6 +29,8 @@ class Role(StrEnum):
     """Everything."""
 
 
+READERS = (Role.OPERATOR, Role.AUDITOR)
+"""The roles that see the console and the admin API; operators act, too."""
 METRICS_READERS = frozenset({Role.MONITOR, Role.OPERATOR, Role.AUDITOR, Role.ADMIN})
 
 

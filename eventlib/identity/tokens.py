@@ -1,14 +1,12 @@
 """Named tokens for machines, of which only hashes are kept, and the certificates that a proxy has verified."""
 
 import json
-import logging
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_urlsafe
-from time import monotonic
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,13 +15,11 @@ from eventlib.errors import WiringError
 from eventlib.identity.principal import Principal, Role
 from eventlib.private_files import write_private
 from eventlib.pydantic_errors import sentence_of
-
-_log = logging.getLogger("eventlib.identity")
+from eventlib.watched_file import WatchedFile, read_trusted
 
 _TOKEN_BYTES = 32
 SHORTEST_TOKEN = 22
 """Characters of a token: 128 bits in base64."""
-_LOOK_EVERY_S = 1.0
 
 
 class _Entry(BaseModel):
@@ -65,60 +61,34 @@ class NamedTokens:
     """The tokens and certificates of a file, which is read again when it changes, and of a setting."""
 
     def __init__(self, path: Path | None, text: str | None) -> None:
-        self._path = path
-        self._text = text
-        self._seen: tuple[int, int, int] | None = None
-        self._looked_at = float("-inf")
-        self._table = _table([])
-        self._load()
+        given = [] if text is None else [_parsed(text, "EVENTLIB_IDENTITY_TOKENS")]
+        self._given = _table(given)
+        self._file = None
+        if path is not None:
+            read = partial(_read_table, given=given)
+            self._file = WatchedFile(path, read, "the tokens of before stay valid")
 
     def of_token(self, token: str) -> Principal | None:
         """Return the principal of a token; None for one that is unknown, or shorter than 128 bits.
 
         Guarantee: takes the same time for every unknown token: hashes are compared, not texts.
         """
-        self._look()
         digest = sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
         found = self._table.tokens.get(digest)
         return found if len(token) >= SHORTEST_TOKEN else None
 
     def of_certificate(self, subject: str) -> Principal | None:
         """Return the principal of a certificate's subject; None for one that is unknown."""
-        self._look()
         return self._table.certificates.get(subject)
 
-    def _look(self) -> None:
-        """Read the file again when it has changed; a file that is invalid for the moment changes nothing."""
-        now = monotonic()
-        if self._path is None or now - self._looked_at < _LOOK_EVERY_S:
-            return
-        self._looked_at = now
-        try:
-            if _state_of(self._path) != self._seen:
-                self._load()
-        except (WiringError, OSError) as error:
-            _log.error("the tokens of before stay valid: %s", error)
-
-    def _load(self) -> None:
-        found = [] if self._text is None else [_parsed(self._text, "EVENTLIB_IDENTITY_TOKENS")]
-        if self._path is not None:
-            self._seen = _state_of(self._path)
-            found.append(read_named(self._path))
-        self._table = _table(found)
+    @property
+    def _table(self) -> "_Table":
+        return self._given if self._file is None else self._file.content
 
 
 def read_named(path: Path) -> Named:
     """Read a file of tokens. Raises: WiringError, also when others than its owner may write to it."""
-    try:
-        text, mode = path.read_text(), path.stat().st_mode
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise WiringError(
-            f"the tokens file {path} cannot be read ({reason}): `eventlib token NAME --role ROLE`"
-        ) from error
-    if os.name == "posix" and mode & 0o022:
-        raise WiringError(f"everyone in a group, or everyone, may write to the tokens file {path}: `chmod 600 {path}`")
-    return _parsed(text, str(path))
+    return _parsed(read_trusted(path, "the tokens file", "`eventlib token NAME --role ROLE`"), str(path))
 
 
 def add_token(
@@ -144,11 +114,6 @@ def add_token(
     return text, entry
 
 
-def _state_of(path: Path) -> tuple[int, int, int]:
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
 def _parsed(text: str, where: str) -> Named:
     try:
         data = json.loads(text)
@@ -157,6 +122,10 @@ def _parsed(text: str, where: str) -> Named:
         raise WiringError(f"{where}: {sentence_of(error)}") from error
     except ValueError as error:
         raise WiringError(f'{where} is not JSON: write {{"tokens": […]}} as `eventlib token` prints it') from error
+
+
+def _read_table(path: Path, given: Sequence[Named]) -> _Table:
+    return _table([*given, read_named(path)])
 
 
 def _table(found: Sequence[Named]) -> _Table:

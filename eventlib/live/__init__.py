@@ -5,8 +5,9 @@ Only this package imports Faust. A view decides nothing: whatever it shows can b
 
 from eventlib.live.app import LiveApp
 from eventlib.live.events import Carried, CarriedStream, Origin, Recorded, RecordedStream
+from eventlib.live.joins import added
 from eventlib.live.rows import SEPARATOR, Row, with_known
-from eventlib.live.timed import Keeping, added
+from eventlib.live.timed import Keeping
 
 __all__ = [
     "SEPARATOR",

@@ -21,14 +21,16 @@ from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.http.serving import DEFAULT_HOST
 from eventlib.live.connection import connection_to
+from eventlib.live.counters import ViewCounters
 from eventlib.live.events import CarriedSchema, Carry, EventSchema, Publisher, Recorded
-from eventlib.live.figures import ViewCounters
+from eventlib.live.joins import Joined, Sums
 from eventlib.live.queries import Queries
 from eventlib.live.rows import Row, Rows
 from eventlib.live.store import LiveTable
-from eventlib.live.timed import Joined, Keeping, Sessions, Sums, Windows
+from eventlib.live.timed import Keeping
 from eventlib.live.transport import Consumer, Sent, Transport
 from eventlib.live.web import Pages
+from eventlib.live.windows import Sessions, Windows
 from eventlib.log.kafka.bounded_consumers import bound_fetches
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
@@ -60,7 +62,7 @@ class LiveApp(faust.App):
         self.of = choreography.service(service).name
         self.connection = connection_to(eventlib_settings().log)
         self.sent = Sent()
-        self.figures = ViewCounters()
+        self.counters = ViewCounters()
         self.startup = Startup()
         self.views: dict[str, Rows] = {}
         self.carries: dict[str, Carry] = {}
@@ -72,7 +74,7 @@ class LiveApp(faust.App):
         self._stack = AsyncExitStack()
         self._event_log: EventLog | None = None
         self._wanted = set[str]()
-        self._schema = EventSchema(self.connection, self._wanted, lambda: self.log_here, self.figures)
+        self._schema = EventSchema(self.connection, self._wanted, lambda: self.log_here, self.counters)
         super().__init__(self.connection.options.group(self.viewing.group), **_settings(self.connection.settings()))
         self.queries = Queries(self)
 

@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.live.connection import Connection
-from eventlib.live.figures import ViewCounters
+from eventlib.live.counters import ViewCounters
 from eventlib.live.transport import Sent
 from eventlib.log.kafka.batches import record_of
 from eventlib.model.event import Event, Meta, contract_of
@@ -95,13 +95,13 @@ class EventSchema(faust.Schema[Any, Any]):
     """
 
     def __init__(
-        self, connection: Connection, wanted: set[str], log: Callable[[], EventLog], figures: ViewCounters
+        self, connection: Connection, wanted: set[str], log: Callable[[], EventLog], counters: ViewCounters
     ) -> None:
         super().__init__(key_serializer="raw", value_serializer="raw", allow_empty=True)
         self._connection = connection
         self._wanted = wanted
         self._log = log
-        self._figures = figures
+        self._counters = counters
 
     def compile(self, app: AppT, **_: Any) -> Decode:
         """Return what makes an event of a record."""
@@ -123,7 +123,7 @@ class EventSchema(faust.Schema[Any, Any]):
             event = await self._log().decode_now(record)
         except UndecodableRecord as error:
             _log.warning("live views pass over a record: %s", error)
-            self._figures.failed[place[0]] += 1
+            self._counters.failed[place[0]] += 1
             return UNWANTED
         return UNWANTED if event is None else Recorded(event, record.meta())
 

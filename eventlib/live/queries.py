@@ -17,8 +17,9 @@ from starlette.routing import Route
 from eventlib.identity.gate import Gate
 from eventlib.identity.identity import identity_of
 from eventlib.identity.principal import Role, Rule
+from eventlib.live.joins import added
 from eventlib.live.rows import SEPARATOR, Row, Rows
-from eventlib.live.timed import Timed, added
+from eventlib.live.timed import Timed
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp

@@ -123,7 +123,7 @@ class Consumer(driver.Consumer):
         app = cast("LiveApp", self.app)
         for tp, records in fetched.items():
             if not self._is_changelog_tp(tp):
-                app.figures.took(app.connection.logical(tp.topic), records)
+                app.counters.took(app.connection.logical(tp.topic), records)
 
     def _worth_taking(self, records: Sequence[Any]) -> Sequence[Any]:
         """Return those of a partition's records that a view wants, and the last: its position is theirs."""

@@ -41,7 +41,7 @@ async def _open_sqlite(url: str, rest: str) -> Log:
     path = rest[1:]
     if not path or path.endswith("/"):
         raise WiringError(f"the log {url!r} names no file: {_KNOWN}")
-    return await SqliteLog.open(path, url=url)
+    return await SqliteLog.open(path)
 
 
 async def _open_archive(url: str) -> Log:

@@ -19,7 +19,6 @@ from eventlib.manifests.acls import (
     transaction_rights,
     user_name,
 )
-from eventlib.manifests.exporters import HEAD, right_commands, topic_commands
 from eventlib.manifests.topics import TopicSpec
 from eventlib.model.choreography import Choreography
 from eventlib.model.topic import Topic
@@ -42,7 +41,7 @@ def relay_user(
 
 def sink_user(name: str, inputs: Iterable[Topic], options: KafkaOptions) -> User:
     """Return the user of a sink: it reads the events that it handles, and writes none."""
-    user = user_name(options, f"{name}-sink")
+    user = user_name(options, f"{name}-sink".replace("_", "-"))  # Kubernetes has no '_' in names
     topics = (
         *topic_rights(names_of([*inputs, SCHEMAS, DECLARATIONS]), READS, options),
         *topic_rights({OWNERS.name}, BOTH, options),
@@ -66,11 +65,6 @@ def topic_of(own: Topic, options: KafkaOptions) -> TopicSpec:
     replicas = options.replication_factor or MOST_REPLICAS
     configs = creation_configs(own, replicas, options)
     return TopicSpec(f"{options.prefix}{own.name}", own.partitions, replicas, configs)
-
-
-def script(user: User, topics: Sequence[TopicSpec] = ()) -> str:
-    """Return a script of Kafka's tools that makes topics and gives a user its rights."""
-    return HEAD + "\n".join([*topic_commands(topics), *right_commands([user])])
 
 
 def _shares(user: str, service: str, options: KafkaOptions) -> list[Right]:

@@ -9,8 +9,11 @@ import yaml
 
 from eventlib.config.variables import read_settings
 from eventlib.contracts.view_manifest import Viewing
+from eventlib.errors import WiringError
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import Right, User, users_of
+from eventlib.manifests.compose import connector_services
+from eventlib.manifests.connectors import ConnectorProgram
 from eventlib.manifests.kubernetes import Cluster
 from eventlib.manifests.strimzi import topic_resources, user_resources
 from eventlib.manifests.topics import TopicSpec, topic_specs
@@ -46,9 +49,16 @@ def right_arguments(user: str, right: Right) -> list[str]:
     return ["--add", "--force", "--allow-principal", f"User:{user}", *operations, *what]
 
 
-def for_strimzi(choreography: Choreography, views: Sequence[Viewing]) -> dict[str, str]:
+def script(user: User, topics: Sequence[TopicSpec] = ()) -> str:
+    """Return a script of Kafka's tools that makes topics and gives a user its rights."""
+    return HEAD + "\n".join([*topic_commands(topics), *right_commands([user])])
+
+
+def for_strimzi(
+    choreography: Choreography, views: Sequence[Viewing], connectors: Sequence[ConnectorProgram] = ()
+) -> dict[str, str]:
     """Return KafkaTopics and KafkaUsers of the cluster `kafka`. Raises: SettingsError."""
-    topics, users = _needed(choreography, views)
+    topics, users = _needed(choreography, views, connectors)
     files = {
         "topics.yaml": documents(topic_resources(topics, _CLUSTER)),
         "users.yaml": documents(user_resources(users, _CLUSTER)),
@@ -56,19 +66,31 @@ def for_strimzi(choreography: Choreography, views: Sequence[Viewing]) -> dict[st
     return {**files, **_kustomization(files)}
 
 
-def for_kubernetes(choreography: Choreography, views: Sequence[Viewing]) -> dict[str, str]:
-    """Return what runs each service and scales it, its live views, and the alerts. Raises: SettingsError."""
+def for_kubernetes(
+    choreography: Choreography, views: Sequence[Viewing], connectors: Sequence[ConnectorProgram] = ()
+) -> dict[str, str]:
+    """Return what runs each service and scales it, its live views, sinks and webhooks, and the alerts. Raises: SettingsError."""
     place = Cluster(read_settings(KafkaOptions, {}), _CLUSTER)
     files = {f"{service.name}.yaml": documents(place.resources(service)) for service in choreography.services}
     files |= {f"{viewing.name}.yaml": documents(place.views(viewing)) for viewing in views}
+    files |= {f"{each.name}.yaml": documents(place.connector(each)) for each in connectors}
     files["scaler.yaml"] = documents(place.scaler())
     files["alerts.yaml"] = documents([place.alerts(choreography)])
     return {**files, **_kustomization(files)}
 
 
-def for_tools(choreography: Choreography, views: Sequence[Viewing]) -> dict[str, str]:
+def for_compose(connectors: Sequence[ConnectorProgram]) -> dict[str, str]:
+    """Return what runs sinks and webhooks beside an application's own Compose file. Raises: WiringError, SettingsError."""
+    if not connectors:
+        raise WiringError("compose is for sinks and webhooks: name some, with --sink or --subscribers")
+    return {"connectors.yaml": documents([connector_services(connectors, read_settings(KafkaOptions, {}))])}
+
+
+def for_tools(
+    choreography: Choreography, views: Sequence[Viewing], connectors: Sequence[ConnectorProgram] = ()
+) -> dict[str, str]:
     """Return scripts with `kafka-topics.sh` and `kafka-acls.sh`. Raises: SettingsError."""
-    topics, users = _needed(choreography, views)
+    topics, users = _needed(choreography, views, connectors)
     return {
         "topics.sh": HEAD + "\n".join(topic_commands(topics)) + "\n",
         "rights.sh": HEAD + "\n".join(right_commands(users)) + "\n",
@@ -104,9 +126,12 @@ def _kustomization(files: Iterable[str]) -> dict[str, str]:
     return {"kustomization.yaml": documents([{**head, "resources": sorted(files)}])}
 
 
-def _needed(choreography: Choreography, views: Sequence[Viewing]) -> tuple[list[TopicSpec], list[User]]:
+def _needed(
+    choreography: Choreography, views: Sequence[Viewing], connectors: Sequence[ConnectorProgram]
+) -> tuple[list[TopicSpec], list[User]]:
     options = read_settings(KafkaOptions, {})
-    return topic_specs(choreography, options, views), users_of(choreography, options, views)
+    topics = [*topic_specs(choreography, options, views), *(topic for each in connectors for topic in each.topics)]
+    return topics, [*users_of(choreography, options, views), *(each.user for each in connectors)]
 
 
 _CLUSTER = "kafka"

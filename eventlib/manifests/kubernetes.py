@@ -10,13 +10,14 @@ from typing import Any
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import user_name
-from eventlib.manifests.pods import METRICS, VIEWS, Program, running, stateful_set, watching
+from eventlib.manifests.connectors import HTTPS, ConnectorProgram
+from eventlib.manifests.pods import METRICS, VIEWS, Program, connecting, running, stateful_set, watching
 from eventlib.manifests.strimzi import Resource
 from eventlib.model.choreography import Choreography
 from eventlib.model.service import Service
 from eventlib.telemetry.alerts import rule_groups
 
-_KAFKA, _HTTPS, _REGISTRY = 9093, 443, 8081
+_KAFKA, _REGISTRY = 9093, 8081
 _LAG = 1_000
 """Records behind for each process that there should be: a few seconds' work."""
 
@@ -80,6 +81,19 @@ class Cluster:
         }
         yield from _resources(specifications, program.user, labels)
 
+    def connector(self, connector: ConnectorProgram) -> Iterator[Resource]:
+        """Return what runs a connector: two pods, of which one takes over from the other."""
+        program, labels = connecting(connector), self.labels(connector.name)
+        if program.files is not None:
+            yield {**_head("v1", "ConfigMap", program.files, labels), "data": {**connector.files}}
+        specifications = {
+            ("v1", "Service"): _headless(program, labels),
+            ("apps/v1", "StatefulSet"): {"replicas": 2, **self._pods(program, labels)},
+            ("policy/v1", "PodDisruptionBudget"): {"maxUnavailable": 1, "selector": {"matchLabels": labels}},
+            ("networking.k8s.io/v1", "NetworkPolicy"): self._brings_out(connector, labels),
+        }
+        yield from _resources(specifications, program.user, labels)
+
     def _pods(self, program: Program, labels: dict[str, str]) -> dict[str, Any]:
         return stateful_set(program, self.options, self.kafka, labels)
 
@@ -120,12 +134,27 @@ class Cluster:
         outside = {"ipBlock": {"cidr": "0.0.0.0/0", "except": _PRIVATE}}
         egress = self._log()
         if service.ports:
-            egress.append({"to": [outside], "ports": [_tcp(_HTTPS)]})
+            egress.append({"to": [outside], "ports": [_tcp(HTTPS)]})
         return {
             "podSelector": {"matchLabels": self.labels(service.name)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [_scraped()],
             "egress": egress,
+        }
+
+    def _brings_out(self, connector: ConnectorProgram, labels: dict[str, str]) -> dict[str, Any]:
+        """Return what may connect to a connector (Prometheus), and what it may connect to.
+
+        A database may be anywhere; subscribers are outside.
+        """
+        way: dict[str, Any] = {"ports": [_tcp(connector.port)]}
+        if connector.port == HTTPS:
+            way = {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": _PRIVATE}}], **way}
+        return {
+            "podSelector": {"matchLabels": labels},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [_scraped()],
+            "egress": [*self._log(), way],
         }
 
     def _watches(self, labels: dict[str, str]) -> dict[str, Any]:

@@ -11,14 +11,17 @@ from typing import Any
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import user_name
+from eventlib.manifests.connectors import SUBSCRIBERS, ConnectorProgram
 from eventlib.model.service import Service
 from eventlib.runtime.config import RuntimeConfig
 
 METRICS, VIEWS = 9464, 6066
 _EVERYWHERE = "0.0.0.0"  # noqa: S104  a network policy restricts it
-_TELLS = {"OTEL_EXPORTER_PROMETHEUS_HOST": _EVERYWHERE, "OTEL_EXPORTER_PROMETHEUS_PORT": str(METRICS)}
+METRICS_HOST = "OTEL_EXPORTER_PROMETHEUS_HOST"
+_TELLS = {METRICS_HOST: _EVERYWHERE, "OTEL_EXPORTER_PROMETHEUS_PORT": str(METRICS)}
 _USER_ID = 10_001
 _STATE, _CA, _REGISTRY_CA, _TMP = "/var/lib/shop", "/etc/kafka", "/etc/registry", "/tmp"  # noqa: S108  a container's own
+_FILES = "/etc/eventlib"
 _HANDS_OVER_S = 25
 """How long a process that stops needs besides its effects' grace: others are notified, appends are finished, spans sent."""
 
@@ -32,6 +35,15 @@ class Program:
     ports: Mapping[str, int]
     environment: Mapping[str, str]
     ready: str = "/readyz"
+    secret: str | None = None
+    """A Secret with variables of its own."""
+    files: str | None = None
+    """A ConfigMap with files that it reads, in a directory of that name."""
+
+
+def stops_s() -> int:
+    """Return how long a process may take to stop (s)."""
+    return math.ceil(RuntimeConfig().grace_s) + _HANDS_OVER_S
 
 
 def running(service: Service, options: KafkaOptions) -> Program:
@@ -45,6 +57,16 @@ def watching(viewing: Viewing, options: KafkaOptions) -> Program:
     command = ("eventlib", "live", "--service", viewing.service, "--http", f"{_EVERYWHERE}:{VIEWS}")
     ports = {"views": VIEWS, "metrics": METRICS}
     return Program(user_name(options, viewing.name), command, ports, _TELLS)
+
+
+def connecting(connector: ConnectorProgram) -> Program:
+    """Return what runs a connector."""
+    user = connector.user.name
+    environment = dict(_TELLS)
+    if connector.files:
+        environment["EVENTLIB_WEBHOOKS"] = f"{_FILES}/{SUBSCRIBERS}"
+    files = f"{user}-files" if connector.files else None
+    return Program(user, connector.command, {"metrics": METRICS}, environment, secret=f"{user}-secrets", files=files)
 
 
 def stateful_set(program: Program, options: KafkaOptions, kafka: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -72,7 +94,7 @@ def _pod(program: Program, options: KafkaOptions, kafka: str, labels: dict[str, 
     }
     return {
         "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": math.ceil(RuntimeConfig().grace_s) + _HANDS_OVER_S,
+        "terminationGracePeriodSeconds": stops_s(),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": _USER_ID,
@@ -87,6 +109,7 @@ def _pod(program: Program, options: KafkaOptions, kafka: str, labels: dict[str, 
             {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
             {"name": "kafka-ca", "secret": ca},
             {"name": "registry-ca", "secret": {**ca, "secretName": f"{options.application}-registry-tls"}},
+            *([{"name": "files", "configMap": {"name": program.files}}] if program.files else []),
         ],
     }
 
@@ -101,6 +124,7 @@ def _container(program: Program, options: KafkaOptions) -> dict[str, Any]:
         "envFrom": [
             {"configMapRef": {"name": f"{options.application}-settings"}},
             {"secretRef": {"name": f"{options.application}-identity"}},  # its key and its tokens
+            *([{"secretRef": {"name": program.secret}}] if program.secret else []),
         ],
         "env": _environment(program),
         "ports": [{"name": name, "containerPort": number} for name, number in program.ports.items()],
@@ -121,6 +145,7 @@ def _container(program: Program, options: KafkaOptions) -> dict[str, Any]:
             {"name": "tmp", "mountPath": _TMP},
             {"name": "kafka-ca", "mountPath": _CA, "readOnly": True},
             {"name": "registry-ca", "mountPath": _REGISTRY_CA, "readOnly": True},
+            *([{"name": "files", "mountPath": _FILES, "readOnly": True}] if program.files else []),
         ],
     }
 

@@ -11,7 +11,7 @@ from eventlib.model.event import Event, contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
-from eventlib.operations.reprocessing.metadata import reruns
+from eventlib.operations.reprocessing.listing import reruns
 from eventlib.publication import Signature
 from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.parking.control import (

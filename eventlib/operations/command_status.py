@@ -7,6 +7,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.reading import chunks
 from eventlib.log.record import Record
 from eventlib.model.service import Service
+from eventlib.operations.parked_commands import request_retries
 from eventlib.queries.parked import Parking, parkings_in
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.runtime.parking.control import ParkedRetryRequested, request_in
@@ -23,7 +24,7 @@ class CommandQuery(NamedTuple):
 
 
 class Outcomes:
-    """Follows requests until their tasks have done them; `look` reads their progress.
+    """Follows requests until their tasks have done them; `refresh` reads their progress.
 
     `parked_again` has those that failed again, as they are parked now.
     """
@@ -38,9 +39,9 @@ class Outcomes:
         every = [log.choreography.service(name) for name in sorted(services)]
         self._notes = TaskNotes(log, [(s, p) for s in every for p in range(s.partitions) if (s.name, p) in tasks])
 
-    async def look(self) -> int:
+    async def refresh(self) -> int:
         """Read what tasks have done since; return how many requests are still open."""
-        await self._notes.look()
+        await self._notes.refresh()
         parked = {each.name: each for each in await parkings_in(self._notes)}
         reached = await self._reached()
         for about, asked in [*self._open.items()]:
@@ -68,11 +69,20 @@ class Outcomes:
         return found
 
 
+async def send_retries(log: EventLog, found: Sequence[Parking], by: str, why: str) -> tuple[list[CommandQuery], int]:
+    """Request retries of what has no pending request; return the requests about all, and how many of them are new."""
+    already = await pending_retries(log, found)
+    new = [each for each in found if each.name not in already]
+    positions = await request_retries(log, new, by, why)
+    offsets = already | {each.name: position.offset for each, position in zip(new, positions, strict=True)}
+    return [CommandQuery(each, offsets[each.name]) for each in found], len(new)
+
+
 async def pending_retries(log: EventLog, found: Sequence[Parking]) -> dict[Name, int]:
     """Return which of these have a pending retry request, with its offset on the control topic."""
     wanted = {(each.service, each.partition): log.choreography.service(each.service) for each in found}
     notes = TaskNotes(log, [(service, partition) for (_, partition), service in wanted.items()])
-    await notes.look()
+    await notes.refresh()
     asked = dict[Name, int]()
     for service, partition in notes.tasks:
         positions = await notes.positions(service, partition)

@@ -73,7 +73,7 @@ class TaskParts:
         """Read the notes, and the states under these keys of the changelog."""
         service, partition = self._place
         notes = TaskNotes(self._log, [self._place])
-        await notes.look()
+        await notes.refresh()
         self._notes = {key_text(record): record for record in notes.of(*self._place, "")}
         self._shared = [each for key, each in self._notes.items() if key.startswith((POSITION_KEY, PAUSE, SKIP))]
         self._states = await newest_of_keys(self._log, service.changelog.name, partition, states)

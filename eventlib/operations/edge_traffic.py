@@ -17,7 +17,7 @@ from eventlib.histogram import Histogram
 from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
-from eventlib.queries.decoding import event_topics
+from eventlib.queries.decoding import event_topics_there
 from eventlib.queries.stream import tail
 
 MOST_CAUSES = 250_000
@@ -46,7 +46,7 @@ class Counted:
 async def count_traffic(log: EventLog, most_causes: int = MOST_CAUSES) -> Counted:
     """Return the traffic of each arrow on a log."""
     counting = TrafficCounter(log.choreography, most_causes)
-    async for records in tail(log.port, [topic.name for topic in event_topics(log)]):
+    async for records in tail(log.port, [topic.name for topic in await event_topics_there(log)]):
         for record in records:
             counting.take(record, log.external.type_of(record))
     return counting.done()

@@ -17,6 +17,7 @@ from eventlib.log.base import Log
 from eventlib.log.open import open_port
 from eventlib.log.reading import SkippingReader, chunks
 from eventlib.log.record import Record
+from eventlib.operations.dry_run import refuse_moved, token_of
 from eventlib.personal.opening import find_store, personal_options
 from eventlib.personal.receipt import ERASED_TYPE, ERASURES, REQUESTED, Receipt, read_receipt
 from eventlib.values import from_ms, now_ms
@@ -55,6 +56,11 @@ class ForgetPreview:
     erased_at: str
     records: dict[str, int] | None
 
+    @property
+    def token(self) -> str:
+        """What names it: with it the erasure is refused when it would cover something else by then."""
+        return token_of("forget", self.subject, self.has_key, self.erased_at, self.records)
+
 
 async def preview_forget(log: Log, store: "KeyStore | None", subject: str, *, count: bool = True) -> ForgetPreview:
     """Return what `forget` would cover now. Guarantee: writes nothing, and destroys no key. Raises: as `forget`."""
@@ -69,6 +75,14 @@ async def preview_forget(log: Log, store: "KeyStore | None", subject: str, *, co
     if count:
         records = {} if row is None else await _counted(log, marker_of(row.id))
     return ForgetPreview(subject, has_key, erased_at, records)
+
+
+async def refuse_changed(
+    log: Log, store: "KeyStore | None", subject: str, as_previewed: str, *, count: bool = True
+) -> None:
+    """Refuse an erasure whose preview has shown something else. Raises: ContractError."""
+    if as_previewed:
+        refuse_moved(as_previewed, (await preview_forget(log, store, subject, count=count)).token)
 
 
 async def resume(log: Log, store: "KeyStore") -> list[Receipt]:

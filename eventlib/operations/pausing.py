@@ -130,7 +130,7 @@ async def what_waits(log: EventLog, target: PauseTarget) -> WhatWaits:
     """Return what would wait if something were paused now, or what waits since it is."""
     service = log.choreography.service(target.service)
     notes = TaskNotes(log, [(service, partition) for partition in target.partitions(service)])
-    await notes.look()
+    await notes.refresh()
     inputs = effects = 0
     limited = {kind for kind, queue in queues_of(service).items() if target.limit in {kind, queue.name}}
     for _, partition in notes.tasks:
@@ -222,7 +222,7 @@ async def _holds(log: EventLog, target: PauseTarget, service: Service, saga: Sag
     if target.kind == "key":
         return any(key_text(each) == target.key for each in records)
     notes, ids = TaskNotes(log, [(service, p) for p in target.partitions(service)]), {each.event_id for each in records}
-    await notes.look()
+    await notes.refresh()
     pending = [each for _, partition in notes.tasks for each in notes.effects(service, partition)[0]]
     return any(each.event_id in ids and each.type == target.effect for each in pending)
 

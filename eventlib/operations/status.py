@@ -9,7 +9,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.model.service import Service
 from eventlib.operations.startup_waits import STATE_DIR, Waiting, waiting_here
-from eventlib.queries.decoding import event_topics
+from eventlib.queries.decoding import event_topics_there
 from eventlib.queries.parked import Parking, parkings_in
 from eventlib.queries.pauses import Paused, pauses_in
 from eventlib.queries.task_metadata import TaskNotes, store_of
@@ -97,9 +97,9 @@ class StatusReader:
         """How many changelog records were read so far."""
         return self._notes.records_read
 
-    async def look(self) -> Status:
+    async def read(self) -> Status:
         """Return the current status. Raises: ContractError for changelog records that cannot be read."""
-        await self._notes.look()
+        await self._notes.refresh()
         services = self._log.choreography.services
         owners = {service.name: await self._log.port.owners(service.name) for service in services}
         parked = await parkings_in(self._notes)
@@ -164,12 +164,11 @@ class StatusReader:
     async def _rates(self) -> Mapping[str, float]:
         since_ms, there = now_ms() - MINUTE_MS, await self._log.port.topics()
         found = dict[str, float]()
-        for topic in event_topics(self._log):
-            if topic.name in there:
-                came = 0
-                for place in ((topic.name, partition) for partition in range(there[topic.name].partitions)):
-                    came += await self._log.port.end(*place) - await self._log.port.offset_at(*place, since_ms)
-                found[topic.name] = came / (MINUTE_MS / 1000)
+        for topic in await event_topics_there(self._log):
+            came = 0
+            for place in ((topic.name, partition) for partition in range(there[topic.name].partitions)):
+                came += await self._log.port.end(*place) - await self._log.port.offset_at(*place, since_ms)
+            found[topic.name] = came / (MINUTE_MS / 1000)
         return found
 
     def _sagas(self) -> list[SagaCount]:

@@ -77,9 +77,7 @@ def rows_of(choreography: Choreography, events: Iterable[Event | Publication]) -
 def _row(choreography: Choreography, publication: Publication) -> dict[str, Any]:
     event = publication.event
     contract = contract_of(type(event))
-    if contract.external is not None or choreography.event(contract.type) is not type(event):
-        raise ContractError(f"{contract.type} is not an event that {choreography.name} publishes")
-    refuse_facts(choreography, type(event))
+    refuse_unpublished(choreography, type(event))
     refuse_masked(event)
     if publication.partition is not None:
         raise ContractError(f"partition={publication.partition}: what is put in an outbox is partitioned by its key")
@@ -94,6 +92,14 @@ def _row(choreography: Choreography, publication: Publication) -> dict[str, Any]
         "headers": dumps(dict(publication.headers)),
         "traceparent": CALLER.get(),
     }
+
+
+def refuse_unpublished(choreography: Choreography, event: type[Event]) -> None:
+    """Refuse an event that a choreography does not publish. Raises: ContractError."""
+    contract = contract_of(event)
+    if contract.external is not None or choreography.event(contract.type) is not event:
+        raise ContractError(f"{contract.type} is not an event that {choreography.name} publishes")
+    refuse_facts(choreography, event)
 
 
 def event_in(row: OutboxRow, choreography: Choreography) -> Event:

@@ -5,24 +5,23 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
 from eventlib.errors import WiringError
-from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event
-from eventlib.outbox.rows import INSERT_SQL, STATEMENTS, rows_of
+from eventlib.outbox.declaration import Outbox
+from eventlib.outbox.rows import INSERT_SQL, STATEMENTS
 from eventlib.publication import Publication
 
 _INSERT = text(INSERT_SQL.replace("%(", ":").replace(")s", ""))
 
 
-class SqlAlchemyOutbox:
+class SqlAlchemyOutbox(Outbox):
     """The outbox of an application that keeps its data by SQLAlchemy in PostgreSQL.
 
+    `puts` are the events that it may put, for `eventlib graph` and `check`; without them it may put any that is published.
+    `name` is that of its relay.
     Guarantee: an event that is put reaches the log exactly once if its transaction commits, and never if it does not; those
     of a key reach it in the order of their commits. Change a key's own rows before you put its events, as `put` lets a
     session do: transactions that take the two in different orders can wait for each other, and PostgreSQL ends one of them.
     """
-
-    def __init__(self, choreography: Choreography) -> None:
-        self._choreography = choreography
 
     def create(self, connection: Connection) -> None:
         """Make the table, where it is not there; for a migration, `TABLE_SQL` has the statements."""
@@ -33,10 +32,10 @@ class SqlAlchemyOutbox:
     def put(self, target: Session | Connection, *events: Event | Publication) -> None:
         """Put events within the transaction of a session, whose changes are flushed first, or of a connection.
 
-        Raises: ContractError, and nothing is put, for what `rows_of` refuses; WiringError on another database than
-        PostgreSQL, and on a connection that commits by itself.
+        Raises: ContractError, and nothing is put, for what `rows_of` refuses, and for what is not among `puts`; WiringError
+        on another database than PostgreSQL, and on a connection that commits by itself.
         """
-        rows = rows_of(self._choreography, events)
+        rows = self._rows(events)
         if isinstance(target, Session):
             target.flush()
         _refuse_other(target.connection() if isinstance(target, Session) else target)

@@ -187,7 +187,7 @@ class StoreMask(Mask):
     """Shows `MASKED` in the stead of personal text, and `ERASED` where the store has an erasure; needs no master key."""
 
     def __init__(self, store: KeyStore) -> None:
-        self._store = store
+        self.store = store
         self._watch = _Watch(store, 0)
         self._subjects, self._ids = set[str](), set[bytes]()
 
@@ -205,7 +205,7 @@ class StoreMask(Mask):
 
     def close(self) -> None:
         """Close the store."""
-        self._store.close()
+        self.store.close()
 
 
 def marker_of(key_id: bytes) -> bytes:

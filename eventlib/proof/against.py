@@ -6,23 +6,26 @@ import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from eventlib.errors import ContractError, EventlibError, TerminalError, WiringError
 from eventlib.model.event import Event
-from eventlib.proof.cases import Case, cases_of
+from eventlib.proof.cases import EVERY, Case, Inputs, cases_of
 from eventlib.proof.decided import Code
 from eventlib.proof.revisions import Repository
+from eventlib.proof.writing import Expected
 from eventlib.replay.comparison import changes
 from eventlib.replay.key_history import KeyHistory
 
 
 class Answer(NamedTuple):
-    """What a version of the code makes of a case: what it emits, the state after it by field, and what it raises."""
+    """What a version of the code makes of a case: what it emits, the state after it by field, what is due, what it raises."""
 
     emitted: tuple[Event, ...] = ()
     state: Mapping[str, Any] = {}
+    due: Mapping[str, datetime] = {}
     error: str = ""
 
 
@@ -55,26 +58,28 @@ class OtherCode:
         if (now.error, _types(now.emitted)) != (then.error, _types(then.emitted)):
             return now.error, _types(now.emitted), then.error, _types(then.emitted)
         emitted = (change.path for n, t in zip(now.emitted, then.emitted, strict=True) for change in changes(n, t))
-        return tuple(emitted) or tuple(change.path for change in changes(now.state, then.state))
+        state = (change.path for change in changes(now.state, then.state))
+        return tuple(emitted) or tuple(state) or tuple(changed_due(now, then))
 
 
-def first_difference(history: KeyHistory, other: OtherCode, event_id: str | None = None) -> Case:
-    """Return the first call, or the one of an event, that today's code decides otherwise than a revision.
+def first_difference(history: KeyHistory, other: OtherCode, inputs: Inputs = EVERY) -> Case:
+    """Return the first call on such an input that today's code decides otherwise than a revision.
 
-    One that emits the same and only leaves another state counts where none emits anything else. Raises: ContractError
-    when there is none.
+    One that emits the same and only leaves another state counts where none emits anything else; one on which the
+    revision raises does not. Raises: ContractError when there is none.
     """
     found = list[Case]()
     for step, case in [*cases_of(history)][::-1]:
-        if event_id is not None and not (step.input is not None and step.input.id.startswith(event_id)):
+        if not inputs.has(step):
             continue
-        if other.differs(case):
-            if _decides_otherwise(_answer(case), other.answer(case)):
+        now, then = _answer(case), other.answer(case)
+        if not then.error and now != then:
+            if _decides_otherwise(now, then):
                 return case
             found.append(case)
     if found:
         return found[0]
-    which = "every input" if event_id is None else f"input {event_id}"
+    which = f"input {inputs.begin}" if inputs.begin else "every input"
     raise ContractError(
         f"today's code decides {which} of {history.decider.name} {history.key} as {other.name} does: `eventlib diff` "
         "shows which decisions differ, `eventlib prove --in-flight` explores what effects do"
@@ -82,16 +87,25 @@ def first_difference(history: KeyHistory, other: OtherCode, event_id: str | None
 
 
 def _decides_otherwise(now: Answer, then: Answer) -> bool:
-    return (now.error, now.emitted) != (then.error, then.emitted)
+    """Tell whether something else is emitted, or falls due although the state is the same."""
+    return (now.error, now.emitted) != (then.error, then.emitted) or (now.state == then.state and now.due != then.due)
 
 
-def changed_state(case: Case, right: Answer) -> dict[str, Any]:
-    """Return the fields of the state that a revision leaves otherwise, as it leaves them; none where it emits otherwise."""
+def changed_due(now: Answer, then: Answer) -> dict[str, datetime | None]:
+    """Return the deadlines that a revision has otherwise, as it has them; None is one that is not due."""
+    names = sorted({*now.due, *then.due})
+    return {name: then.due.get(name) for name in names if now.due.get(name) != then.due.get(name)}
+
+
+def what_is_right(case: Case, right: Answer) -> Expected:
+    """Return what a revision makes of a case, as far as today's code does not: of its state and deadlines only what differs."""
     now = _answer(case)
-    if _decides_otherwise(now, right):
-        return {}
+    if (now.error, now.emitted) != (right.error, right.emitted):
+        return Expected(right.emitted)
+    if now.state == right.state:
+        return Expected(right.emitted, due=changed_due(now, right))
     names = {change.path.partition(".")[0].partition("[")[0] for change in changes(now.state, right.state)}
-    return {name: value for name, value in right.state.items() if name in names}
+    return Expected(right.emitted, {name: value for name, value in right.state.items() if name in names})
 
 
 def _types(events: Sequence[Event]) -> tuple[str, ...]:
@@ -101,9 +115,11 @@ def _types(events: Sequence[Event]) -> tuple[str, ...]:
 def _answer(case: Case) -> Answer:
     try:
         given = case.given()
+        due = case.decider.due(given.state)
     except Exception as error:  # noqa: BLE001  whatever a handler raises is its answer
         return Answer(error=type(error).__name__)
-    return Answer(tuple(given.emitted), {each.name: getattr(given.state, each.name) for each in fields(given.state)})
+    state = {each.name: getattr(given.state, each.name) for each in fields(given.state)}
+    return Answer(tuple(given.emitted), state, due)
 
 
 @contextmanager

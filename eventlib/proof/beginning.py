@@ -1,17 +1,16 @@
 """The moment at which a saga that is under way stands, for the exhaustive search: brought from a log onto the stage."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.invariants import Violation
 from eventlib.log.record import Record
 from eventlib.model.decider import Decider
-from eventlib.model.event import contract_of
+from eventlib.proof.past_effects import NotExplorable, with_past_effects
 from eventlib.proof.under_way import SagaUnderWay, TaskName, UnderWay
 from eventlib.replay.stuck_sagas import decode_now
-from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.inputs import DAMAGE
 from eventlib.runtime.parking.parked import original_of, parked_facts
 from eventlib.runtime.records import EFFECT, STATE, ParkedKey, parked_key, state_name
@@ -20,10 +19,6 @@ from eventlib.simulation.exhaustive.moment import Moment, put
 from eventlib.simulation.exhaustive.steps import Steps
 from eventlib.simulation.exhaustive.tasks import State, canonical
 from eventlib.simulation.stage import Stage
-
-
-class NotExplorable(Exception):
-    """A saga whose moment cannot be set up, and why: nothing is proved about it."""
 
 
 class CannotGoOn(Exception):
@@ -144,8 +139,11 @@ class Preparing:
         return record if decider is None else await self._translated.state(decider, record)
 
 
-def begin(steps: Steps, saga: Prepared) -> tuple[Moment, list[str]]:
-    """Return the moment at which a saga stands, and what a person does first: what is parked is tried again.
+def begin(steps: Steps, saga: Prepared) -> tuple[list[Moment], list[str]]:
+    """Return the moments at which a saga may stand, and what a person does first: what is parked is tried again.
+
+    There are several where external systems that have answered alike may still do different things: one that accepted a
+    request has decided on it, and what it decided is not known before it reports.
 
     Raises: NotExplorable; CannotGoOn when the code cannot.
     """
@@ -167,8 +165,8 @@ def begin(steps: Steps, saga: Prepared) -> tuple[Moment, list[str]]:
     seen, violations = steps.verdicts.after(moment.seen, events, [*_states(steps, saga)])
     _refuse_broken(violations)
     moment = moment._replace(seen=seen, idle=steps.idle(moment, moment.waiting))
-    moment = _with_past_effects(steps, saga, moment)
-    return _released(steps, saga, moment)
+    found = [_released(steps, saga, each) for each in with_past_effects(steps, saga.events, moment)]
+    return [each for each, _ in found], found[0][1]
 
 
 def _refuse_broken(violations: Sequence[Violation]) -> None:
@@ -183,41 +181,6 @@ def _states(steps: Steps, saga: Prepared) -> Iterator[State]:
             if name.startswith(STATE) and record.value and (decider := deciders.get(state_name(name)[0])):
                 state = steps.log.codec.decode(decider.state, record.value)
                 yield State(decider.name, state_name(name)[1], state, canonical((name, state)))
-
-
-def _with_past_effects(steps: Steps, saga: Prepared, moment: Moment) -> Moment:
-    """Let the external systems do what they did, so that they stand as they do now.
-
-    A call that was given up may still arrive. Raises: NotExplorable when the scenario's ports never answer like that.
-    """
-    requests = {record.event_id: record for record in saga.events}
-    for answer in saga.events:
-        request = requests.get(answer.causation_id or "")
-        service = (answer.source or "").partition("/")[0]
-        effect = None if request is None else steps.effects.get((service, request.type or ""))
-        if request is None or effect is None or answer.type not in {contract_of(each).type for each in effect.emits}:
-            continue
-        number = steps.tasks.number(request)
-
-        course = partial(steps.course, request, effect)
-        if answer.type in {contract_of(each).type for each in effect.uncertain}:
-            first = [call for _, call in steps.outside.departures(moment.outside, number, course)[:1]]
-            moment = moment._replace(flying=tuple(sorted({*moment.flying, *first})))
-            continue
-        moment = moment._replace(outside=_world(steps, moment.outside, number, course, answer))
-    return moment
-
-
-def _world(steps: Steps, world: int, number: int, course: Callable[[], EffectAttempts], answer: Record) -> int:
-    recorded, alike = steps.tasks.event(answer), None
-    for after, given in steps.outside.attempts(world, number, course):
-        if given is not None and given.event == recorded:
-            return after
-        if given is not None and type(given.event) is type(recorded):
-            alike = after if alike is None else alike
-    if alike is None:
-        raise NotExplorable(f"the scenario's ports never answer {answer.type}, as was recorded")
-    return alike
 
 
 def _released(steps: Steps, saga: Prepared, moment: Moment) -> tuple[Moment, list[str]]:

@@ -3,12 +3,12 @@
 import asyncio
 import sys
 from contextlib import redirect_stdout
+from dataclasses import replace
 
-from eventlib.errors import EventlibError, WiringError
 from eventlib.opening import open_log
 from eventlib.project import load_simulation
 from eventlib.proof.decided import Code
-from eventlib.proof.elsewhere import elsewhere, refuse_other_code
+from eventlib.proof.elsewhere import refuse_other_code
 from eventlib.proof.proving import InFlight, InFlightProof, ProofBounds
 from eventlib.proof.revisions import Repository
 from eventlib.simulation.scenario import Scenario, scenario_class
@@ -31,13 +31,11 @@ def prove_revision(url: str, code: Code, scenario: str | None, bounds: ProofBoun
     Raises: WiringError for a revision that there is not, or code that cannot be imported.
     """
     with Repository(code.directory).code_of(code.name) as directory:
-        try:
-            return elsewhere(_prove, url, Code(directory, code.app, code.name), scenario, bounds)
-        except EventlibError as error:
-            raise WiringError(f"{code.name}: {error}") from error
+        return replace(code, directory=directory).run(prove_code, url, scenario, bounds)
 
 
-def _prove(url: str, code: Code, scenario: str | None, bounds: ProofBounds) -> InFlightProof:
+def prove_code(code: Code, url: str, scenario: str | None, bounds: ProofBounds) -> InFlightProof:
+    """Prove what is in flight on a log under a code that this process imports. No event loop may run in it, and no thread."""
     with redirect_stdout(sys.stderr):
         stage = Stage(code.load())
         case = scenario_class(load_simulation(scenario, code.directory))

@@ -1,14 +1,17 @@
-"""One call of a decider from a log: what had happened, what arrived; and the smallest one that goes wrong in the same way."""
+"""One call of a decider from a log: what had happened, and what arrived, or which deadline passed."""
 
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel, ValidationError
+
 from eventlib.errors import ContractError
 from eventlib.model.decider import FORGET, Decider
-from eventlib.model.event import Event
+from eventlib.model.event import Event, key_of
+from eventlib.model.identity import derived_id
 from eventlib.replay.key_history import KeyHistory
 from eventlib.replay.steps import HistoryStep
 from eventlib.testing.given import Given, given
@@ -27,16 +30,20 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A decider, the events that it had handled or emitted, and the one that arrives; at a time (UTC)."""
+    """A decider, the events that it had handled or emitted, and the one that arrives; at a time (UTC).
+
+    `input` is the name of a deadline instead, if it is one that passes.
+    """
 
     decider: Decider[Any]
     history: tuple[Event, ...]
-    input: Event
+    input: Event | str
     at: datetime
 
     def given(self) -> Given[Any]:
         """Return what comes of it. Raises: what the code raises."""
-        return given(self.decider, *self.history, at=self.at).when(self.input)
+        happened = given(self.decider, *self.history, at=self.at)
+        return happened.when_passed(self.input) if isinstance(self.input, str) else happened.when(self.input)
 
     def decided(self) -> list[Event]:
         """Return what is emitted. Raises: what the code raises."""
@@ -55,10 +62,12 @@ class Case:
     @property
     def events(self) -> tuple[Event, ...]:
         """All its events."""
-        return (*self.history, self.input)
+        return self.history if isinstance(self.input, str) else (*self.history, self.input)
 
     def with_events(self, events: Sequence[Event]) -> "Case":
         """Return it with other events."""
+        if isinstance(self.input, str):
+            return replace(self, history=tuple(events))
         return replace(self, history=tuple(events[:-1]), input=events[-1])
 
 
@@ -67,12 +76,13 @@ def _is_applications(filename: str) -> bool:
 
 
 def cases_of(history: KeyHistory) -> Iterator[tuple[HistoryStep[Any], Case]]:
-    """Yield each call of a handler with an event, the newest first, with the step that it was."""
-    past, found = list[Event](), list[tuple[HistoryStep[Any], Case]]()
+    """Yield each call of a handler, with an event or for a deadline, the newest first, with the step that it was."""
+    past, found, renamed = list[Event](), list[tuple[HistoryStep[Any], Case]](), _Ids(history)
     for step in history.steps:
         event = None if step.input is None else step.input.event
-        if event is not None and step.kind in {"handled", "parked"} and type(event) in history.decider.handlers:
-            found.append((step, Case(history.decider, tuple(past), event, step.at)))
+        called = step.deadline if event is None else event if type(event) in history.decider.handlers else None
+        if called is not None and called != FORGET and step.kind in {"handled", "deadline", "parked"}:
+            found.append((step, renamed.in_case(Case(history.decider, tuple(past), called, step.at))))
         if step.kind == "handled" and event is not None:
             past.append(event)
         if step.deadline == FORGET:
@@ -82,17 +92,69 @@ def cases_of(history: KeyHistory) -> Iterator[tuple[HistoryStep[Any], Case]]:
     yield from reversed(found)
 
 
-def failing_case(history: KeyHistory, event_id: str | None = None) -> tuple[Case, Failure, str]:
-    """Return the newest call, or the one of an event, that fails under the current code.
+class _Ids:
+    """The ids that events of a log have in a test: what names one by its id, as an idempotency key, names it there too."""
 
-    Raises: ContractError when none does.
-    """
+    def __init__(self, history: KeyHistory) -> None:
+        told = [each for step in history.steps for each in (step.input, *step.emitted) if each is not None]
+        self._names = {
+            each.id: derived_id(type(each.event).__name__, history.decider.name, key_of(each.event) or "key", 0)
+            for each in told
+            if each.event is not None
+        }
+
+    def in_case(self, case: Case) -> Case:
+        return case.with_events([with_values(each, self._names) or each for each in case.events])
+
+
+def with_values(event: Event, instead: Mapping[str, str]) -> Event | None:
+    """Return an event with other texts instead of some; None when its contract does not allow them."""
+    return changed_event(event, _replaced(event.model_dump(), instead))
+
+
+def changed_event(event: Event, fields: Any) -> Event | None:
+    """Return an event with other fields; None when its contract does not allow them."""
+    try:
+        model: type[BaseModel] = type(event)
+        found = model.model_validate(fields)
+    except ValidationError:
+        return None
+    return found if isinstance(found, Event) else None
+
+
+def _replaced(value: Any, instead: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _replaced(each, instead) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replaced(each, instead) for each in value]
+    return instead.get(value, value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Which inputs of a key are meant: those whose ids begin so, or are among these; all of them, and deadlines, by default."""
+
+    begin: str = ""
+    among: frozenset[str] | None = None
+
+    def has(self, step: HistoryStep[Any]) -> bool:
+        """Tell whether a step's input is one of them."""
+        if step.input is None:
+            return not self.begin and self.among is None
+        return step.input.id.startswith(self.begin) and (self.among is None or step.input.id in self.among)
+
+
+EVERY = Inputs()
+
+
+def failing_case(history: KeyHistory, inputs: Inputs = EVERY) -> tuple[Case, Failure, str]:
+    """Return the newest call on such an input that fails under the current code. Raises: ContractError when none does."""
     for step, case in cases_of(history):
-        if event_id is None or (step.input is not None and step.input.id.startswith(event_id)):
+        if inputs.has(step):
             failed = case.failure()
             if failed is not None:
                 return case, *failed
-    which = "no input" if event_id is None else f"no input {event_id}"
+    which = f"no input {inputs.begin}".rstrip()
     raise ContractError(
         f"today's code fails on {which} of {history.decider.name} {history.key}: `eventlib parked list` shows what is parked; "
         f"`eventlib history {history.decider.name} {history.key} --as-test` writes a test of what was decided"
@@ -105,14 +167,14 @@ def how_it_fails(case: Case) -> Failure | None:
     return None if found is None else found[0]
 
 
-def recorded_case(history: KeyHistory, event_id: str | None = None) -> tuple[Case, list[Event]]:
-    """Return the newest call, or the one of an event, that was handled, and what today's code emits for it.
+def recorded_case(history: KeyHistory, inputs: Inputs = EVERY) -> tuple[Case, list[Event]]:
+    """Return the newest call on such an input that was handled, and what today's code emits for it.
 
     The ids of a test are others than those of a log, so what it emits is decided again. Raises: ContractError when there is none, or
     when today's code emits other events than were recorded.
     """
     for step, case in cases_of(history):
-        if step.kind == "handled" and (event_id is None or (step.input and step.input.id.startswith(event_id))):
+        if step.kind == "handled" and inputs.has(step):
             decided = case.decided()
             recorded = [type(each.event) for each in step.emitted]
             if [*map(type, decided)] != recorded:
@@ -121,7 +183,7 @@ def recorded_case(history: KeyHistory, event_id: str | None = None) -> tuple[Cas
                     "`eventlib replay` shows what differs"
                 )
             return case, decided
-    which = "an event" if event_id is None else f"event {event_id}"
+    which = f"event {inputs.begin}" if inputs.begin else "an event"
     raise ContractError(
         f"{history.decider.name} has not handled {which} of key {history.key}: `eventlib history` shows what it has"
     )

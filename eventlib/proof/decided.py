@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from eventlib.errors import EventlibError, WiringError
 from eventlib.eventlog import EventLog
@@ -23,6 +23,7 @@ from eventlib.replay.debugging import decisions_about
 from eventlib.replay.report import Difference, Report
 from eventlib.runtime.records import modules_version
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -46,11 +47,11 @@ class Code:
 
         Raises: as `eventlib.replay.replay` does; WiringError when the code cannot be imported.
         """
-        return self._named(lambda: elsewhere(_decide, self, url, replace(wanted, limit=0), place))
+        return self.run(_decide, url, replace(wanted, limit=0), place)
 
     def lines(self, url: str, decisions: Sequence[Difference]) -> list[Lines]:
         """Return the lines of this code that run for some decisions; none for those that cannot be run again."""
-        return self._named(lambda: elsewhere(_lines, self, url, [*decisions]))
+        return self.run(_lines, url, [*decisions])
 
     def load(self) -> Choreography:
         """Import it. Raises: WiringError when that fails, or something else was imported."""
@@ -61,9 +62,13 @@ class Code:
         refuse_other_code(self.directory, app.partition(":")[0])
         return found
 
-    def _named(self, call: Callable[[], T]) -> T:
+    def run(self, call: Callable[Concatenate["Code", P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function of this library with this code, in a process that may import it.
+
+        Raises: WiringError with the code's name, for what the function raises.
+        """
         try:
-            return call()
+            return elsewhere(call, self, *args, **kwargs)
         except EventlibError as error:
             raise WiringError(f"{self.name}: {error}") from error
 

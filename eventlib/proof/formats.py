@@ -98,10 +98,23 @@ def _code(text: str) -> str:
 
 def as_junit(found: Diff) -> bytes:
     """Return it as JUnit's XML: a test for each group, which fails if it is not expected."""
+    return junit(junit_suite(found))
+
+
+def junit(*suites: Element) -> bytes:
+    """Return suites of tests as JUnit's XML."""
+    counts = {what: sum(int(suite.get(what, "0")) for suite in suites) for what in ("tests", "failures", "errors")}
+    top = Element("testsuites", {"name": "eventlib", **{what: str(count) for what, count in counts.items()}})
+    top.extend(suites)
+    written: bytes = tostring(top, encoding="utf-8", xml_declaration=True)
+    return written
+
+
+def junit_suite(found: Diff) -> Element:
+    """Return a suite with a test for each group, which fails if it is not expected."""
     groups, failures = found.groups, len(found.unexpected)
     counted = {"name": "eventlib diff", "tests": str(max(1, len(groups))), "failures": str(failures)}
-    top = Element("testsuites", counted)
-    suite = SubElement(top, "testsuite", counted)
+    suite = Element("testsuite", counted)
     if not groups:
         SubElement(suite, "testcase", {"classname": "eventlib.diff", "name": _xml(headline(found))})
     for group in groups:
@@ -113,8 +126,7 @@ def as_junit(found: Diff) -> bytes:
             SubElement(case, "system-out").text = _xml(f"expected: {group.reason}")
         else:
             SubElement(case, "failure", {"message": counts(group)}).text = "\n".join(map(_xml, text))
-    written: bytes = tostring(top, encoding="utf-8", xml_declaration=True)
-    return written
+    return suite
 
 
 def _xml(text: str) -> str:

@@ -1,9 +1,9 @@
 """A proof of what is in flight in forms that other tools read: JSON, Markdown and JUnit."""
 
 from collections.abc import Mapping
-from xml.etree.ElementTree import Element, SubElement, tostring
+from xml.etree.ElementTree import Element, SubElement
 
-from eventlib.proof.formats import plain
+from eventlib.proof.formats import junit, plain
 from eventlib.proof.proving import InFlightProof, Proved
 from eventlib.proof.sentences import count_of
 from eventlib.values import escaped
@@ -79,14 +79,18 @@ def as_markdown(found: InFlightProof) -> str:
 
 def as_junit(found: InFlightProof) -> bytes:
     """Return it as JUnit's XML: a test for each saga explored; unlawful is a failure, not explored to the end an error."""
+    return junit(junit_suite(found))
+
+
+def junit_suite(found: InFlightProof) -> Element:
+    """Return a suite with a test for each saga explored; unlawful is a failure, not explored to the end an error."""
     counted = {
         "name": "eventlib prove",
         "tests": str(max(1, len(found.explored))),
         "failures": str(len(found.unlawful)),
         "errors": str(len(found.open)),
     }
-    top = Element("testsuites", counted)
-    suite = SubElement(top, "testsuite", counted)
+    suite = Element("testsuite", counted)
     if not found.explored:
         SubElement(suite, "testcase", {"classname": "eventlib.prove", "name": headline(found)})
     for each in found.explored:
@@ -95,5 +99,4 @@ def as_junit(found: InFlightProof) -> bytes:
             wrong = SubElement(case, "error" if each.is_open else "failure", {"message": escaped(each.why)})
             wrong.text = "\n".join(map(escaped, each.story))
     SubElement(suite, "system-out").text = "\n".join(map(escaped, ("not explored:", *found.left_out)))
-    written: bytes = tostring(top, encoding="utf-8", xml_declaration=True)
-    return written
+    return suite

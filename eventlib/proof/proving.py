@@ -12,7 +12,8 @@ from eventlib.invariants import Fold, Invariant
 from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
-from eventlib.proof.beginning import CannotGoOn, NotExplorable, Prepared, Preparing, begin
+from eventlib.proof.beginning import CannotGoOn, Prepared, Preparing, begin
+from eventlib.proof.past_effects import NotExplorable
 from eventlib.proof.shapes import shape_of
 from eventlib.proof.under_way import TaskName, UnderWay, under_way
 from eventlib.simulation.exhaustive import Bounds
@@ -133,8 +134,8 @@ class InFlight:
         nothing = Proved(saga.key, keys)
         try:
             steps = self._steps(scenario)
-            first, before = begin(steps, saga)
-            found = Exploration(steps, Bounds(moments=bounds.moments)).run(first)
+            firsts, before = begin(steps, saga)
+            found = Exploration(steps, Bounds(moments=bounds.moments)).run(*firsts)
         except CannotGoOn as error:
             return replace(nothing, why=str(error), moments=1)
         except NotExplorable as error:

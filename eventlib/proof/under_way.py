@@ -1,6 +1,6 @@
 """What is under way on a log: each saga's states, unread inputs, pending effects, parked keys, and its past."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -85,12 +85,13 @@ class _Reading:
             contract_of(event).type for event in log.choreography.events if self._found.key in event.model_fields
         }
         self._topics = {contract.topic.name: contract.topic for contract in contracts}
+        self._there: Collection[str] = ()
         self._key_of = dict[str, str]()
         self._changelogs = dict[TaskName, dict[str, Record]]()
 
     async def read(self) -> UnderWay:
-        there = await self._log.port.topics()
-        services = [each for each in self._log.choreography.services if each.changelog.name in there]
+        self._there = (await self._log.port.topics()).keys()
+        services = [each for each in self._log.choreography.services if each.changelog.name in self._there]
         tasks = [(service, partition) for service in services for partition in range(service.partitions)]
         for service, partition in tasks:
             self._changelogs[service.name, partition] = await self._newest((service.changelog.name, partition))
@@ -126,7 +127,7 @@ class _Reading:
             decode = partial(self._log.codec.decode, Positions, position.value or b"")
             positions = await decode_now(self._log, decode)
         reader = InputReader(self._log, service)
-        for topic in service.inputs:
+        for topic in (each for each in service.inputs if each.name in self._there):
             place = (topic.name, partition)
             first = positions.next.get(topic.name, await self._log.port.start(*place))
             async for record in records_between(self._log, place, first):
@@ -205,9 +206,8 @@ class _Reading:
             self._found.sagas[key].events = [*_causes_first(found)]
 
     async def _all_events(self) -> AsyncIterator[Record]:
-        there = await self._log.port.topics()
-        for topic in self._topics.values():
-            for partition in range(topic.partitions if topic.name in there else 0):
+        for topic in (each for each in self._topics.values() if each.name in self._there):
+            for partition in range(topic.partitions):
                 first = await self._log.port.start(topic.name, partition)
                 if await self._log.port.log_start(topic.name, partition) > 0 and topic.name not in self._found.cut:
                     self._found.cut.append(topic.name)

@@ -3,7 +3,8 @@
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -13,9 +14,11 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from eventlib.errors import ContractError
-from eventlib.model.decider import Decider
+from eventlib.invariants import Invariant
+from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event
 from eventlib.proof.cases import Case
+from eventlib.simulation.scenario import Scenario
 from eventlib.testing.given import DEFAULT_TIME
 
 _WIDTH = 88
@@ -44,7 +47,7 @@ class _Source:
         for module, names in sorted(self._imports.items()):
             top = module.partition(".")[0]
             group = 0 if top in sys.stdlib_module_names else 1 if top == "eventlib" else 2
-            told = ", ".join(sorted(names, key=lambda each: (not each.isupper(), each)))
+            told = ", ".join(sorted(names, key=_order_of))
             groups[group].append(f"from {module} import {told}")
         return "\n\n".join("\n".join(groups[group]) for group in sorted(groups))
 
@@ -100,47 +103,87 @@ class _Source:
         return f"{head}\n" + "".join(f"{inner}{part},\n" for part in parts) + f"{' ' * indent}{tail}"
 
 
-def as_test(
-    case: Case, title: str, why: str, expected: Iterable[Event] | None = None, state: Mapping[str, object] | None = None
-) -> str:
-    """Return a test file: that the case emits what is `expected`, or, without that, that it does not fail.
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a case has to come to: what it emits, and, where that is not enough, fields of its state and deadlines.
 
-    `state` are fields that it has to leave so.
+    A deadline that is None is not due.
+    """
+
+    emitted: Sequence[Event]
+    state: Mapping[str, object] = field(default_factory=dict)
+    due: Mapping[str, datetime | None] = field(default_factory=dict)
+
+
+def as_test(case: Case, title: str, why: str, expected: Expected | None = None) -> str:
+    """Return a test file: that the case comes to what is `expected`, or, without that, that it does not fail.
 
     Raises: ContractError when the decider has no name in its module.
     """
-    source, told = _Source(), re.sub(r"\W+", "_", type(case.input).__name__)
-    parts = [source.imported(*_home(case.decider)), *(source.of(each, 8) for each in case.history)]
+    source = _Source()
+    decider = case.decider
+    own = [handler.call.__module__ for handler in decider.handlers.values() if hasattr(handler.call, "__module__")]
+    parts = [source.imported(*_home(decider, f"decider {decider.name}", *own))]
+    parts += (source.of(each, 8) for each in case.history)
     if case.at != DEFAULT_TIME:
         parts.append(f"at={source.of(case.at, 8)}")
     source.imported("eventlib.testing", "given")
     lines = [f"happened = {source.call('given(', parts, ')', 4)}"]
-    head = "happened.when(" if expected is None else "decided = happened.when("
+    is_deadline = isinstance(case.input, str)
+    when = f"happened.{'when_passed' if is_deadline else 'when'}("
+    head = when if expected is None else f"decided = {when}"
     lines.append(source.call(head, [source.of(case.input, 8)], ")", 4))
     if expected is not None:
-        lines.append(source.call("decided.then(", [source.of(each, 8) for each in expected], ")", 4))
-    if state:
-        parts = [f"{name}={source.of(value, 8)}" for name, value in state.items()]
-        lines.append(source.call("decided.then_state(", parts, ")", 4))
+        lines.append(source.call("decided.then(", [source.of(each, 8) for each in expected.emitted], ")", 4))
+        for check, values in (("then_state", expected.state), ("then_due", expected.due)):
+            parts = [f"{name}={source.of(value, 8)}" for name, value in values.items()]
+            lines += [source.call(f"decided.{check}(", parts, ")", 4)] if parts else []
+    told = case.input if isinstance(case.input, str) else re.sub(r"\W+", "_", type(case.input).__name__)
     name = f"test_{case.decider.name}_on_{_snake(told)}".replace("-", "_")
     body = "".join(f"    {line}\n" for line in lines)
     return f'"""{title}"""\n\n{source.imports()}\n\n\ndef {name}() -> None:\n    """{why}"""\n{body}'
 
 
-def _home(decider: Decider[Any]) -> tuple[str, str]:
-    own = [handler.call.__module__ for handler in decider.handlers.values() if hasattr(handler.call, "__module__")]
+def as_exploration(
+    title: str,
+    invariant: Invariant,
+    of: tuple[Choreography, type[Scenario]],
+    before: Sequence[Event],
+    requests: Sequence[Event],
+) -> str:
+    """Return a test file: that some requests break no invariant, in whatever order they are handled and answered.
+
+    Raises: ContractError when the application has no name in its module.
+    """
+    source, (app, scenario) = _Source(), of
+    source.imported("eventlib.testing", "check_invariants")
+    named = source.imported(*_home(app, f"application {app.name}"))
+    parts = [named, source.named(scenario), *(source.of(each, 8) for each in requests)]
+    if before:
+        parts.append(f"before={source.of([*before], 8)}")
+    call = source.call("check_invariants(", parts, ")", 4)
+    name = f"test_{invariant.name}".replace("-", "_")
+    why = f"It broke an invariant: {invariant.sentence}"
+    return f'"""{title}"""\n\n{source.imports()}\n\n\ndef {name}() -> None:\n    """{why}"""\n    {call}\n'
+
+
+def _home(thing: object, what: str, *own: str) -> tuple[str, str]:
+    """Return the module and the name that a thing has, in one of its own modules if it can be."""
     for module in dict.fromkeys((*own, *sorted(sys.modules))):  # others may have imported it
         for name, value in {**vars(sys.modules.get(module, sys))}.items():
-            if value is decider:
+            if value is thing:
                 return module, name
-    raise ContractError(
-        f"decider {decider.name} is no name of a module, so that no test can import it: assign it to one"
-    )
+    raise ContractError(f"{what} is no name of a module, so that no test can import it: assign it to one")
 
 
 def _quoted(text: str) -> str:
     found = repr(text)
     return f'"{found[1:-1]}"' if found[0] == "'" and '"' not in text else found
+
+
+def _order_of(name: str) -> tuple[bool, bool, str, str]:
+    """Return by what isort and ruff order imported names: constants, classes, others; of each kind without regard to case."""
+    return not (name.isupper() and len(name) > 1), not name[:1].isupper(), name.lower(), name
 
 
 def _snake(name: str) -> str:

@@ -7,9 +7,9 @@ from eventlib.facade import lazy
 if TYPE_CHECKING:
     from eventlib.model.identity import request_id
     from eventlib.model.saga import SagaEvent, saga_of
+    from eventlib.queries.causal_order import in_order
     from eventlib.queries.decoding import event_topics
     from eventlib.queries.saga_index import SagaIndex
-    from eventlib.queries.sagas import in_order
     from eventlib.queries.state import state_of
     from eventlib.queries.state_index import StateIndex, StateRow
     from eventlib.queries.stream import tail
@@ -40,7 +40,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "model.saga": ["SagaEvent", "saga_of"],
             "queries.decoding": ["event_topics"],
             "queries.saga_index": ["SagaIndex"],
-            "queries.sagas": ["in_order"],
+            "queries.causal_order": ["in_order"],
             "queries.state": ["state_of"],
             "queries.state_index": ["StateIndex", "StateRow"],
             "queries.stream": ["tail"],

@@ -116,3 +116,9 @@ def event_topics(log: EventLog) -> list[Topic]:
     own = {topic.name for service in choreography.services for topic in service.own_topics}
     copies = {topic.latest_topic.name for topic in choreography.topics if topic.latest}
     return [topic for topic in choreography.topics if topic.name not in own | copies]
+
+
+async def event_topics_there(log: EventLog) -> list[Topic]:
+    """Return those of them that are on the log: one that was declared since a service was last started is not yet."""
+    there = await log.port.topics()
+    return [topic for topic in event_topics(log) if topic.name in there]

@@ -1,6 +1,6 @@
 """What a choreography's services could not handle: which keys and effects are parked, since when, why, what waits."""
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -91,6 +91,12 @@ class ParkedQuery:
 ALL = ParkedQuery()
 
 
+def named(found: Iterable[Parking], name: str) -> list[Parking]:
+    """Return what a name means: a key, or an effect's id; else the effects that are parked for a key."""
+    every = [each for each in found if name in {each.key, each.id}]
+    return [each for each in every if name == (each.id or each.key)] or every
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingInput:
     """One input that waits behind a parked key: where it came from, why it waits, and what is in it.
@@ -118,7 +124,7 @@ async def parkings(log: EventLog, keys: Collection[str] | None = None, wanted: P
         for partition in (range(service.partitions) if keys is None else {partition_of(service, key) for key in keys})
     ]
     notes = TaskNotes(log, places)
-    await notes.look()
+    await notes.refresh()
     found = await parkings_in(notes)
     return [each for each in found if wanted.has(each) and (keys is None or each.key in keys)]
 
@@ -172,7 +178,7 @@ async def waiting_inputs(log: EventLog, parking: Parking, limit: int | None = No
     reader = RecordReader(log)
     if parking.id is not None:
         notes = TaskNotes(log, [(service, parking.partition)])
-        await notes.look()
+        await notes.refresh()
         effects = [r for r in notes.effects(service, parking.partition)[1] if r.event_id == parking.id]
         return [WaitingInput(r.record, parking.reason, r) for r in await reader.read(effects)]
     found = list[WaitingInput]()

@@ -145,7 +145,7 @@ async def pauses(log: EventLog, services: Iterable[str] | None = None) -> list[P
     wanted = None if services is None else set(services)
     every = [each for each in log.choreography.services if wanted is None or each.name in wanted]
     notes = TaskNotes(log, [(service, partition) for service in every for partition in range(service.partitions)])
-    await notes.look()
+    await notes.refresh()
     return await pauses_in(log, notes)
 
 

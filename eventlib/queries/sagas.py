@@ -1,18 +1,14 @@
-"""Finds the records of one saga without an index, and orders records of several partitions by cause."""
+"""Finds the records of one saga without an index."""
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator
 from datetime import datetime
-from heapq import heapify, heappop, heappush
-from itertools import groupby, pairwise
 
-from eventlib.arguments import check
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
 from eventlib.log.record import Record
 from eventlib.model.saga import Decoded, Saga, saga_of
-from eventlib.queries.decoding import event_topics
+from eventlib.queries.decoding import event_topics_there
 from eventlib.values import from_ms, to_ms
 
 _CHUNK = 2_000
@@ -42,7 +38,9 @@ async def follow_saga(log: EventLog, key: str) -> AsyncGenerator[Saga, None]:
 
     Guarantee: each event is in the saga from the poll that reads it on, whichever service emitted it. Never ends.
     """
-    places = [(topic.name, partition) for topic in event_topics(log) for partition in range(topic.partitions)]
+    places = [
+        (topic.name, partition) for topic in await event_topics_there(log) for partition in range(topic.partitions)
+    ]
     reader = log.port.reader({place: await log.port.end(*place) for place in places})
     known: Known = {}
     try:
@@ -75,7 +73,7 @@ async def _records_of(log: EventLog, key: str) -> list[Record]:
 async def _of_key(log: EventLog, key: str) -> list[Record]:
     wanted = key.encode()
     found = list[Record]()
-    for topic in event_topics(log):
+    for topic in await event_topics_there(log):
         place = topic.name, topic.partition_of(wanted)
         async for records in chunks(log.port, place, await log.port.start(*place)):
             found += [record for record in records if record.key == wanted]
@@ -89,7 +87,7 @@ async def _correlated(log: EventLog, own: list[Record]) -> list[Record]:
     roots_known = wanted <= {record.event_id for record in own}
     since_ms = min(record.timestamp_ms for record in own) if roots_known else None
     found = list[Record]()
-    for topic in event_topics(log):
+    for topic in await event_topics_there(log):
         for partition in range(topic.partitions):
             place = topic.name, partition
             if since_ms is None:
@@ -103,98 +101,3 @@ async def _correlated(log: EventLog, own: list[Record]) -> list[Record]:
 
 def _story(record: Record) -> str:
     return record.correlation_id or record.event_id
-
-
-_Place = tuple[int, str, int, int]
-
-
-def in_order(records: Sequence[Record]) -> list[Record]:
-    """Sort by time, and within a millisecond as `causes_first` does; no partition's own order is changed.
-
-    Times that fall within a partition count as the latest before them.
-    """
-    if records:
-        check(records[0], Record, "records[0]", "give records of the log")
-    places = _places(records)
-    order = sorted(range(len(records)), key=places.__getitem__)
-    found = list[Record]()
-    for _, of_one in groupby(order, key=lambda i: places[i][0]):
-        moment = [records[i] for i in of_one]
-        found += [moment[i] for i in causes_first(moment)]
-    return found
-
-
-def causes_first(moment: Sequence[Record], causes: Sequence[str | None] | None = None) -> list[int]:
-    """Return in which order records of one millisecond came about, as indexes; as they are given where nothing decides.
-
-    Causes come before what they led to, what a decider has emitted of one key in its sequence, a partition's by offset.
-    All are left as they are given when that goes round in a circle, as ids that others gave may do. `causes` are the ids
-    of the records' causes, where other ones count than those that they name.
-    """
-    causes = [record.causation_id for record in moment] if causes is None else causes
-    if _are_causes_first(moment, causes):
-        return [*range(len(moment))]
-    waits_for = [0] * len(moment)
-    leads_to: dict[int, list[int]] = {}
-    for before, after in _edges(moment, causes):
-        waits_for[after] += 1
-        leads_to.setdefault(before, []).append(after)
-    free = [i for i, waits in enumerate(waits_for) if not waits]
-    heapify(free)
-    order = list[int]()
-    while free:
-        i = heappop(free)
-        order.append(i)
-        for after in leads_to.get(i, ()):
-            waits_for[after] -= 1
-            if not waits_for[after]:
-                heappush(free, after)
-    return order if len(order) == len(moment) else [*range(len(moment))]
-
-
-def _are_causes_first(moment: Sequence[Record], causes: Sequence[str | None]) -> bool:
-    """Tell whether nothing has to change places: nearly always, and told without collecting what comes before what."""
-    known = {record.id: i for i, record in reversed([*enumerate(moment)])}
-    offsets, sequences = dict[TopicPartition, int](), dict[tuple[str, str], int]()
-    for i, (record, cause) in enumerate(zip(moment, causes, strict=True)):
-        if cause and known.get(cause, i) > i:
-            return False
-        place = record.topic, record.partition
-        if offsets.get(place, -1) > record.offset:
-            return False
-        offsets[place] = record.offset
-        if record.sequence is not None:
-            emitter = record.source or "", record.subject or ""
-            if sequences.get(emitter, record.sequence) > record.sequence:
-                return False
-            sequences[emitter] = record.sequence
-    return True
-
-
-def _places(records: Sequence[Record]) -> list[_Place]:
-    newest: dict[TopicPartition, int] = {}
-    found = list[_Place]()
-    for record in records:
-        place = record.topic_partition
-        at = newest[place] = max(record.timestamp_ms, newest.get(place, 0))
-        found.append((at, *record.location))
-    return found
-
-
-def _edges(moment: Sequence[Record], causes: Sequence[str | None]) -> Iterator[tuple[int, int]]:
-    """Yield which comes before which, as indexes."""
-    known, in_place, emitted = dict[str, int](), dict[TopicPartition, list[int]](), dict[tuple[str, str], list[int]]()
-    for i, record in enumerate(moment):
-        if record.id is not None:
-            known.setdefault(record.id, i)
-        in_place.setdefault(record.topic_partition, []).append(i)
-        if record.sequence is not None:
-            emitted.setdefault((record.source or "", record.subject or ""), []).append(i)
-    for i, named in enumerate(causes):
-        cause = known.get(named or "")
-        if cause is not None:
-            yield cause, i
-    for found in in_place.values():
-        yield from pairwise(sorted(found, key=lambda i: moment[i].offset))
-    for found in emitted.values():
-        yield from pairwise(sorted(found, key=lambda i: moment[i].sequence or 0))

@@ -9,7 +9,7 @@ from eventlib.arguments import check, check_each
 from eventlib.errors import ContractError
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.record import Record
-from eventlib.queries.sagas import in_order
+from eventlib.queries.causal_order import in_order
 from eventlib.values import time_of, to_ms
 
 Start = Literal["earliest", "latest"] | int | datetime

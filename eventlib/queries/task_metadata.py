@@ -1,7 +1,7 @@
 """What tasks have noted for themselves beside states: where they are, what is parked, which effects are pending.
 
 The newest of it is looked up in the local stores of this machine where there are any, and only what came since is read
-from the changelogs; so a look costs next to nothing beside a log on this machine. Elsewhere the first look reads the
+from the changelogs; so a refresh costs next to nothing beside a log on this machine. Elsewhere the first one reads the
 changelogs, and the next ones what is new.
 """
 
@@ -68,15 +68,15 @@ class TaskNotes:
 
     @property
     def damaged(self) -> list[str]:
-        """What of the changelogs is damaged, as far as the looks have met it."""
+        """What of the changelogs is damaged, as far as it was read."""
         return [str(each) for each in self._port.damaged.values()]
 
-    async def look(self) -> None:
-        """Take in what was noted since the last look, or by now."""
+    async def refresh(self) -> None:
+        """Take in what was noted since the last refresh, or by now."""
         there = await self._log.port.topics()
         for service, partition in self.tasks:
             if service.changelog.name in there:
-                await self._look_at(service, partition)
+                await self._refresh_task(service, partition)
 
     def of(self, service: Service, partition: int, prefix: str) -> list[Record]:
         """Return a task's newest notes whose keys begin with a prefix, the oldest first."""
@@ -130,7 +130,7 @@ class TaskNotes:
             else:
                 self.sagas[key_text(record)] = status
 
-    async def _look_at(self, service: Service, partition: int) -> None:
+    async def _refresh_task(self, service: Service, partition: int) -> None:
         task, place = (service.name, partition), (service.changelog.name, partition)
         if task not in self._next:
             await self._begin(service, partition)
@@ -147,7 +147,7 @@ _NOTES_BYTES = tuple(prefix.encode() for prefix in _NOTES)
 
 
 def store_of(log: EventLog, service: Service) -> Path | None:
-    """Return the file with a service's local stores where a look at it is cheap: beside an SQLite log."""
+    """Return the file with a service's local stores where reading it is cheap: beside an SQLite log."""
     file = log_file(log.port.url)
     return None if file is None else stores_beside(file) / f"{service.name}.db"
 

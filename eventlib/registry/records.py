@@ -127,7 +127,7 @@ def highest(given: int) -> Version:
     return Version(HIGHEST, 1, given, Schema(SchemaType.AVRO, text), deleted=True)
 
 
-def told_schema(schema: Schema) -> dict[str, Any]:
+def schema_json(schema: Schema) -> dict[str, Any]:
     """Return a schema as JSON; an Avro schema's type is left out, as it was before there were others."""
     found: dict[str, Any] = {}
     if schema.kind is not SchemaType.AVRO:
@@ -145,7 +145,7 @@ def _schema_key(subject: str, version: int) -> dict[str, Any]:
 
 def _value(version: Version) -> dict[str, Any]:
     place = {"subject": version.subject, "version": version.version, "id": version.id}
-    return {**place, **told_schema(version.schema), "deleted": version.deleted}
+    return {**place, **schema_json(version.schema), "deleted": version.deleted}
 
 
 def _version(value: Mapping[str, Any]) -> Version:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.saga import Saga
 from eventlib.model.service import Service
@@ -118,7 +118,7 @@ async def rerun_changelog(
     """
     async for records in chunks(log.port, changelog, 0):
         for record in records:
-            kind, (decider, key) = _kind_and_name((record.key or b"").decode())
+            kind, (decider, key) = _kind_and_name(key_text(record))
             if kind == PARKED:
                 yield RerunKey(decider, key, None, is_parked=record.value is not None)
             elif kind == STATE and record.value is None:

@@ -68,7 +68,7 @@ def _flat(path: str, value: object) -> Iterator[tuple[str, object]]:
     elif isinstance(value, list) and value:
         for index, each in enumerate(value):
             yield from _flat(f"{path}[{index}]", each)
-    else:
+    elif path:  # an event without fields has no leaf
         yield path, value
 
 

@@ -28,7 +28,10 @@ class _Target(NamedTuple):
 
 
 class FastPathComparer:
-    """Compares one decider's decisions on one internal event type that is no request. `source` is `service/decider`."""
+    """Compares one decider's decisions on one internal event type that is no request. `source` is `service/decider`.
+
+    Events of records in `made` are put there when their bytes are the same.
+    """
 
     __slots__ = (
         "_call",
@@ -40,13 +43,20 @@ class FastPathComparer:
         "_gives",
         "_handler_wants_meta",
         "_initial",
+        "_made",
         "_source",
         "_targets",
         "_wants_meta",
     )
 
     def __init__(
-        self, decider: Decider[Any], event_type: type[Event], source: str, entries: SpillingCache, codec: Codec
+        self,
+        decider: Decider[Any],
+        event_type: type[Event],
+        source: str,
+        entries: SpillingCache,
+        codec: Codec,
+        made: dict[str, Item],
     ) -> None:
         handler = decider.handlers[event_type]
         self._decider = decider.name
@@ -54,6 +64,7 @@ class FastPathComparer:
         self._source = source
         self._entries = entries
         self._gives = codec.gives
+        self._made = made
         self._initial = decider.initial
         self._evolved = decider.evolved
         self._call = handler.call
@@ -115,7 +126,11 @@ class FastPathComparer:
         if was.topic != topic or was.key != str(now.__dict__[key]).encode():
             return False
         if read is UNREAD:
-            return was.type == type_ and was.value is not None and self._gives(now, was.value)
+            if was.type != type_ or was.value is None or not self._gives(now, was.value):
+                return False
+            if was.id in self._made and self._made[was.id][0] is was:
+                self._made[was.id] = (was, now)
+            return True
         return read.__class__ is now.__class__ and bool(read.__dict__ == now.__dict__)
 
 

@@ -130,7 +130,7 @@ class TaskJournal:
 
     async def acts(self, entry: JournalEntry) -> list[Act]:
         """Return an entry's acts. Entries must be passed in order, each once."""
-        found: list[Act] = [] if not self._holds else [*await self._held(entry)]
+        found: list[Act] = [] if not self._holds else [*await self.held(entry)]
         for step, refused in with_refusals(entry.steps):
             if step.kind == "run":
                 await self._add_run(step, refused, found)
@@ -155,7 +155,7 @@ class TaskJournal:
                 refusals = refused if record.offset == run.last else NONE_REFUSED
                 found.append(Input(record, refusals, journalled=record.offset >= run.first))
 
-    async def _held(self, entry: JournalEntry) -> list[Held]:
+    async def held(self, entry: JournalEntry) -> list[Held]:
         """Return the pauses that begin or end in a transaction; a request, refused or not, has it to itself."""
         runs = [step for step in entry.steps if step.topic == self._control]
         if not runs or any(step.kind != "run" for step in runs):

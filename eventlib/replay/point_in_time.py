@@ -10,7 +10,7 @@ from eventlib.log.reading import chunks
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
 from eventlib.model.saga import Saga
-from eventlib.queries.decoding import event_topics
+from eventlib.queries.decoding import event_topics_there
 from eventlib.queries.state import KnownState, known_state
 from eventlib.replay.key_history import KeyHistory, key_history
 from eventlib.replay.steps import HistoryStep
@@ -57,7 +57,7 @@ async def why_unknown(log: EventLog, histories: Sequence[KeyHistory], event_id: 
 
 async def _find(log: EventLog, event_id: str) -> Record | None:
     """Search the whole log for an event, for an error message that names its location."""
-    for topic in event_topics(log):
+    for topic in await event_topics_there(log):
         for partition in range(topic.partitions):
             topic_partition = topic.name, partition
             async for records in chunks(log.port, topic_partition, await log.port.start(*topic_partition)):

@@ -18,12 +18,14 @@ CONSUMED, EMITTED = 1, 2
 class PushScanner(LogScanner):
     """The inputs and outputs of one task, pushed by its caller.
 
-    An output is not decoded if the replayed one has the same bytes. Guarantee: memory holds only records that were pushed
-    and are not consumed yet. The records of a time must be pushed before the transactions of that time are replayed.
+    An output is not decoded if the replayed one has the same bytes; nor is an input that another task's replay has made,
+    which shares `made` with this one and has found its bytes on the log. Guarantee: memory holds only records that were
+    pushed and are not consumed yet. The records of a time must be pushed before the transactions of that time are replayed.
     """
 
-    def __init__(self, log: EventLog, service: Service, partition: int) -> None:
+    def __init__(self, log: EventLog, service: Service, partition: int, made: dict[str, Item] | None = None) -> None:
         super().__init__(log, WHOLE, [service])
+        self.made = {} if made is None else made
         self._service = service.name
         self._schemas: set[bytes] = set()
         for topic in service.inputs:
@@ -37,14 +39,22 @@ class PushScanner(LogScanner):
         for record, role in given:
             schema = (record.value or b"")[:HEADER_BYTES]
             if schema not in schemas:  # fetched now if necessary: `read` is synchronous
-                (item,) = await self.decoded([record])
+                await self.decoded([record])
                 schemas.add(schema)
-            else:
-                item = self._item(record, schemas_known=True) if role & CONSUMED else (record, UNREAD)
+            item: Item = (record, UNREAD)
             if role & CONSUMED:
                 add_input(item)
             if role & EMITTED:
                 add_output(self._service, item)
+
+    def _inputs(self, items: list[Item]) -> list[Item]:
+        return [self._input(record) for record, _ in items]
+
+    def _input(self, record: Record) -> Item:
+        made = None if record.id is None else self.made.pop(record.id, None)
+        if made is not None and made[0] is record and made[1] is not UNREAD:
+            return made
+        return self._item(record, schemas_known=True)
 
     def read(self, emitted: Sequence[Item], now: Sequence[Event]) -> Sequence[Item]:
         """Return outputs with their events: those of `now` if the bytes are equal, others decoded."""

@@ -19,7 +19,18 @@ from eventlib.replay.steps import HistoryStep
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import KeyLocation
 from eventlib.runtime.processor import stalled
-from eventlib.runtime.records import EFFECT, POSITION_KEY, STATE, JournalEntry, Positions, effect_key, state_key
+from eventlib.runtime.records import (
+    EFFECT,
+    POSITION_KEY,
+    STATE,
+    JournalEntry,
+    Pause,
+    Positions,
+    effect_key,
+    pause_key,
+    state_key,
+)
+from eventlib.runtime.transaction import Hold
 from eventlib.values import to_ms
 
 _AT_ONCE = 2_000
@@ -88,6 +99,9 @@ class _Rebuilding:
         self._positions = Positions()
         self._names: dict[tuple[str, str], None] = {}
         self._unprovable: set[str] = set()
+        self._parked: set[tuple[str, str]] = set()
+        self._pauses: dict[str, Pause] = {}
+        self._paused: dict[str, None] = {}
         self._deciders = {decider.name: decider for decider in service.deciders}
 
     async def all(self) -> list[Record]:
@@ -98,7 +112,7 @@ class _Rebuilding:
         found = list[Record]()
         if key in known:
             names: Iterable[tuple[str, str]] = [known[key]]
-        elif key == POSITION_KEY:
+        elif key == POSITION_KEY or key in self._paused:
             names = ()
         elif self._unprovable and not (key or "").startswith(EFFECT):
             raise ContractError(f"it may belong to journal steps of kind {', '.join(sorted(self._unprovable))}")
@@ -106,6 +120,7 @@ class _Rebuilding:
             names = self._names
         if POSITION_KEY not in self._around.later:
             found.append(self._record(POSITION_KEY, self._positions))
+        found += [self._pause(name, self._pauses.get(name)) for name in self._paused]
         for name in names:
             found += await self._of_key(*name)
         return [record for record in found if key_text(record) not in self._around.later]
@@ -115,7 +130,11 @@ class _Rebuilding:
         journal, around = TaskJournal(self._log, self._service, self._partition), self._around
         async for _, entry in journal.entries():
             self._advance(entry)
-            if around.since_ms <= entry.at_ms <= around.until_ms:
+            is_around = around.since_ms <= entry.at_ms <= around.until_ms
+            for held in await journal.held(entry):
+                self._hold(held.hold, entry.at_ms, is_around=is_around)
+            self._parked.update((step.decider, step.key) for step in entry.steps if step.kind == "park")
+            if is_around:
                 self._unprovable |= _UNPROVABLE & {
                     step.kind for step in entry.steps if step.topic or step.kind in {"skip", "park"}
                 }
@@ -124,6 +143,20 @@ class _Rebuilding:
                         self._names[step.decider, step.key] = None
                     elif step.kind == "run":
                         await self._add_names(reader, step.topic, step.first, step.last)
+
+    def _hold(self, hold: Hold, at_ms: int, *, is_around: bool) -> None:
+        """Begin or end a pause, as the task did: what was there already, or was not, changed nothing."""
+        pause, name = hold.pause, pause_key(hold.pause)
+        if (name in self._pauses) is not hold.ends and (pause.kind != "limit" or hold.ends):
+            return
+        if hold.ends:
+            del self._pauses[name]
+        else:
+            self._pauses[name] = replace(pause, since_ms=at_ms)
+        if is_around:
+            self._paused[name] = None
+            if (pause.decider, pause.key) in self._parked:
+                self._unprovable.add("pause of a parked key")
 
     async def _add_names(self, reader: InputReader, topic: str, first: int, last: int) -> None:
         while first <= last and (
@@ -175,7 +208,12 @@ class _Rebuilding:
             return Record(topic, self._partition, -1, self._positions.at_ms, key, None)
         return Record(topic, self._partition, -1, pending.timestamp_ms, key, *pending.astuple()[5:])
 
-    def _record(self, key: str, content: Positions) -> Record:
+    def _pause(self, name: str, pause: Pause | None) -> Record:
+        if pause is None:
+            return Record(self._service.changelog.name, self._partition, -1, self._positions.at_ms, name.encode(), None)
+        return self._record(name, pause).replace(subject=pause.key)
+
+    def _record(self, key: str, content: Positions | Pause) -> Record:
         value, at_ms = self._log.codec.encode(content), self._positions.at_ms
         topic = self._service.changelog.name
         return Record(topic, self._partition, -1, at_ms, key.encode(), value, type=wire_name_of(type(content)))

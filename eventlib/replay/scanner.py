@@ -15,7 +15,7 @@ from eventlib.model.service import Service
 from eventlib.replay.partition_buffer import Cursor, Item, PartitionBuffer, Shard
 from eventlib.values import from_ms
 
-_READ_AHEAD = 10_000
+_READ_AHEAD = 40_000
 _LEAST, _MOST = 50, 2_000
 """How many records are read ahead over all partitions, and of one partition at least and at most."""
 
@@ -70,6 +70,8 @@ class LogScanner:
         self._chunk = _MOST
         self._horizon_ms = -1
         self._kept = 0
+        self.made: dict[str, Item] = {}
+        """Records, by their ids, of which the event is wanted if a replay makes it again: then it is put here."""
         self.events = 0
 
     async def open(self, topics: Mapping[str, int], tasks: Iterable[tuple[Service, int]]) -> None:
@@ -109,9 +111,13 @@ class LogScanner:
             await self._read(buffer)  # may drop items that this cursor still needs
         if cursor.next > last:
             return found
-        buffered = cursor.consume_to(last)
+        buffered = self._inputs(cursor.consume_to(last))
         self._kept -= buffer.trim()
         return found + buffered if found else buffered
+
+    def _inputs(self, items: list[Item]) -> list[Item]:
+        """Return buffered inputs with their events."""
+        return items
 
     async def complete(self, at_ms: int, emitted: Mapping[str, int]) -> None:
         """Read until all outputs of a time are there; `emitted` is their number by service.
@@ -221,12 +227,19 @@ class LogScanner:
         """Return records as their deciders see them, each with its event, or why it has none."""
         found = list[Item]()
         for record in records:
-            try:
-                found.append(self._item(record))
-            except UnknownSchema:
+            item = self._item_of_known(record)
+            if item is None:
                 await self._log.codec.refresh()
-                found.append(self._item(record, schemas_known=True))
+                item = self._item(record, schemas_known=True)
+            found.append(item)
         return found
+
+    def _item_of_known(self, record: Record) -> Item | None:
+        """Return an item; None when its schema is not known yet."""
+        try:
+            return self._item(record)
+        except UnknownSchema:
+            return None
 
     def _item(self, record: Record, *, schemas_known: bool = False) -> Item:
         try:

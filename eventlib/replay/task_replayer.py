@@ -78,6 +78,7 @@ class TaskReplayer:
     def _plan(self, decider: Decider[Any], event_type: type[Event]) -> Plan:
         source, contract = f"{self.service.emits_as}/{decider.name}", contract_of(event_type)
         entries, is_plain = self._context.entries[decider.name], not contract.request and contract.external is None
+        codec, made = self._context.log.codec, self._context.window.made
         return Plan(
             decider,
             entries,
@@ -87,7 +88,7 @@ class TaskReplayer:
             contract.request,
             is_plain,
             decider.has_deadlines,
-            FastPathComparer(decider, event_type, source, entries, self._context.log.codec) if is_plain else None,
+            FastPathComparer(decider, event_type, source, entries, codec, made) if is_plain else None,
         )
 
     async def replay(self, entry: JournalEntry) -> None:

@@ -13,6 +13,7 @@ from eventlib.model.effect import Asking
 from eventlib.model.event import Event
 from eventlib.model.identity import is_sampled
 from eventlib.model.service import Service
+from eventlib.runtime.awaited import NEVER, awaits_of, deadlines_of, outcome_of
 from eventlib.runtime.keyed_state import KeyedState
 from eventlib.runtime.parking.parked import Failure
 from eventlib.runtime.processor import InputProcessor
@@ -47,13 +48,15 @@ class Observer(Published, Protocol):
 
 
 class InstrumentedProcessor(InputProcessor):
-    """Adds a `ProcessingSpan` for each step of a sampled saga, each deadline and each parked input."""
+    """Adds a `ProcessingSpan` for each step of a sampled saga, each deadline, parked input, and what an effect awaits."""
 
     def __init__(
         self, service: Service, partition: int, log: EventLog, state: TaskState, code_version: str, clock: Clock
     ) -> None:
         super().__init__(service, partition, log, state, code_version)
         self._clock = clock
+        self._awaits = awaits_of(service)
+        self._ends = deadlines_of(service)
 
     def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
         """See `InputProcessor.decide`."""
@@ -61,21 +64,20 @@ class InstrumentedProcessor(InputProcessor):
         contract = event.__contract__
         if contract is not None and contract.request:  # one about a saga that runs already belongs to that
             context = self.state.entry(decider, key).traceparent or context
-        if not is_sampled(context):
-            failure = super().decide(decider, key, record, event)
-            if failure is not None:
-                now = self._clock()
-                self.draft.spans.append(
-                    ProcessingSpan(decider.name, key, context, now, now, (), record, "", failure.reason)
-                )
-            return failure
-        draft, began = self.draft, self._clock()
-        before = len(draft.events)
+        expected = self._awaits.get((decider.name, type(event))) if self._awaits else None
+        is_noted = expected is not None or is_sampled(context)
+        began, before = self._clock() if is_noted else 0, len(self.draft.events)
+        known = None if expected is None else self.state.entry(decider, key)
         failure = super().decide(decider, key, record, event)
-        emitted, reason = draft.events[before:], "" if failure is None else failure.reason
-        draft.spans.append(
-            ProcessingSpan(decider.name, key, context, began, self._clock(), emitted, record, "", reason)
-        )
+        if failure is not None or is_noted:
+            ended, emitted, awaited = self._clock(), self.draft.events[before:], ""
+            if failure is None and expected is not None and known is not None:
+                awaited = outcome_of(expected, record, self.draft.at_ms, known, self.state.entry(decider, key))
+            reason = "" if failure is None else failure.reason
+            times = began or ended, ended
+            self.draft.spans.append(
+                ProcessingSpan(decider.name, key, context, *times, emitted, record, "", reason, awaited)
+            )
         return failure
 
     def take_answer(self, answer: Answer) -> None:
@@ -94,5 +96,8 @@ class InstrumentedProcessor(InputProcessor):
         began, before = self._clock(), len(self.draft.events)
         super()._pass_deadline(decider, key, name, at, entry)
         emitted = self.draft.events[before:]
-        span = ProcessingSpan(decider.name, key, entry.traceparent, began, self._clock(), emitted, None, name)
+        awaited = NEVER if (decider.name, name) in self._ends else ""
+        span = ProcessingSpan(
+            decider.name, key, entry.traceparent, began, self._clock(), emitted, None, name, "", awaited
+        )
         self.draft.spans.append(span)

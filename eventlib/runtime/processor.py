@@ -11,7 +11,7 @@ from typing import Any
 from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
-from eventlib.model.decider import Decider
+from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.service import Service
 from eventlib.runtime.bootstrap import mark_of, past_of, reason_of
@@ -194,12 +194,17 @@ class InputProcessor:
         for at, decider_name, name, key in self.state.due_by(due_ms, MAX_EMITTED, self.waits):
             decider = self.builders[decider_name].decider
             entry = self.state.entry(decider, key)
-            if entry.due.get(name) == at and not self.waits(decider_name, key):  # one before it may have parked the key
+            if entry.due.get(name) == at and not self.waits(
+                decider_name, name, key
+            ):  # one before it may have parked the key
                 self._pass_deadline(decider, key, name, at, entry)
 
-    def waits(self, decider: str, key: str) -> bool:
-        """Tell whether a key's deadlines wait, since it is parked or paused."""
-        if self.parked.get(decider, key) is not None:
+    def waits(self, decider: str, name: str, key: str) -> bool:
+        """Tell whether a key's deadline waits, since it is parked or paused.
+
+        No key is forgotten while the decider has a damaged input that may be about any of them.
+        """
+        if self.parked.get(decider, key) is not None or (name == FORGET and self.parked.has_nameless(decider)):
             return True
         return self.pauses.any and self.pauses.holds_deadline(decider, key)
 

@@ -139,13 +139,13 @@ class TaskState:
 
     # --- deadlines: an index by time, which only the local store has, since it follows from the states
 
-    def due_from(self, now_ms: int, waits: Callable[[str, str], bool]) -> int | None:
+    def due_from(self, now_ms: int, waits: Callable[[str, str, str], bool]) -> int | None:
         """Return a time (ms) before which no deadline of a key that goes on falls due; None: there is none.
 
         It is a bound until it has come; then it is looked up, so that most transactions look at no deadline at all.
         """
         if self._due_bound is not None and self._due_bound <= now_ms:
-            due = (due for due in self._dues() if not waits(due[1], due[3]))
+            due = (due for due in self._dues() if not waits(*due[1:]))
             self._due_bound = next((at for at, *_ in due), None)
         return self._due_bound
 
@@ -163,7 +163,9 @@ class TaskState:
         """Look deadlines up at the next `due_from`: a key that was parked or paused goes on."""
         self._due_bound = 0
 
-    def due_by(self, due_ms: int, limit: int, waits: Callable[[str, str], bool]) -> list[tuple[int, str, str, str]]:
+    def due_by(
+        self, due_ms: int, limit: int, waits: Callable[[str, str, str], bool]
+    ) -> list[tuple[int, str, str, str]]:
         """Return up to `limit` committed deadlines due by a time: (due ms, decider, deadline, key), in order.
 
         Those of keys that wait are left out.
@@ -172,7 +174,7 @@ class TaskState:
         for due in self._dues():
             if due[0] > due_ms or len(found) >= limit:
                 break
-            if not waits(due[1], due[3]):
+            if not waits(*due[1:]):
                 found.append(due)
         return found
 

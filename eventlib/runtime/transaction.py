@@ -35,7 +35,8 @@ class ProcessingSpan(NamedTuple):
     """One thing that a decider handled: an input, an effect's answer, or a deadline.
 
     `context` is the trace context that it belongs to, `emitted` its output records. `record` is the input, or None for
-    a deadline, whose name is `deadline`, and for an answer. `failure` is why it was parked.
+    a deadline, whose name is `deadline`, and for an answer. `failure` is why it was parked. `awaited` is what became of
+    what an effect awaits, see `eventlib.runtime.awaited`.
     """
 
     decider: str
@@ -47,6 +48,7 @@ class ProcessingSpan(NamedTuple):
     record: Record | None = None
     deadline: str = ""
     failure: str = ""
+    awaited: str = ""
 
 
 class Answer(NamedTuple):

@@ -31,27 +31,28 @@ class Noted:
 _THE_LOG = Fold("the log", state=Noted, key="id")
 
 
-def _invariant(name: str, sentence: str) -> Invariant:
+def of_the_log(name: str, sentence: str) -> Invariant:
+    """Return an invariant of the log, whatever the application is."""
     return Invariant(name, sentence, (_THE_LOG,), False, lambda noted: not noted.what)
 
 
-IDS = _invariant("ids_are_unique", "Each fact has its own id: nothing is emitted twice.")
-CAUSES = _invariant("causes_come_first", "The cause of an event is on the log before it, and is no younger.")
-NUMBERS = _invariant(
+IDS = of_the_log("ids_are_unique", "Each fact has its own id: nothing is emitted twice.")
+CAUSES = of_the_log("causes_come_first", "The cause of an event is on the log before it, and is no younger.")
+NUMBERS = of_the_log(
     "facts_are_numbered", "A decider numbers its events under a key: from 1, without gaps or duplicates."
 )
-BARRIER = _invariant(
+BARRIER = of_the_log(
     "deadlines_wait",
     "A deadline passes only after all inputs of its decider that existed when it fell due were handled.",
 )
-REST = _invariant("all_comes_to_rest", "When faults stop, everything comes to rest: nothing runs endlessly.")
-PARKED = _invariant("nothing_stays_parked", "When faults stop, what was parked continues after a retry.")
-FAILURES = _invariant("no_task_fails", "A task stops only with its process, or when another one has taken over.")
-LIMITS = _invariant("limits_are_kept", "No more attempts go out than a limit allows, whichever processes make them.")
-FAIRNESS = _invariant(
+REST = of_the_log("all_comes_to_rest", "When faults stop, everything comes to rest: nothing runs endlessly.")
+PARKED = of_the_log("nothing_stays_parked", "When faults stop, what was parked continues after a retry.")
+FAILURES = of_the_log("no_task_fails", "A task stops only with its process, or when another one has taken over.")
+LIMITS = of_the_log("limits_are_kept", "No more attempts go out than a limit allows, whichever processes make them.")
+FAIRNESS = of_the_log(
     "keys_take_turns", "While a key waits at a limit, each other key of its kind of effect gets one turn at most."
 )
-WAITING = _invariant("waiting_is_no_attempt", "An effect gives up only after all of its attempts have gone out.")
+WAITING = of_the_log("waiting_is_no_attempt", "An effect gives up only after all of its attempts have gone out.")
 
 
 def broken(invariant: Invariant, key: str, what: str) -> Violation:

@@ -44,7 +44,7 @@ class SimulatedLog(MemoryLog):
     def forked(self, clock: Callable[[], int]) -> "SimulatedLog":
         """Return an independent log with the same records."""
         made = SimulatedLog(clock)
-        made._topics = self._topics
+        made._topics = self._topics.copy()
         made._partitions = _Forked(self._partitions)
         made._owners = self._owners.forked()
         return made
@@ -69,7 +69,7 @@ class SimulatedLog(MemoryLog):
             await reached(Point.AFTER_APPEND)
         return offsets
 
-    def reader(self, positions: Mapping[TopicPartition, int]) -> "SimulatedReader":
+    def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
         """See `Log.reader`; the schedule decides what this one reads."""
         return SimulatedReader(self, positions)
 

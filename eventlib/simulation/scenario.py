@@ -1,13 +1,16 @@
 """The interface of a scenario: customers' requests, external systems, and the choices of a schedule."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from eventlib.errors import WiringError
 from eventlib.invariants import ExternalStates
 from eventlib.model.event import Event
+
+if TYPE_CHECKING:
+    from eventlib.simulation.consumers import SimulatedConsumer
 
 T = TypeVar("T")
 
@@ -84,10 +87,15 @@ class Recorded(Choices):
 
 
 class SmallCase(NamedTuple):
-    """A few requests, made in any order, after the events of `before` have been handled."""
+    """A few requests, made in any order, after the events of `before` have been handled.
+
+    Calls of the ports that `reliable` names are made once, and answered; the result says so. What comes of `before` is handled up to
+    the first call of another port. Both leave fewer moments, where it is that port that matters.
+    """
 
     before: Sequence[Event] = ()
     requests: Sequence[Event] = ()
+    reliable: Collection[str] = ()
 
 
 class Scenario(ABC):
@@ -119,6 +127,10 @@ class Scenario(ABC):
         These are events that effects await. The simulator decides when each comes, whether it comes twice, or at all.
         """
         return {}
+
+    def consumers(self) -> Sequence["SimulatedConsumer"]:
+        """Return the sinks and subscribers of webhooks that take part."""
+        return ()
 
     def small_case(self) -> "SmallCase":
         """Return the case that is explored exhaustively; without requests there is nothing to explore."""

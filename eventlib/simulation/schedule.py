@@ -10,6 +10,7 @@ from eventlib.model.service import Service
 from eventlib.runtime.inputs import DAMAGE
 from eventlib.runtime.parking.control import ParkedInputDiscarded, ParkedInputEdited, ParkedRetryRequested
 from eventlib.runtime.parking.parked import original_of, waiting_behind
+from eventlib.simulation.consumers import Consumers
 from eventlib.simulation.effects import SimulatedEffects
 from eventlib.simulation.faults import Faults
 from eventlib.simulation.invariant_monitor import PARKED, REST, broken
@@ -46,10 +47,18 @@ class Schedule:
         self._given_up: dict[str, Event | None] = {}
         self._errands = SimulatedEffects(self.world)
         self._faults = Faults(self.world)
+        self._consumers = scenario.consumers()
         self._most_steps = _MOST_STEPS + _MOST_STEPS_A_REQUEST * len(requests)
 
     def play(self) -> None:
         """Run it to its end. Raises: InvariantViolated."""
+        consumers = Consumers(self.world, self._consumers)
+        try:
+            self._play(consumers)
+        finally:
+            consumers.close()
+
+    def _play(self, consumers: Consumers) -> None:
         for number, event in enumerate(self._beginning):
             self.world.publish(event, f"beginning {number}")
         for number in range(len(self.world.requests)):
@@ -62,6 +71,7 @@ class Schedule:
             self._do_moves()
             if not (self._resume_paused() or self._retry_parked() or self._let_time_pass()):
                 break
+        consumers.finish()
         self._check_rest()
 
     def _do_moves(self) -> None:

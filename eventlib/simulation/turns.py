@@ -20,6 +20,7 @@ class SimulatedTurns:
     def __init__(self, world: World) -> None:
         self._world = world
         self._monitor = LimitMonitor()
+        world.share_taken = self._monitor.shared
         world.doers |= {"limit": self._give, "a turn comes": self._come}
 
     def waits(self, owner: Owner, running: RunningEffect) -> bool:
@@ -97,6 +98,15 @@ class LimitMonitor:
         if queue.limit.each is None:
             self._waiting[owner, ticket.kind].setdefault(ticket.key, Counter())
 
+    def shared(self, owner: Owner) -> None:
+        """Take note of the limits that a task has from now on: one that is set for a while lets more drain meanwhile."""
+        limits = owner.worker.task.processor.pauses.limits
+        for of, known in self._levels.items():
+            limit = limits.get(of.limit)
+            if of.task == owner.task and limit is not None and limit.per_second is not None and not of.key:
+                rate = max(known.rate, limit.per_second / owner.service.partitions)
+                self._levels[of] = known._replace(rate=rate)
+
     def ended(self, owner: Owner, queue: EffectQueue, ticket: Ticket, *, unused: bool) -> None:
         """Take note that a turn is over; an unused one does not count."""
         for _, of, _ in _bounds(owner, queue, ticket):
@@ -142,7 +152,7 @@ class LimitMonitor:
 
 
 class _Level(NamedTuple):
-    """How many attempts came lately, beyond what the rate lets drain; as of when (s), and at which rate."""
+    """How many attempts came lately, beyond what the rate lets drain; as of when (s), and the highest rate since."""
 
     level: float = 0.0
     at: float = 0.0

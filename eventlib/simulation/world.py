@@ -69,6 +69,7 @@ class World:
             "resume": self._resume,
         }
         self.start_effect: StartEffect = _nobody
+        self.share_taken: Callable[[Owner], None] = lambda _: None
         self._listening: dict[TopicPartition, list[Owner]] = {}
         self._added = 0
         self._started = 0
@@ -246,6 +247,7 @@ class World:
         limits = owner.worker.task.processor.pauses.limits
         for queue in owner.queues.values():
             queue.own({owner.claim.partition: limits}, (self.now_ms - BEGIN_MS) / 1000)
+        self.share_taken(owner)
 
     def _is_interrupted(self, owner: Owner, at: Point | None) -> bool:
         if at is None or owner.interrupted is None or owner.interrupted.at is not at:

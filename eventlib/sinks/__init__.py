@@ -6,8 +6,17 @@ from eventlib.facade import lazy
 
 if TYPE_CHECKING:
     from eventlib.sinks.declaration import SqlSink
+    from eventlib.sinks.django.inbox import DjangoInbox
+    from eventlib.sinks.simulated import SimulatedSink
 
-__all__ = ["SqlSink"]
+__all__ = ["DjangoInbox", "SimulatedSink", "SqlSink"]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy(__name__, {"sinks.declaration": ["SqlSink"]})
+    __getattr__ = lazy(
+        __name__,
+        {
+            "sinks.declaration": ["SqlSink"],
+            "sinks.django.inbox": ["DjangoInbox"],
+            "sinks.simulated": ["SimulatedSink"],
+        },
+    )

@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from time import time_ns
 from typing import Any
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
@@ -16,9 +16,9 @@ from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record, text_of
 from eventlib.model.event import Event
 from eventlib.personal.receipt import ERASED_TYPE, ERASURES, read_receipt
+from eventlib.sinks.applied import Applied, ObserveApplied, unobserved
 from eventlib.sinks.database import ParkedEvent, SinkDatabase
 from eventlib.sinks.declaration import Handler
-from eventlib.sinks.tables import KEEP, LOCK_ALL, PARK, UNPARK
 from eventlib.values import escaped
 
 _log = logging.getLogger(__name__)
@@ -55,11 +55,12 @@ class _Call:
 class Applier:
     """Applies records under one fence; after an error that it raises, another one begins from the positions that are committed."""
 
-    def __init__(self, log: EventLog, database: SinkDatabase, fence: str) -> None:
+    def __init__(self, log: EventLog, database: SinkDatabase, fence: str, observe: ObserveApplied = unobserved) -> None:
         self._log = log
         self._database = database
         self._sink = database.sink
         self._fence = fence
+        self._observe = observe
         self._types = {event.__name__ for event in self._sink.handlers}
         self.held = set[tuple[str, str]]()
         """The topic and key of each parked event: later ones are parked behind it."""
@@ -69,6 +70,7 @@ class Applier:
         """Apply records, and move the positions to offsets, in one transaction. Raises: OwnershipLost, LogUnavailable, WiringError."""
         wanted = [record for record in records if self._is_wanted(record)]
         wanted.sort(key=_is_erasure)  # behind what was read before it
+        began_ns = time_ns()
         if not any(_place(record) in self.held for record in wanted):
             try:
                 await self._all(wanted, offsets)
@@ -78,6 +80,7 @@ class Applier:
                 _log.info("sink %s applies %d records singly: %s", self._sink.name, len(wanted), error)
             else:
                 self.applied += len(wanted)
+                self._tell([(record, "") for record in wanted], began_ns)
                 return
         await self._singly(wanted, offsets)
 
@@ -110,31 +113,35 @@ class Applier:
         So an erasure waits for each transaction that may have decoded its subject, and those that wait for it decode after it.
         """
         if any(_is_erasure(record) for record in records):
-            await session.execute(LOCK_ALL, {"sink": self._sink.name})
+            await self._database.lock_all(session)
             await asyncio.sleep(_FORGOTTEN_S)
         await self._database.advance(session, offsets, self._fence)
 
     async def _singly(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
-        applied = 0
+        outcomes, began_ns = list[tuple[Record, str]](), time_ns()
         async with self._database.transaction() as session:
             await self._begin(session, records, offsets)
             for record in records:
                 if (place := _place(record)) in self.held:
                     await self._park(session, record, None)
-                elif (error := await self._one(session, record)) is not None:
+                    continue
+                error = await self._one(session, record)
+                outcomes.append((record, error or ""))
+                if error is not None:
                     await self._park(session, record, error)
                     if place is not None:
                         self.held.add(place)
-                else:
-                    applied += 1
-        self.applied += applied  # once it is committed
+        self.applied += sum(not error for _, error in outcomes)  # once it is committed
+        self._tell(outcomes, began_ns)
+
+    def _tell(self, outcomes: Sequence[tuple[Record, str]], began_ns: int) -> None:
+        self._observe(Applied(self._sink.name, outcomes, began_ns, time_ns()))
 
     async def _one(self, session: AsyncSession, record: Record) -> str | None:
         """Apply one record, or change nothing and return why."""
         try:
-            async with session.begin_nested():
+            async with self._database.alone(session):
                 await self._run(session, await self._calls([record]))
-                await session.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))  # or the whole transaction fails
         except (RetryableError, WiringError):
             raise
         except Exception as error:  # noqa: BLE001  it is parked with its event
@@ -146,22 +153,20 @@ class Applier:
 
     async def _park(self, session: AsyncSession, record: Record, error: str | None) -> None:
         key = None if record.key is None else escaped(text_of(record.key))
-        topic, partition, offset = record.location
-        place = {"topic": topic, "partition": partition, "offset": offset}
-        values = {"sink": self._sink.name, **place, "type": record.type, "key": key, "error": error}
-        await session.execute(PARK, values)
+        await self._database.park(session, record, key, error)
 
     async def _again(self, parked: ParkedEvent, offsets: Mapping[TopicPartition, int]) -> bool:
         records = await self._log.port.read(parked.topic, parked.partition, parked.offset, 1)
-        found = next((record for record in records if record.offset == parked.offset), None)
+        found, began_ns = next((record for record in records if record.offset == parked.offset), None), time_ns()
         async with self._database.transaction() as session:
             await self._begin(session, [found] if found else [], offsets)
             error = "it is not on the log any more" if found is None else await self._one(session, found)
             if error is None:
-                await session.execute(UNPARK, {"id": parked.id})
+                await self._database.unpark(session, parked)
             else:
-                await session.execute(KEEP, {"id": parked.id, "error": error})
+                await self._database.keep(session, parked, error)
         self.applied += error is None
+        self._tell([] if found is None else [(found, error or "")], began_ns)
         return error is None
 
     async def _calls(self, records: Sequence[Record]) -> list[_Call]:

@@ -4,7 +4,6 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from time import monotonic
 
 from eventlib.errors import ContractError, EventlibError, LogUnavailable, OwnershipLost, RetryableError
 from eventlib.eventlog import EventLog
@@ -95,9 +94,10 @@ class Consumption(ABC):
         if moved:
             await self.apply(records, moved)
             self.positions |= moved
-        if self.has_parked and monotonic() - self._tried_at > _PATIENCE_S:
+        now = asyncio.get_running_loop().time()
+        if self.has_parked and now - self._tried_at > _PATIENCE_S:
             await self.retry()
-            self._tried_at = monotonic()
+            self._tried_at = now
         return len(records)
 
     def wake(self) -> None:

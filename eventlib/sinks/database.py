@@ -1,20 +1,35 @@
 """A sink's database: its connection, positions and parked events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_sessionmaker, create_async_engine
 
 from eventlib.errors import LogUnavailable, OwnershipLost, WiringError
 from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record
 from eventlib.postgres import connection_to
 from eventlib.sinks.declaration import SqlSink
-from eventlib.sinks.tables import ADVANCE, COUNTS, FAILED, HELD, OWN, POSITIONS, RETRY, TAKE_OVER, WAITING
+from eventlib.sinks.tables import (
+    ADVANCE,
+    COUNTS,
+    FAILED,
+    HELD,
+    KEEP,
+    LOCK_ALL,
+    OWN,
+    PARK,
+    POSITIONS_NOW,
+    RETRY,
+    TAKE_OVER,
+    UNPARK,
+    WAITING,
+)
 
 LONGEST_S = 60.0
 """How long a batch may take: a handler that hangs is given up, and its transaction undone."""
@@ -58,21 +73,34 @@ class SinkDatabase:
             self.refuse(error)
             raise
 
+    async def rows(self, session: AsyncSession, statement: TextClause, values: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the rows of a statement, whose fields are attributes."""
+        return (await session.execute(statement, values)).all()
+
+    async def changed(self, session: AsyncSession, statement: TextClause, values: Mapping[str, Any]) -> int:
+        """Execute a statement, and return how many rows it changed."""
+        return (await (await session.connection()).execute(statement, values)).rowcount
+
     def refuse(self, error: Exception) -> None:
         """Raise what an error of the database means: LogUnavailable, or WiringError; return for any other error."""
-        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        lost = isinstance(error, DBAPIError) and error.connection_invalidated
+        lost = lost or isinstance(error, TimeoutError | OSError | InterfaceError | InternalError | OperationalError)
+        self.refuse_as(error, getattr(error, "orig", None) or error, is_lost=lost)
+
+    def refuse_as(self, error: Exception, reason_of: object, *, is_lost: bool) -> None:
+        """Raise what an error means, of which the driver's own has the kind and the reason."""
+        kind, reason = type(reason_of).__name__, str(reason_of).strip().partition("\n")[0]
         if isinstance(error, TimeoutError):
             reason = f"no answer within {LONGEST_S:.0f} s"
-        if _kind(error) == "UndefinedTable" and "eventlib_sink_" in reason:
+        if kind == "UndefinedTable" and "eventlib_sink_" in reason:
             raise WiringError(
                 f"sink {self.sink.name} has not written into {self.name} yet: `eventlib sink run` makes its tables"
             ) from error
-        if _kind(error) in {"InsufficientPrivilege", "UndefinedTable", "UndefinedColumn", "InvalidSchemaName"}:
+        if kind in {"InsufficientPrivilege", "UndefinedTable", "UndefinedColumn", "InvalidSchemaName"}:
             raise WiringError(
                 f"sink {self.sink.name}: {self.name} refuses: {reason}. Let its role, or a migration, make what is missing"
             ) from error
-        lost = isinstance(error, DBAPIError) and error.connection_invalidated
-        if lost or isinstance(error, TimeoutError | OSError | InterfaceError | InternalError | OperationalError):
+        if is_lost:
             raise LogUnavailable(
                 f"the database of sink {self.sink.name} at {self.name} does not answer: {reason}"
             ) from error
@@ -99,7 +127,7 @@ class SinkDatabase:
         """
         values = {"log_id": log_id, "version": self.sink.version, **self._of(begins, fence)}
         async with self.transaction() as session:
-            rows = (await session.execute(TAKE_OVER, values)).all()
+            rows = await self.rows(session, TAKE_OVER, values)
             for row in rows:
                 self._refuse_other(row.version, row.log_id, log_id)
         return {(row.topic, row.partition): row.next_offset for row in rows}
@@ -126,9 +154,34 @@ class SinkDatabase:
 
     async def advance(self, session: AsyncSession, offsets: Mapping[TopicPartition, int], fence: str) -> None:
         """Move positions, within a transaction; it waits for who writes them. Raises: OwnershipLost."""
-        done = await (await session.connection()).execute(ADVANCE, self._of(offsets, fence))
-        if done.rowcount != len(offsets):
+        if await self.changed(session, ADVANCE, self._of(offsets, fence)) != len(offsets):
             raise OwnershipLost(f"another process has taken partitions of sink {self.sink.name} over")
+
+    async def lock_all(self, session: AsyncSession) -> None:
+        """Wait, within a transaction, for each other that moves a position of the sink."""
+        await self.changed(session, LOCK_ALL, {"sink": self.sink.name})
+
+    @asynccontextmanager
+    async def alone(self, session: AsyncSession) -> AsyncIterator[None]:
+        """Do something within a transaction that can fail without it."""
+        async with session.begin_nested():
+            yield
+            await session.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))  # or the whole transaction fails
+
+    async def park(self, session: AsyncSession, record: Record, key: str | None, error: str | None) -> None:
+        """Park an event, within a transaction."""
+        topic, partition, offset = record.location
+        place = {"topic": topic, "partition": partition, "offset": offset}
+        values = {"sink": self.sink.name, **place, "type": record.type, "key": key, "error": error}
+        await self.changed(session, PARK, values)
+
+    async def unpark(self, session: AsyncSession, parked: ParkedEvent) -> None:
+        """Remove a parked event, within the transaction that applies it."""
+        await self.changed(session, UNPARK, {"id": parked.id})
+
+    async def keep(self, session: AsyncSession, parked: ParkedEvent, error: str) -> None:
+        """Leave an event parked, with a new error."""
+        await self.changed(session, KEEP, {"id": parked.id, "error": error})
 
     def _of(self, offsets: Mapping[TopicPartition, int], fence: str) -> dict[str, Any]:
         topics, partitions = [topic for topic, _ in offsets], [partition for _, partition in offsets]
@@ -137,38 +190,37 @@ class SinkDatabase:
 
     async def positions(self) -> dict[TopicPartition, int]:
         """Return the next offset of each partition."""
-        mine = select(POSITIONS).where(POSITIONS.c.sink == self.sink.name)
         async with self.transaction() as session:
-            return {(row.topic, row.partition): row.next_offset for row in await session.execute(mine)}
+            rows = await self.rows(session, POSITIONS_NOW, {"sink": self.sink.name})
+            return {(row.topic, row.partition): row.next_offset for row in rows}
 
     async def parked(self) -> tuple[int, int]:
         """Return how many events are parked, and how many of them have an error."""
         async with self.transaction() as session:
-            parked, failed = (await session.execute(COUNTS, {"sink": self.sink.name})).one()
+            ((parked, failed),) = await self.rows(session, COUNTS, {"sink": self.sink.name})
             return parked, failed
 
     async def failed(self, most: int) -> list[ParkedEvent]:
         """Return the first events that could not be handled."""
         async with self.transaction() as session:
-            rows = await session.execute(FAILED, {"sink": self.sink.name, "most": most})
+            rows = await self.rows(session, FAILED, {"sink": self.sink.name, "most": most})
             return [ParkedEvent(*row) for row in rows]
 
     async def waiting(self, partitions: Collection[int]) -> list[ParkedEvent]:
         """Return the first parked events that may be tried, in their order."""
         async with self.transaction() as session:
-            rows = await session.execute(WAITING, {"sink": self.sink.name, "partitions": [*partitions]})
+            rows = await self.rows(session, WAITING, {"sink": self.sink.name, "partitions": [*partitions]})
             return [ParkedEvent(*row) for row in rows]
 
     async def held(self) -> set[tuple[str, str]]:
         """Return the topic and key of each parked event."""
         async with self.transaction() as session:
-            return {(row.topic, row.key) for row in await session.execute(HELD, {"sink": self.sink.name})}
+            return {(row.topic, row.key) for row in await self.rows(session, HELD, {"sink": self.sink.name})}
 
     async def retry(self, event_id: int | None) -> int:
         """Let a parked event, or all, be tried again; return how many."""
         async with self.transaction() as session:
-            connection = await session.connection()
-            return (await connection.execute(RETRY, {"sink": self.sink.name, "id": event_id})).rowcount
+            return await self.changed(session, RETRY, {"sink": self.sink.name, "id": event_id})
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[AsyncConnection]:
@@ -181,10 +233,16 @@ class SinkDatabase:
         await self._engine.dispose()
 
 
-def _kind(error: Exception) -> str:
-    return type(getattr(error, "orig", error)).__name__
-
-
 def behind(positions: Mapping[TopicPartition, int], ends: Collection[tuple[TopicPartition, int]]) -> int:
     """Return how many offsets lie between positions and ends."""
     return sum(max(end - positions.get(each, 0), 0) for each, end in ends)
+
+
+def database_of(sink: SqlSink, url: str | None) -> SinkDatabase:
+    """Return a sink's database, not connected yet. Raises: WiringError without a URL."""
+    if sink.own_database is not None:
+        found: SinkDatabase = sink.own_database()
+        return found
+    if url is None:
+        raise WiringError("name the database: --database postgresql://USER@HOST/DATABASE, or EVENTLIB_SINK_DATABASE")
+    return SinkDatabase(url, sink)

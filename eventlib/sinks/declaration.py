@@ -75,6 +75,9 @@ class SqlSink:
         self.tables, self.version, self.from_now = tables, version, from_now
         self.handlers = dict[type[Event], Handler]()
         self.forget: Forget | None = None
+        self.own_database: Callable[[], Any] | None = None
+        """Makes its database, where that is none that a URL names."""
+        self._modules = set[str]()
 
     @property
     def schema(self) -> str | None:
@@ -87,6 +90,11 @@ class SqlSink:
         found = {contract_of(event).topic.name: contract_of(event).topic for event in self.handlers}
         return [*found.values(), *([ERASURES] if self.forget else [])]
 
+    @property
+    def modules(self) -> set[str]:
+        """The modules that its functions and its events are declared in."""
+        return self._modules | {event.__module__ for event in self.handlers}
+
     def on(self, handler: H) -> H:
         """Register a handler for the events in its first parameter's type.
 
@@ -97,14 +105,17 @@ class SqlSink:
         """
         where = f"handler {name_of(handler)} of sink {self.name}"
         hints = hints_of(handler, where, 2)
-        found = _handler(handler, hints, where)
+        self._register(_handler(handler, hints, where), where)
+        self._modules.add(handler.__module__)
+        return handler
+
+    def _register(self, found: Handler, where: str) -> None:
         for event in found.events:
             if event not in self.choreography.events:
                 raise WiringError(f"{where}: {event.__name__} is not an event of {self.choreography.name}")
             if event in self.handlers:
                 raise WiringError(f"{where}: {event.__name__} has a handler: {name_of(self.handlers[event].function)}")
         self.handlers.update(dict.fromkeys(found.events, found))
-        return handler
 
     def on_erasure(self, forget: Forget) -> Forget:
         """Register what removes a person from the tables: `def forget(subject: str, session: Session) -> None`.
@@ -113,7 +124,17 @@ class SqlSink:
         person come with `[erased]`. Keep the subject's id in the tables, so that it can be found there.
         """
         self.forget = forget
+        self._modules.add(forget.__module__)
         return forget
+
+
+def sink_of(named: str, found: object) -> SqlSink:
+    """Return what was imported as a sink. Raises: WiringError when it is none, or handles nothing."""
+    if not isinstance(found, SqlSink):
+        raise WiringError(f"{named} is a {type(found).__name__}, not a SqlSink: name one")
+    if not found.handlers:
+        raise WiringError(f"sink {found.name} handles nothing: write a function under @{named.rpartition(':')[2]}.on")
+    return found
 
 
 def _handler(function: Callable[..., Any], hints: Mapping[str, Any], where: str) -> Handler:

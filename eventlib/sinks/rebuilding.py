@@ -8,8 +8,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from eventlib.errors import ContractError, LogUnavailable, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
+from eventlib.runtime.records import modules_version
 from eventlib.sinks.consuming import AT_ONCE, partitions_of
-from eventlib.sinks.database import SinkDatabase, behind
+from eventlib.sinks.database import SinkDatabase, behind, database_of
 from eventlib.sinks.declaration import SqlSink
 from eventlib.sinks.running import Sinking
 
@@ -36,11 +37,12 @@ SELECT topic, partition, next_offset FROM eventlib_sink_positions WHERE sink = :
 
 
 async def rebuild(
-    log: EventLog, sink: SqlSink, url: str, tell: Callable[[str], None] = lambda _: None, *, parked: bool = False
+    log: EventLog, sink: SqlSink, url: str | None, tell: Callable[[str], None] = lambda _: None, *, parked: bool = False
 ) -> int:
     """Compute a sink's tables from the log's beginning, put them in the place of those of now, and return how many events.
 
-    Those of before stay in the schema NAME_before until the next rebuild. Who may read the tables of now, may read the new ones.
+    One that was interrupted goes on, unless code has changed since, or events were parked. The tables of now stay in the
+    schema NAME_before until the next rebuild. Who may read them, may read the new ones.
     Guarantee: readers see the old tables or the new ones, which are not behind the old; what the sink's processes write
     meanwhile is on the log, and so in the new ones. Raises: WiringError for an inbox; ContractError when events were parked,
     unless `parked`; LogUnavailable.
@@ -49,12 +51,16 @@ async def rebuild(
         raise WiringError(
             f"sink {sink.name} changes an application's own rows, and cannot be rebuilt: it declares no tables="
         )
-    live, beside = SinkDatabase(url, sink), SinkDatabase(url, sink, f"{sink.schema}_{_NEXT}")
+    live = database_of(sink, url)
+    beside = SinkDatabase(url or "", sink, f"{sink.schema}_{_NEXT}")
     work = Sinking(log, beside)
     try:
-        async with live.transaction() as session:
-            await session.execute(text(f"DROP SCHEMA IF EXISTS {sink.schema}_{_NEXT} CASCADE"))
+        mark = f"{log.port.log_id} {sink.version} {modules_version(sink.modules)}"
+        async with live.connected() as connection:
+            continues = await _continues(connection, f"{sink.schema}_{_NEXT}", mark)
         await work.begin(range(partitions_of(sink.topics)))
+        if continues:
+            tell(f"Goes on with a rebuild that was interrupted, from offset {sum(work.positions.values()):,} in sum.")
         await _until_here(log, work, tell)
         if (held := (await beside.parked())[0]) and not parked:
             raise ContractError(
@@ -68,6 +74,21 @@ async def rebuild(
         await work.end()
         await live.close()
         await beside.close()
+
+
+async def _continues(connection: AsyncConnection, schema: str, mark: str) -> bool:
+    """Return whether a rebuild that was interrupted can go on; if it cannot, begin anew."""
+    found = await connection.execute(
+        text("SELECT obj_description(to_regnamespace(:name), 'pg_namespace')"), {"name": schema}
+    )
+    if found.scalar() == mark and await _is_there(connection, f"to_regclass('{schema}.eventlib_sink_positions')"):
+        parked = await connection.execute(text(f"SELECT count(*) FROM {schema}.eventlib_sink_parked"))  # noqa: S608  checked
+        if not parked.scalar():
+            return True
+    await connection.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
+    await connection.execute(text(f"CREATE SCHEMA {schema}"))
+    await connection.execute(text(f"COMMENT ON SCHEMA {schema} IS '{mark}'"))
+    return False
 
 
 async def _until_here(log: EventLog, work: Sinking, tell: Callable[[str], None]) -> None:
@@ -95,6 +116,7 @@ async def _switch(connection: AsyncConnection, schema: str, work: Sinking) -> No
     await connection.execute(text(f"DROP SCHEMA IF EXISTS {schema}_{_BEFORE} CASCADE"))
     if await _is_there(connection, f"to_regnamespace('{schema}')"):
         await connection.execute(text(f"ALTER SCHEMA {schema} RENAME TO {schema}_{_BEFORE}"))
+    await connection.execute(text(f"COMMENT ON SCHEMA {schema}_{_NEXT} IS NULL"))
     await connection.execute(text(f"ALTER SCHEMA {schema}_{_NEXT} RENAME TO {schema}"))
 
 

@@ -6,6 +6,7 @@ from secrets import token_hex
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record
+from eventlib.sinks.applied import ObserveApplied, unobserved
 from eventlib.sinks.applying import Applier
 from eventlib.sinks.consuming import Consumption, ConsumptionRunner, partitions_of
 from eventlib.sinks.database import SinkDatabase
@@ -14,12 +15,12 @@ from eventlib.sinks.database import SinkDatabase
 class Sinking(Consumption):
     """A sink's work on some partitions: rows, positions and parked events in one database."""
 
-    def __init__(self, log: EventLog, database: SinkDatabase) -> None:
+    def __init__(self, log: EventLog, database: SinkDatabase, observe: ObserveApplied = unobserved) -> None:
         sink = database.sink
         super().__init__(log, f"sink {sink.name} in {database.name}", sink.topics, from_now=sink.from_now)
         self.database = database
         self.fence = token_hex(8)
-        self.applier = Applier(log, database, self.fence)
+        self.applier = Applier(log, database, self.fence, observe)
 
     async def take_over(self, begins: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """See `Consumption.take_over`."""
@@ -60,7 +61,9 @@ class SinkRunner(ConsumptionRunner):
     taken the partition over.
     """
 
-    def __init__(self, log: EventLog, database: SinkDatabase) -> None:
+    def __init__(self, log: EventLog, database: SinkDatabase, observe: ObserveApplied = unobserved) -> None:
         sink = database.sink
         parts = partitions_of(sink.topics)
-        super().__init__(log, f"sink {sink.name}", f"_sink.{sink.name}", parts, lambda _: Sinking(log, database))
+        super().__init__(
+            log, f"sink {sink.name}", f"_sink.{sink.name}", parts, lambda _: Sinking(log, database, observe)
+        )

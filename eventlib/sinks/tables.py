@@ -84,8 +84,9 @@ WHERE sink = :sink AND error IS NULL AND partition = ANY(:partitions) AND NOT EX
 """)
 """Those that nothing is in the way of."""
 
+POSITIONS_NOW = text("SELECT topic, partition, next_offset FROM eventlib_sink_positions WHERE sink = :sink")
 HELD = text("SELECT DISTINCT topic, key FROM eventlib_sink_parked WHERE sink = :sink AND key IS NOT NULL")
-COUNTS = text("SELECT count(*), count(error) FROM eventlib_sink_parked WHERE sink = :sink")
+COUNTS = text("SELECT count(*) AS parked, count(error) AS failed FROM eventlib_sink_parked WHERE sink = :sink")
 
 UNPARK = text("DELETE FROM eventlib_sink_parked WHERE id = :id")
 KEEP = text("UPDATE eventlib_sink_parked SET error = :error WHERE id = :id")

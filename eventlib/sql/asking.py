@@ -89,7 +89,7 @@ async def ask(log: EventLog, query: SqlQuery, *, up_to_now: Wait = _caught_up) -
     with TemporaryDirectory() as scratch:
         in_memory = log.port.url.startswith("memory:")
         async with _worker() as worker:
-            named = await worker.told(_asked(log, query), query.within_s + _GRACE_S)
+            named = await worker.answer_to(_asked(log, query), query.within_s + _GRACE_S)
             topics = set() if isinstance(named, dict) else topics_of(log.choreography, map(tuple, named))
             async with LiveTables(log, path=Path(scratch) / "sql.db" if in_memory else None, topics=topics) as tables:
                 await up_to_now(tables)
@@ -98,7 +98,7 @@ async def ask(log: EventLog, query: SqlQuery, *, up_to_now: Wait = _caught_up) -
                     "made_by": [log.port.log_id, tables.view.fingerprint],
                     "topics": sorted(topics),
                 }
-            found = named if isinstance(named, dict) else await worker.told(where, query.within_s + _GRACE_S)
+            found = named if isinstance(named, dict) else await worker.answer_to(where, query.within_s + _GRACE_S)
     if "refused" in found:
         raise _explained(found, query, live_tables(log.choreography))
     position = {f"{topic}/{partition}": offset for topic, partition, offset in found["positions"] if topic in topics}
@@ -125,7 +125,7 @@ class _Worker:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
-    async def told(self, line: dict[str, Any], within_s: float) -> Any:
+    async def answer_to(self, line: dict[str, Any], within_s: float) -> Any:
         """Return what the process says to a line of JSON; why there is no answer, when it says nothing."""
         assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101, PT018  they are pipes
         with suppress(ConnectionError):

@@ -22,7 +22,7 @@ from eventlib.sql.tables import Declared, Field, event_fields, event_table, stat
 from eventlib.sql.views import schema
 from eventlib.state.projection_file import View
 
-VERSION = 1
+VERSION = 2
 _EVENT = f"INSERT INTO _events VALUES (NULL{', ?' * 12})"  # noqa: S608  no value of anybody's
 _STEP = """
 INSERT INTO _sagas (saga, first_at, last_at, steps, failures, compensations) VALUES (?1, ?2, ?2, 1, ?3, ?4)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from eventlib.codec.avro.derive import record_of
 from eventlib.errors import WiringError
@@ -33,6 +33,28 @@ ONLY_REBUILT = {
     "parked": {"attempts"},
 }
 """Columns that only the rebuilt tables have: a log's newest records do not tell them."""
+
+
+WAITS_FOR = "What an open one waits for: the answer of an effect, what an effect awaits, or an event."
+"""What the column `waits_for` is, live and rebuilt."""
+
+
+class Awaited(NamedTuple):
+    """What an effect awaits: the deadline that ends that, its decider, and how `waits_for` shows it."""
+
+    decider: str
+    deadline: str
+    label: str
+
+
+def awaited(choreography: Choreography) -> list[Awaited]:
+    """Return what the effects of a choreography await, in its order."""
+    return [
+        Awaited(decider.name, effect.within, f"awaited:{' or '.join(contract_of(each).type for each in effect.awaits)}")
+        for decider in choreography.deciders
+        for effect in decider.effects.values()
+        if effect.within is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +179,7 @@ _SAGAS = LiveTable(
         "failures": ("bigint", "How many of them are failures."),
         "compensations": ("bigint", "How many of them reverse another."),
         "last_at": ("timestamp", "The time of its last event so far (UTC)."),
-        "waits_for": ("string", "What an open one waits for: the answer of an effect, or an event."),
+        "waits_for": ("string", WAITS_FOR),
     },
 )
 _PLAIN = (

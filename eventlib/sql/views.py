@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from eventlib.model.event import contract_of
 from eventlib.model.signatures import name_of
 from eventlib.queries.index_columns import quoted
-from eventlib.sql.tables import META, Declared, event_fields, event_table, state_fields, state_table
+from eventlib.sql.tables import META, Declared, awaited, event_fields, event_table, state_fields, state_table
 from eventlib.values import snake_case
 
 _FACTS = """
@@ -27,6 +27,7 @@ CREATE TABLE _due (
     service TEXT, decider TEXT, partition INTEGER, key TEXT, name TEXT, saga TEXT, due_at TEXT NOT NULL,
     PRIMARY KEY (service, decider, partition, key, name)
 ) WITHOUT ROWID;
+CREATE INDEX _due_saga ON _due (saga) WHERE saga IS NOT NULL;
 CREATE TABLE _parked_keys (
     service TEXT, partition INTEGER, name TEXT, decider TEXT, key TEXT, first INTEGER NOT NULL, count INTEGER NOT NULL,
     reason TEXT, PRIMARY KEY (service, partition, name)
@@ -128,7 +129,10 @@ def _sagas(declared: Declared) -> str:
 
 
 def _waits(declared: Declared) -> str:
-    """Return what an open saga waits for: the first of the effects that it has asked more often than it was answered."""
+    """Return what an open saga waits for: the first of the effects that it has asked more often than it was answered.
+
+    Then what such an effect awaits, as long as the deadline is there that ends that.
+    """
     cases = []
     for decider in declared.choreography.deciders:
         for request, effect in decider.effects.items():
@@ -139,6 +143,11 @@ def _waits(declared: Declared) -> str:
                 f"(SELECT count(*) FROM _events AS q JOIN _events AS a ON a.causation_id = q.id AND a.saga = s.saga "
                 f"WHERE q.saga = s.saga AND q.type = {_text(asked)} AND a.type IN ({answers})) THEN {_text(label)}"
             )
+    cases += [
+        f"WHEN EXISTS (SELECT 1 FROM _due AS d WHERE d.saga = s.saga AND d.decider = {_text(each.decider)} "  # noqa: S608  names
+        f"AND d.name = {_text(each.deadline)}) THEN {_text(each.label)}"
+        for each in awaited(declared.choreography)
+    ]
     return f"CASE {' '.join(cases)} ELSE 'event' END" if cases else "'event'"
 
 

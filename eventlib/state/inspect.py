@@ -36,7 +36,7 @@ class StoreSnapshot:
     values: Iterator[tuple[str, bytes]]
 
 
-def looks(log_url: str, state_dir: str, position_key: str) -> Iterator[StoreSnapshot]:
+def snapshots_in(log_url: str, state_dir: str, position_key: str) -> Iterator[StoreSnapshot]:
     """Yield what the stores of a log's tasks on this machine hold. Raises: LogUnavailable, LogCorrupt."""
     directory = store_directory(log_url, state_dir)
     if directory is None or not directory.is_dir():

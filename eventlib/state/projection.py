@@ -45,7 +45,7 @@ class Projection:
     batch = 500
     """How many records a transaction has at most: with fewer, what else this event loop does waits less, also while it catches up."""
     waits_for_topics = False
-    """Whether it waits until services have made the topics that the log lacks, and does not end."""
+    """Whether it waits for the first service on a log that has no topic of its application, and does not end."""
 
     def __init__(
         self, log: EventLog, view: View, path: Path | str | None = None, *, topics: Collection[str] | None = None
@@ -197,7 +197,7 @@ class Projection:
     async def ends(self) -> dict[TopicPartition, int]:
         """Return where the partitions that it reads end now.
 
-        Raises: WiringError when the log lacks a topic; LogUnavailable if it `waits_for_topics`.
+        Raises: WiringError when the log is another application's; LogUnavailable if it `waits_for_topics`.
         """
         return await self._reader.ends(waits_for_topics=self.waits_for_topics)
 
@@ -248,7 +248,7 @@ class Projection:
         try:
             while True:
                 batch = await self._reader.next(self.positions, self.batch)
-                if self._anew:
+                if self._anew or not self._reader.is_complete:
                     return
                 if batch.changes or batch.positions != self.positions:
                     self._apply(*batch)

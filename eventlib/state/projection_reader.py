@@ -1,20 +1,23 @@
 """Reads what comes next of a view's topics: decoded, in order, and without what the same batch replaces."""
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from eventlib.errors import DamagedRecord, LogUnavailable, WiringError
+from eventlib.errors import DamagedRecord, LogUnavailable, RetryableError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TOMBSTONES_KEPT, Reader, TopicPartition
 from eventlib.log.record import Record
 from eventlib.log.rules import witnessed_loss
+from eventlib.queries.causal_order import in_order
 from eventlib.queries.decoding import RecordReader
-from eventlib.queries.sagas import in_order
 from eventlib.state.projection_file import View, ViewFile
 from eventlib.values import now_ms
 
 _log = logging.getLogger(__name__)
+_LOOKS_S = 1.0
 # Four fifths, so that a slow start does not bring it near the moment when tombstones go.
 _LONGEST_ABSENCE_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
 
@@ -38,18 +41,30 @@ class ViewReader:
         self._reader: Reader | None = None
         self._compacted = set[str]()
         self._places = list[TopicPartition]()
+        self._looking: asyncio.Task[None] | None = None
+        self.is_complete = True
+        """Whether it reads all of its topics that the log has; if not, `begin` again."""
 
     async def ends(self, *, waits_for_topics: bool = False) -> dict[TopicPartition, int]:
-        """Return where the partitions end now. Raises: WiringError when a topic is lacking; LogUnavailable if it is waited for."""
+        """Return where the partitions end now; a declared topic that the log lacks is empty, until a service makes it.
+
+        Raises: WiringError for a topic that is not declared, and on a log without any that is; LogUnavailable if these are
+        waited for.
+        """
         there = await self._log.port.topics()
-        lacking = next((name for name in self._topics if name not in there), None)
+        declared = {topic.name for topic in self._log.choreography.topics}
+        unknown = (
+            self._topics if declared.isdisjoint(there) else [each for each in self._topics if each not in declared]
+        )
+        lacking = next((name for name in unknown if name not in there), None)
         if lacking is not None:
             lack = LogUnavailable if waits_for_topics else WiringError
             raise lack(
-                f"the log has no topic {lacking!r}: it is another application's than {self._log.choreography.name}, or not "
-                "all services of that have run on it yet (`eventlib run`)"
+                f"the log has no topic {lacking!r}: it is another application's than {self._log.choreography.name}, or "
+                "no service of that has run on it yet (`eventlib run`)"
             )
-        places = [(name, partition) for name in self._topics for partition in range(there[name].partitions)]
+        names = [name for name in self._topics if name in there]
+        places = [(name, partition) for name in names for partition in range(there[name].partitions)]
         return {place: await self._log.port.end(*place) for place in places}
 
     async def known_ends(self) -> Mapping[TopicPartition, int]:
@@ -64,10 +79,10 @@ class ViewReader:
         Raises: TailLost when the file knows of more than the log has.
         """
         for place, offset in file.positions.items():
-            if offset > ends.get(place, offset):
-                raise witnessed_loss(self._log.port, place, ends[place], f"the projection {file.path}", offset)
+            if place[0] in self._topics and offset > ends.get(place, 0):
+                raise witnessed_loss(self._log.port, place, ends.get(place, 0), f"the projection {file.path}", offset)
         there = await self._log.port.topics()
-        self._compacted = {name for name in self._topics if there[name].compacted}
+        self._compacted = {name for name, _ in ends if there[name].compacted}
         if now_ms() - file.read_at(self._compacted) > _LONGEST_ABSENCE_MS or await self._is_any_mended(file.damaged):
             file.begin_anew()
         for place in ends:
@@ -75,6 +90,9 @@ class ViewReader:
                 file.positions[place] = await self._log.port.start(*place)
         self._places = [*ends]
         self._reader = self._log.port.reader({place: file.positions[place] for place in ends})
+        self.is_complete = True
+        if lacking := {*self._topics}.difference(name for name, _ in ends):
+            self._looking = asyncio.create_task(self._look_for(lacking), name=f"topics of {self._view.name}")
 
     async def next(self, positions: Mapping[TopicPartition, int], limit: int) -> Batch:
         """Return what comes next, behind these positions, as soon as there is anything."""
@@ -91,9 +109,19 @@ class ViewReader:
 
     async def close(self) -> None:
         """End the reading."""
+        if self._looking is not None:
+            self._looking.cancel()
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.close()
+
+    async def _look_for(self, lacking: set[str]) -> None:
+        """Have a waiting `next` return when the log has got one of these topics."""
+        while self.is_complete:
+            await asyncio.sleep(_LOOKS_S)
+            with suppress(RetryableError):
+                self.is_complete = lacking.isdisjoint(await self._log.port.topics())
+        self.wake()
 
     async def _polled(self, reader: Reader, limit: int) -> tuple[list[Record], list[tuple[str, int, int]]]:
         """Return what comes next; or, with the reader behind it, the place of a record that cannot be read."""

@@ -1,53 +1,10 @@
 """Prometheus's alert rules: what an operator is called for, and what to do then, from the catalogue's metrics."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from eventlib.model.choreography import Choreography
-from eventlib.telemetry.catalogue import METRICS
-
-# --- PromQL from the catalogue's metrics, so that no expression names what is not there
-
-
-def total(name: str, by: Sequence[str] = (), match: str = "") -> str:
-    """Return a gauge's sum over all processes."""
-    return f"sum{_by(by)}({METRICS[name].prometheus}{_matching(match)})"
-
-
-def worst(name: str, by: Sequence[str] = ()) -> str:
-    """Return a gauge's largest value of all processes."""
-    return f"max{_by(by)}({METRICS[name].prometheus})"
-
-
-def rate(name: str, by: Sequence[str] = (), *, over: str) -> str:
-    """Return how many a second, of a counter or of what a histogram counts."""
-    return f"sum{_by(by)}(rate({counted(name)}[{over}]))"
-
-
-def increase(name: str, by: Sequence[str], over: str) -> str:
-    """Return how many in a time, of a counter or of what a histogram counts."""
-    return f"sum{_by(by)}(increase({counted(name)}[{over}]))"
-
-
-def quantile(name: str, share: float, by: Sequence[str] = (), *, over: str) -> str:
-    """Return what `share` (0 to 1) of a histogram's values did not exceed."""
-    buckets = f"{METRICS[name].prometheus}_bucket"
-    return f"histogram_quantile({share:g}, sum{_by(['le', *by])}(rate({buckets}[{over}])))"
-
-
-def counted(name: str) -> str:
-    """Return the name of what counts."""
-    metric = METRICS[name]
-    return f"{metric.prometheus}_count" if metric.kind == "histogram" else metric.prometheus
-
-
-def _by(labels: Sequence[str]) -> str:
-    return f" by ({', '.join(labels)}) " if labels else ""
-
-
-def _matching(match: str) -> str:
-    return f"{{{match}}}" if match else ""
+from eventlib.telemetry.promql import increase, quantile, rate, total, worst
 
 
 @dataclass(frozen=True)
@@ -84,6 +41,13 @@ def _missing(service: str, partitions: int) -> Alert:
 
 _BEHIND = total("eventlib.lag", ["service"])
 _FLYING = total("eventlib.sagas.in_flight", ["service"])
+
+
+def _awaited(outcome: str) -> str:
+    """Return how many answers that effects await had an outcome within an hour."""
+    return increase("eventlib.awaited.answers", ["service", "effect"], "1h", f'outcome="{outcome}"')
+
+
 _COMMON = (
     Alert(
         "EventlibLag",
@@ -148,6 +112,14 @@ _COMMON = (
         "ticket",
         "Effect {{ $labels.effect }} was refused for good.",
         "`eventlib parked list` says why.",
+    ),
+    Alert(
+        "EventlibAwaitedNeverComes",
+        f"{_awaited('never')} > 0 unless {_awaited('came')} > 0",
+        "0m",
+        "page",
+        "{{ $value }} answers that effect {{ $labels.effect }} awaits did not come within an hour, and none came.",
+        "Does the external system reach the API? `callbacks_unsigned` counts what a wrong secret refuses.",
     ),
     Alert(
         "EventlibCommitSlow",

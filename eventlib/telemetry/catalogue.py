@@ -34,207 +34,196 @@ class Metric:
         return self.name.replace(".", "_") + unit + ("_total" if self.kind == "counter" else "")
 
 
-def _beside(of: Meter, name: str, kind: Kind, unit: str, description: str, *labels: str) -> Metric:
-    """Return a metric of an outbox, a sink or a subscriber to webhooks."""
-    return Metric(f"eventlib.{of}.{name}", kind, unit, description, (of, *labels), measured_by=of)
+def _counter(name: str, labels: str, unit: str, description: str, of: Meter = "runtime") -> Metric:
+    return Metric(name, "counter", unit, description, tuple(labels.split()), measured_by=of)
 
 
-_BESIDE = (
-    _beside("outbox", "relayed", "counter", "{event}", "Events that this relay has brought to the log."),
-    _beside("outbox", "waiting", "gauge", "{event}", "Events in the outbox."),
-    _beside("outbox", "held", "gauge", "{event}", "Of these, those that cannot be events, without what waits behind."),
-    _beside("outbox", "oldest", "gauge", "s", "Since the oldest of them was put."),
-    _beside("sink", "applied", "counter", "{event}", "Events that this process of a sink has applied."),
-    _beside("sink", "parked", "gauge", "{event}", "Events of a sink that are parked, with what waits behind."),
-    _beside("sink", "lag", "gauge", "{record}", "Records that a sink has not applied yet.", "topic", "partition"),
-    _beside(
-        "webhook", "attempts", "counter", "{attempt}", "Attempts of this process: `delivered` or `failed`.", "outcome"
-    ),
-    _beside("webhook", "lag", "gauge", "{record}", "Records that were not looked at for a subscriber yet."),
-    _beside("webhook", "failed", "gauge", "{event}", "Deliveries that wait for an operator."),
-    _beside("webhook", "waiting", "gauge", "{event}", "Deliveries that are retried, with what waits behind."),
-    _beside("webhook", "disabled", "gauge", "1", "1 while nothing is sent to it: its endpoint answered 410 Gone."),
-)
-_SERVICE = ("service",)
-_TOPIC = ("service", "topic")
+def _gauge(name: str, labels: str, unit: str, description: str, of: Meter = "runtime") -> Metric:
+    return Metric(name, "gauge", unit, description, tuple(labels.split()), measured_by=of)
+
+
+def _histogram(name: str, labels: str, bounds: tuple[float, ...], description: str) -> Metric:
+    return Metric(name, "histogram", "s", description, tuple(labels.split()), bounds)
+
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric(
-            "eventlib.events.said", "counter", "{event}", "Events emitted and committed here.", ("service", "event")
-        ),
-        Metric("eventlib.inputs.handled", "counter", "{record}", "Records that tasks have gone past here.", _SERVICE),
-        Metric(
-            "eventlib.inputs.failed",
-            "counter",
-            "{record}",
-            "Inputs parked because a handler raised.",
-            ("service", "decider"),
-        ),
-        Metric("eventlib.transactions", "counter", "{transaction}", "Transactions committed here.", _SERVICE),
-        Metric(
-            "eventlib.commit.duration",
-            "histogram",
-            "s",
-            "How long the log took to append a transaction.",
-            _SERVICE,
-            SECONDS,
-        ),
-        Metric(
+        _counter("eventlib.events.said", "service event", "{event}", "Events emitted and committed here."),
+        _counter("eventlib.inputs.handled", "service", "{record}", "Records that tasks have gone past here."),
+        _counter("eventlib.inputs.failed", "service decider", "{record}", "Inputs parked because a handler raised."),
+        _counter("eventlib.transactions", "service", "{transaction}", "Transactions committed here."),
+        _histogram("eventlib.commit.duration", "service", SECONDS, "How long the log took to append a transaction."),
+        _histogram(
             "eventlib.handler.duration",
-            "histogram",
-            "s",
-            "How long a handler took for one input, with evolve and encoding; of sagas that are traced.",
-            ("service", "decider"),
+            "service decider",
             SECONDS,
+            "How long a handler took for one input, with evolve and encoding; of sagas that are traced.",
         ),
-        Metric(
-            "eventlib.lag",
-            "gauge",
-            "{record}",
-            "Records that a task has not handled yet.",
-            ("service", "topic", "partition"),
-        ),
-        Metric("eventlib.tasks", "gauge", "{task}", "Tasks (partitions) that run here.", _SERVICE),
-        Metric(
+        _gauge("eventlib.lag", "service topic partition", "{record}", "Records that a task has not handled yet."),
+        _gauge("eventlib.tasks", "service", "{task}", "Tasks (partitions) that run here."),
+        _histogram(
             "eventlib.saga.duration",
-            "histogram",
-            "s",
-            "From the first event of a saga to the one that ended it, by how and why it ended; of those begun here.",
-            ("service", "event", "reason"),
+            "service event reason",
             LONG_SECONDS,
+            "From the first event of a saga to the one that ended it, by how and why it ended; of those begun here.",
         ),
-        Metric(
-            "eventlib.sagas.in_flight",
-            "gauge",
-            "{saga}",
-            "Sagas whose deadline is still ahead of them.",
-            ("service", "decider"),
-        ),
-        Metric(
+        _gauge("eventlib.sagas.in_flight", "service decider", "{saga}", "Sagas whose deadline is still ahead of them."),
+        _gauge(
             "eventlib.sagas.overdue",
-            "gauge",
+            "service decider",
             "{saga}",
             "Sagas that have not ended though their deadline has passed, since this process began.",
-            ("service", "decider"),
         ),
-        Metric(
-            "eventlib.deadlines.passed",
-            "counter",
-            "{deadline}",
-            "Deadlines that passed here.",
-            ("service", "decider", "deadline"),
-        ),
-        Metric(
+        _counter("eventlib.deadlines.passed", "service decider deadline", "{deadline}", "Deadlines that passed here."),
+        _histogram(
             "eventlib.effect.attempt.duration",
-            "histogram",
-            "s",
+            "service effect outcome",
+            SECONDS,
             "Attempts of effects: answered, failed (tried again), refused (for good) or cancelled.",
-            ("service", "effect", "outcome"),
-            SECONDS,
         ),
-        Metric(
-            "eventlib.effect.wait.duration",
-            "histogram",
-            "s",
-            "Waits of attempts for their turn at a limit.",
-            ("service", "effect"),
-            SECONDS,
+        _histogram(
+            "eventlib.effect.wait.duration", "service effect", SECONDS, "Waits of attempts for their turn at a limit."
         ),
-        Metric(
+        _gauge(
             "eventlib.effects.pending",
-            "gauge",
+            "service",
             "{effect}",
             "Effects that run, or wait for their next attempt or for their turn at a limit.",
-            _SERVICE,
         ),
-        Metric(
-            "eventlib.limit.waiting", "gauge", "{effect}", "Effects that wait at a limit here.", ("service", "limit")
+        _gauge("eventlib.limit.waiting", "service limit", "{effect}", "Effects that wait at a limit here."),
+        _counter("eventlib.limit.turns", "service limit", "{turn}", "Attempts that a limit let out here."),
+        _counter("eventlib.effects.parked", "service effect", "{effect}", "Effects that were parked here."),
+        _counter(
+            "eventlib.awaited.answers",
+            "service effect outcome",
+            "{answer}",
+            "What effects await: it came, came late (after its deadline), came twice (or changed nothing), or never came in time.",
         ),
-        Metric(
-            "eventlib.limit.turns", "counter", "{turn}", "Attempts that a limit let out here.", ("service", "limit")
+        _histogram(
+            "eventlib.awaited.duration",
+            "service effect",
+            LONG_SECONDS,
+            "From an effect's request to the answer that it awaits; of requests made here.",
         ),
-        Metric(
-            "eventlib.effects.parked", "counter", "{effect}", "Effects that were parked here.", ("service", "effect")
-        ),
-        Metric(
-            "eventlib.breaker.state",
-            "gauge",
-            "",
-            "Calls to a port: 0 go through, 1 one of them tries, 2 wait.",
-            ("port",),
-        ),
-        Metric("eventlib.keys.parked", "gauge", "{key}", "Keys that wait for a person.", _SERVICE),
-        Metric(
+        _gauge("eventlib.breaker.state", "port", "", "Calls to a port: 0 go through, 1 one of them tries, 2 wait."),
+        _gauge("eventlib.keys.parked", "service", "{key}", "Keys that wait for a person."),
+        _gauge(
             "eventlib.paused",
-            "gauge",
+            "service kind",
             "{pause}",
             "What operators have paused, for each task here that holds it back.",
-            ("service", "kind"),
         ),
-        Metric(
+        _gauge(
             "eventlib.restore.remaining",
-            "gauge",
+            "service",
             "{record}",
             "Changelog records that tasks being restored have still to read.",
-            _SERVICE,
         ),
-        Metric("eventlib.store.size", "gauge", "By", "Size of the local state stores."),
-        Metric("eventlib.log.size", "gauge", "By", "Size of the log's file, where it is one."),
-        Metric(
+        _gauge("eventlib.store.size", "", "By", "Size of the local state stores."),
+        _gauge("eventlib.log.size", "", "By", "Size of the log's file, where it is one."),
+        _gauge(
             "eventlib.laws.broken",
-            "gauge",
+            "law",
             "{finding}",
             "Findings of the last audit, by the invariant or rule.",
-            ("law",),
-            measured_by="audit",
+            of="audit",
         ),
-        Metric(
+        _counter(
             "eventlib.live.records.read",
-            "counter",
+            "service topic",
             "{record}",
             "Records that live views have read here.",
-            _TOPIC,
-            measured_by="views",
+            of="views",
         ),
-        Metric(
+        _counter(
             "eventlib.live.records.failed",
-            "counter",
+            "service topic",
             "{record}",
             "Of these, events that could not be read, and were passed over.",
-            _TOPIC,
-            measured_by="views",
+            of="views",
         ),
-        Metric(
+        _gauge(
             "eventlib.live.lag",
-            "gauge",
+            "service topic partition",
             "{record}",
             "Records that live views have not finished yet.",
-            ("service", "topic", "partition"),
-            measured_by="views",
+            of="views",
         ),
-        Metric(
+        _gauge(
             "eventlib.live.event.age",
-            "gauge",
+            "service topic",
             "s",
             "Since the newest record that live views have read here was written.",
-            _TOPIC,
-            measured_by="views",
+            of="views",
         ),
-        Metric(
-            "eventlib.live.table.size",
-            "gauge",
-            "By",
-            "Size of a live table on this disk.",
-            ("service", "table"),
-            measured_by="views",
+        _gauge("eventlib.live.table.size", "service table", "By", "Size of a live table on this disk.", of="views"),
+        _counter(
+            "eventlib.outbox.relayed",
+            "outbox",
+            "{event}",
+            "Events that this relay has brought to the log.",
+            of="outbox",
         ),
-        *_BESIDE,
-        Metric("eventlib.spans.exported", "counter", "{span}", "Spans handed to the exporter."),
-        Metric(
+        _gauge("eventlib.outbox.waiting", "outbox", "{event}", "Events in the outbox.", of="outbox"),
+        _gauge(
+            "eventlib.outbox.held",
+            "outbox",
+            "{event}",
+            "Of these, those that cannot be events, without what waits behind.",
+            of="outbox",
+        ),
+        _gauge("eventlib.outbox.oldest", "outbox", "s", "Since the oldest of them was put.", of="outbox"),
+        _counter(
+            "eventlib.sink.applied", "sink", "{event}", "Events that this process of a sink has applied.", of="sink"
+        ),
+        _gauge(
+            "eventlib.sink.parked",
+            "sink",
+            "{event}",
+            "Events of a sink that are parked, with what waits behind.",
+            of="sink",
+        ),
+        _gauge(
+            "eventlib.sink.lag",
+            "sink topic partition",
+            "{record}",
+            "Records that a sink has not applied yet.",
+            of="sink",
+        ),
+        _counter(
+            "eventlib.webhook.attempts",
+            "webhook outcome",
+            "{attempt}",
+            "Attempts of this process: `delivered` or `failed`.",
+            of="webhook",
+        ),
+        _gauge(
+            "eventlib.webhook.lag",
+            "webhook",
+            "{record}",
+            "Records that were not looked at for a subscriber yet.",
+            of="webhook",
+        ),
+        _gauge("eventlib.webhook.failed", "webhook", "{event}", "Deliveries that wait for an operator.", of="webhook"),
+        _gauge(
+            "eventlib.webhook.waiting",
+            "webhook",
+            "{event}",
+            "Deliveries that are retried, with what waits behind.",
+            of="webhook",
+        ),
+        _gauge(
+            "eventlib.webhook.disabled",
+            "webhook",
+            "1",
+            "1 while nothing is sent to it: its endpoint answered 410 Gone.",
+            of="webhook",
+        ),
+        _counter("eventlib.spans.exported", "", "{span}", "Spans handed to the exporter."),
+        _counter(
             "eventlib.spans.dropped",
-            "counter",
+            "",
             "{span}",
             "Spans that the exporter did not take, or for which there was no room.",
         ),

@@ -25,7 +25,9 @@ from eventlib.model.event import Event, contract_of
 from eventlib.model.personal import personal_fields
 from eventlib.model.service import Service
 from eventlib.model.signatures import name_of
+from eventlib.runtime.awaited import CAME, OUTCOMES
 from eventlib.runtime.transaction import ProcessingSpan, Transaction
+from eventlib.telemetry.awaited import AwaitedAnswer
 from eventlib.telemetry.catalogue import METRICS, Metric
 
 Labels = tuple[str, ...]
@@ -130,6 +132,7 @@ class Counters:
         self.deadlines = Counter[Labels]()
         self.failures = Counter[Labels]()
         self.effects_parked = Counter[Labels]()
+        self.answers_awaited = Counter[Labels]()
         self.overdue: dict[tuple[str, str], set[str]] = {}
         for service in services:
             for decider in service.deciders:
@@ -151,6 +154,8 @@ class Counters:
             self.deadlines[service, decider.name, deadline] = 0
         for effect in decider.effects.values():
             self.effects_parked[service, name_of(effect.ask.call)] = 0
+            for outcome in OUTCOMES if effect.awaits else ():
+                self.answers_awaited[service, name_of(effect.ask.call), outcome] = 0
         if ends_sagas(decider):
             self.overdue[service, decider.name] = set()
 
@@ -213,6 +218,13 @@ class Counters:
     def waited(self, service: str, effect: str, seconds: float) -> None:
         """Count a wait for a turn at a limit."""
         self.durations["eventlib.effect.wait.duration"].add(seconds, (service, effect))
+
+    def awaited(self, service: str, answer: AwaitedAnswer, at_ns: int) -> None:
+        """Count what became of an awaited answer, and how long after its request one came."""
+        self.answers_awaited[service, answer.effect, answer.outcome] += 1
+        if answer.outcome == CAME and answer.request is not None:
+            seconds = max(0.0, at_ns / 1e9 - answer.request.timestamp_ms / 1e3)
+            self.durations["eventlib.awaited.duration"].add(seconds, (service, answer.effect))
 
     def stalled(self, service: str, effect: str) -> None:
         """Count an effect that was parked."""

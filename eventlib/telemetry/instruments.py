@@ -28,7 +28,7 @@ _STATES = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN:
 
 
 class Instruments:
-    """The metrics of one process, of those that its kind has. `look` is called before they are read."""
+    """The metrics of one process, of those that its kind has. `refresh` is called before they are read."""
 
     def __init__(
         self, reader: MetricReader, resource: Resource, measured_by: Meter, see: Callable[[], Awaitable[Snapshot]]
@@ -41,8 +41,8 @@ class Instruments:
             if metric.measured_by == measured_by and metric.kind != "histogram":
                 self._make(metric)
 
-    async def look(self) -> None:
-        """See what the process is at."""
+    async def refresh(self) -> None:
+        """Take a new snapshot."""
         self._seen = await self._see()
 
     def close(self) -> None:
@@ -59,48 +59,49 @@ class Instruments:
             yield Observation(value, dict(zip(metric.labels, labels, strict=True)))
 
 
-class Sight:
-    """What a process that runs services is at; it looks in the loop that runs them."""
+class RuntimeReader:
+    """Takes snapshots of a process that runs services, in the loop that runs them."""
 
-    def __init__(self, figures: Counters, tracer: Tracer | None) -> None:
-        self._figures, self._tracer = figures, tracer
+    def __init__(self, counters: Counters, tracer: Tracer | None) -> None:
+        self._counters, self._tracer = counters, tracer
         self._runtime: Runtime | None = None
         self._places: Mapping[str, Path] = {}
 
     def run(self, runtime: Runtime, places: Mapping[str, Path]) -> None:
-        """Tell of this runtime, and of the sizes of what is at these places."""
+        """Report this runtime, and the sizes of what is at these places."""
         self._runtime, self._places = runtime, places
 
-    async def see(self) -> Snapshot:
-        """See what the runtime is at."""
+    async def snapshot(self) -> Snapshot:
+        """Return what the metrics of the runtime are now."""
         seen = Snapshot()
-        _count(seen, self._figures)
+        _add_counts(seen, self._counters)
         seen.add("eventlib.spans.exported", (), 0 if self._tracer is None else self._tracer.exported)
         seen.add("eventlib.spans.dropped", (), 0 if self._tracer is None else self._tracer.dropped)
         if self._runtime is not None:
-            await _look_at(seen, self._runtime)
+            await _add_runtime(seen, self._runtime)
         for metric, path in self._places.items():
             seen.add(metric, (), size_of(path))
         return seen
 
 
-def _count(seen: Snapshot, figures: Counters) -> None:
-    counters = {
-        "eventlib.events.said": figures.said,
-        "eventlib.inputs.handled": figures.inputs,
-        "eventlib.inputs.failed": figures.failures,
-        "eventlib.transactions": figures.transactions,
-        "eventlib.deadlines.passed": figures.deadlines,
-        "eventlib.effects.parked": figures.effects_parked,
+def _add_counts(seen: Snapshot, counters: Counters) -> None:
+    by_metric = {
+        "eventlib.events.said": counters.said,
+        "eventlib.inputs.handled": counters.inputs,
+        "eventlib.inputs.failed": counters.failures,
+        "eventlib.transactions": counters.transactions,
+        "eventlib.deadlines.passed": counters.deadlines,
+        "eventlib.effects.parked": counters.effects_parked,
+        "eventlib.awaited.answers": counters.answers_awaited,
     }
-    for metric, counts in counters.items():
+    for metric, counts in by_metric.items():
         for labels, count in counts.items():
             seen.add(metric, labels, count)
-    for labels, keys in figures.overdue.items():
+    for labels, keys in counters.overdue.items():
         seen.add("eventlib.sagas.overdue", labels, len(keys))
 
 
-async def _look_at(seen: Snapshot, runtime: Runtime) -> None:
+async def _add_runtime(seen: Snapshot, runtime: Runtime) -> None:
     for port, state in runtime.breakers.items():
         seen.add("eventlib.breaker.state", (port,), _STATES[state])
     for service, line in runtime.lines:

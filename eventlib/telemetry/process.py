@@ -19,7 +19,7 @@ from eventlib.state.open import stores_beside
 from eventlib.telemetry.catalogue import Meter
 from eventlib.telemetry.counters import Counters, Reader, Snapshot
 from eventlib.telemetry.http import App, Measured, Traced
-from eventlib.telemetry.instruments import Instruments, Sight
+from eventlib.telemetry.instruments import Instruments, RuntimeReader
 from eventlib.telemetry.options import Exporter, TelemetryOptions
 from eventlib.telemetry.recorder import Recorder
 from eventlib.telemetry.spans import SpanMaker
@@ -41,16 +41,16 @@ class Telemetry:
         self._registry = CollectorRegistry()
         self._tracer = None if exporter is None else Tracer(exporter)
         self._instruments: Instruments | None = None
-        self._sight: Sight | None = None
+        self._runtime_reader: RuntimeReader | None = None
         self._runtime: Runtime | None = None
-        figures = None
+        counters = None
         if metrics:
-            figures = Counters(choreography.services)
-            reader = Reader(self._registry, figures.durations)
-            self._sight = Sight(figures, self._tracer)
-            self._instruments = Instruments(reader, _resource(choreography), "runtime", self._sight.see)
+            counters = Counters(choreography.services)
+            reader = Reader(self._registry, counters.durations)
+            self._runtime_reader = RuntimeReader(counters, self._tracer)
+            self._instruments = Instruments(reader, _resource(choreography), "runtime", self._runtime_reader.snapshot)
         system = "kafka" if log_url.startswith("kafka:") else "eventlib"
-        self.recorder = Recorder(SpanMaker(system, choreography.name), self._tracer, figures)
+        self.recorder = Recorder(SpanMaker(system, choreography.name), self._tracer, counters)
 
     @property
     def metrics(self) -> App:
@@ -78,8 +78,8 @@ class Telemetry:
         """Tell of a log, and of a runtime on it, which has `recorder` as its observer."""
         log.observer = self.recorder
         self._runtime = runtime
-        if self._sight is not None and runtime is not None:
-            self._sight.run(runtime, places_of(log.port.url, config.state_dir))
+        if self._runtime_reader is not None and runtime is not None:
+            self._runtime_reader.run(runtime, places_of(log.port.url, config.state_dir))
 
     def _lacks(self) -> str:
         """Return what this process is not ready for yet: until its tasks' states are there, others should not stop."""
@@ -102,7 +102,7 @@ class Telemetry:
     async def exposition(self) -> bytes:
         """Return the metrics of now, in Prometheus's text format."""
         if self._instruments is not None:
-            await self._instruments.look()
+            await self._instruments.refresh()
         return generate_latest(self._registry)
 
 
@@ -115,7 +115,7 @@ def measured(
     instruments = Instruments(Reader(registry, {}), _resource(choreography), measured_by, see)
 
     async def exposition() -> bytes:
-        await instruments.look()
+        await instruments.refresh()
         return generate_latest(registry)
 
     try:

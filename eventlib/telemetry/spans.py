@@ -12,6 +12,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from eventlib.log.record import Record
 from eventlib.model.identity import is_sampled
+from eventlib.runtime.awaited import NEVER, OUTCOMES
 from eventlib.runtime.transaction import ProcessingSpan
 
 SCOPE = InstrumentationScope("eventlib")
@@ -131,6 +132,8 @@ class SpanMaker:
         attributes = self._attributes(record, "process")
         attributes["eventlib.decider"] = step.decider
         attributes["messaging.kafka.offset"] = record.offset
+        if step.awaited in OUTCOMES:
+            attributes["eventlib.awaited"] = step.awaited
         if record.traceparent and step.context and record.traceparent[3:35] != step.context[3:35]:
             links = [*links, Link(context_of(record.traceparent))]
         return EmittedSpan(f"process {record.topic}", SpanKind.CONSUMER, attributes, error, links)
@@ -184,6 +187,16 @@ def wait_span_data(request: Record, name: str, limit: str) -> EmittedSpan:
         "messaging.message.id": request.event_id,
     }
     return EmittedSpan(f"{name} wait", SpanKind.INTERNAL, attributes)
+
+
+def await_span_data(request: Record, name: str, outcome: str) -> EmittedSpan:
+    """Return the attributes of the span of a wait: from an effect's request to the answer that came later, or to its deadline."""
+    attributes: Attributes = {
+        "eventlib.effect": name,
+        "eventlib.awaited": outcome,
+        "messaging.message.id": request.event_id,
+    }
+    return EmittedSpan(f"{name} await", SpanKind.INTERNAL, attributes, outcome if outcome == NEVER else "")
 
 
 def short(attributes: Mapping[str, Any] | None) -> str:

@@ -68,6 +68,13 @@ class Given(Generic[S]):
         assert found == fields, f"expected {fields}\nbut the state has {found}\nin {self.state}"  # noqa: S101  a test's own words
         return self
 
+    def then_due(self, **deadlines: datetime | None) -> "Given[S]":
+        """Check when deadlines fall due (UTC), by name; None: not at all. `forget` is when the key is given up."""
+        due = self.decider.due(self.state)
+        found = {name: due.get(name) for name in deadlines}
+        assert found == deadlines, f"expected to be due {deadlines}\nbut found {found}\nof {self.state}"  # noqa: S101  a test's own words
+        return self
+
     def _meta(self, event: Event | None, key: str) -> Meta:
         name = "deadline" if event is None else type(event).__name__
         cause = derived_id(name, self.decider.name, key, 0)

@@ -232,4 +232,6 @@ class ReaderContract(LogFixture):
             await asyncio.sleep(0.01 * (i % 3))
         reader.wake()
         await waiting
+        (offset,) = await log.append([record("a", b"last")])
+        assert await reader.ends() == {A0: offset + 1}
         await reader.close()

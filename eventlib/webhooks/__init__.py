@@ -7,6 +7,7 @@ from eventlib.facade import lazy
 if TYPE_CHECKING:
     from eventlib.webhooks.inbound import cloud_events_route
     from eventlib.webhooks.receiving import callback_route
+    from eventlib.webhooks.secrets_file import SecretsFile
     from eventlib.webhooks.signing import (
         STANDARD_WEBHOOKS,
         STRIPE,
@@ -15,16 +16,19 @@ if TYPE_CHECKING:
         SigningSecret,
         TimestampedSignature,
     )
+    from eventlib.webhooks.simulated import simulated_subscribers
 
 __all__ = [
     "STANDARD_WEBHOOKS",
     "STRIPE",
+    "SecretsFile",
     "SignatureScheme",
     "Signed",
     "SigningSecret",
     "TimestampedSignature",
     "callback_route",
     "cloud_events_route",
+    "simulated_subscribers",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
@@ -33,6 +37,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
         {
             "webhooks.inbound": ["cloud_events_route"],
             "webhooks.receiving": ["callback_route"],
+            "webhooks.secrets_file": ["SecretsFile"],
             "webhooks.signing": [
                 "STANDARD_WEBHOOKS",
                 "STRIPE",
@@ -41,5 +46,6 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
                 "SigningSecret",
                 "TimestampedSignature",
             ],
+            "webhooks.simulated": ["simulated_subscribers"],
         },
     )

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from eventlib.errors import EventlibError, UndecodableRecord
 from eventlib.eventlog import EventLog
@@ -24,7 +25,7 @@ from eventlib.webhooks.ledger import (
     read_ledger,
     unparked_record,
 )
-from eventlib.webhooks.sending import Observe, Sender
+from eventlib.webhooks.sending import Sender
 from eventlib.webhooks.subscribers import Subscriber
 
 _log = logging.getLogger(__name__)
@@ -40,6 +41,13 @@ Lane = deque[Delivery]
 """The deliveries of one key, in their order; of one partition where they are sent in batches."""
 
 
+class Timing(NamedTuple):
+    """The clock that pauses end by, and what spreads them, so that retries of many deliveries do not come at once."""
+
+    now_ms: Callable[[], int] = now_ms
+    spread: Callable[[float, float], float] = random.uniform
+
+
 class Delivering(Consumption):
     """The work for one subscriber, under one claim.
 
@@ -49,7 +57,9 @@ class Delivering(Consumption):
 
     at_once = _AT_ONCE
 
-    def __init__(self, log: EventLog, subscriber: Subscriber, claim: Claim, observe: Observe) -> None:
+    def __init__(
+        self, log: EventLog, subscriber: Subscriber, claim: Claim, sender: Sender, timing: Timing | None = None
+    ) -> None:
         topics = subscriber.topics(log.choreography)
         what = f"webhooks of subscriber {subscriber.name}"
         super().__init__(log, what, topics, from_now=subscriber.begin == "now")
@@ -57,7 +67,8 @@ class Delivering(Consumption):
         self._types = {contract_of(each).type for each in subscriber.event_types(log.choreography)}
         self._claim = claim
         self._delivered = 0
-        self._sender = Sender(log, subscriber, observe)
+        self._sender = sender
+        self._timing = timing or Timing()
         self._slots = asyncio.Semaphore(subscriber.concurrency)
         self._lanes = dict[object, Lane]()
         self._fresh = dict[Location, tuple[Delivery, Record]]()
@@ -96,7 +107,7 @@ class Delivering(Consumption):
 
     async def retry(self) -> None:
         """See `Consumption.retry`: those whose pause is over, as many as may be under way at a time."""
-        now = now_ms()
+        now = self._timing.now_ms()
         due = [lane for lane in self._lanes.values() if lane and lane[0].due_ms is not None and lane[0].due_ms <= now]
         due.sort(key=lambda lane: lane[0].due_ms or 0)
         await self._deliver(due[: self._subscriber.concurrency], {})
@@ -205,8 +216,8 @@ class Delivering(Consumption):
             _log.error("subscriber %s: %s is parked: %s", subscriber.name, delivery.id, answer.error)
         else:
             pause_s = min(subscriber.retry_s * _GROWTH ** (delivery.attempts - 1), subscriber.longest_retry_s)
-            pause_s *= random.uniform(0.75, 1.0)  # noqa: S311  spreads load, hides nothing
-            delivery.due_ms = now_ms() + int(max(pause_s, answer.after_s) * 1000)
+            pause_s *= self._timing.spread(0.75, 1.0)
+            delivery.due_ms = self._timing.now_ms() + int(max(pause_s, answer.after_s) * 1000)
 
     async def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Write what has changed, with the positions. Raises: OwnershipLost, LogUnavailable."""

@@ -14,20 +14,19 @@ from eventlib.model.event import Event, contract_of
 from eventlib.operations.sending import event_of, refuse_masked
 from eventlib.publication import Publication
 from eventlib.webhooks.cloudevents import CloudEvent, Content, events_of
-from eventlib.webhooks.receiving import body_of, usable
-from eventlib.webhooks.signing import STANDARD_WEBHOOKS, SigningSecret
+from eventlib.webhooks.receiving import body_of
+from eventlib.webhooks.secrets_file import Secrets, as_call
+from eventlib.webhooks.signing import STANDARD_WEBHOOKS
 
 _APPEND_S = 5.0
 _MOST = 1_000
 
 
-def cloud_events_route(
-    log: EventLog, path: str, events: Sequence[type[Event]], *, secrets: Sequence[SigningSecret]
-) -> APIRouter:
+def cloud_events_route(log: EventLog, path: str, events: Sequence[type[Event]], *, secrets: Secrets) -> APIRouter:
     """Return a router with `POST path`: signed CloudEvents, one or a batch, are put on the log as events of these classes.
 
     An event's `type` is its class's name, its `data` are the fields; each class has `request=True`. `secrets` are those of
-    Standard Webhooks: give two while one is replaced. The sender needs no token: its signature is what lets it in.
+    Standard Webhooks: give two while one is replaced, or a `SecretsFile`. The sender needs no token: its signature is what lets it in.
 
     Guarantee: answered with 204 only when all of them are on the log; of a batch all are, or none. The same source and id
     give the same event id, so that the event is handled once, however often it is sent. 400: no CloudEvents; 401: the
@@ -40,7 +39,7 @@ def cloud_events_route(
                 f"CloudEvents at {path}: {event.__name__} is not a request of {log.choreography.name}: declare it with "
                 "request=True, and handle it in a decider, or one that comes twice counts twice"
             )
-    given = usable(secrets, STANDARD_WEBHOOKS, f"CloudEvents at {path}")
+    given = as_call(secrets, STANDARD_WEBHOOKS, f"CloudEvents at {path}")
     known = {contract_of(event).type: event for event in events}
     routes = APIRouter(tags=["events"])
 
@@ -52,7 +51,7 @@ def cloud_events_route(
         """Put CloudEvents on the log; repeating it is safe."""
         content = Content(await body_of(request), {name.lower(): value for name, value in request.headers.items()})
         try:
-            STANDARD_WEBHOOKS.verify(given, content.headers, content.body, time.time())
+            STANDARD_WEBHOOKS.verify(given(), content.headers, content.body, time.time())
         except SignatureRefused as error:
             raise Refusal(401, "signature-refused", str(error)) from error
         await _put(log, _publications(content, known))

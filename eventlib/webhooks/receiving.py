@@ -8,7 +8,6 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
-from eventlib.arguments import check_each
 from eventlib.errors import ContractError, RetryableError, SignatureRefused, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.http.body_limit import RefusedEncoding, compression_of
@@ -19,6 +18,7 @@ from eventlib.model.event import Event, contract_of
 from eventlib.model.signatures import name_of, reports
 from eventlib.pydantic_errors import sentence_of
 from eventlib.strict_json import decode_json
+from eventlib.webhooks.secrets_file import Secrets, as_call
 from eventlib.webhooks.signing import STANDARD_WEBHOOKS, TOLERANCE_S, SignatureScheme, SigningSecret
 
 _APPEND_S = 5.0
@@ -37,7 +37,7 @@ class _Receiver(NamedTuple):
 
     log: EventLog
     path: str
-    secrets: Sequence[SigningSecret]
+    secrets: Callable[[], Sequence[SigningSecret]]
     read: Callable[[bytes], Event | None]
     scheme: SignatureScheme
     id_member: str
@@ -48,7 +48,7 @@ class _Receiver(NamedTuple):
         """Answer one callback. Raises: Refusal."""
         body = await body_of(request)
         try:
-            signed = self.scheme.verify(self.secrets, request.headers, body, time.time(), self.tolerance_s)
+            signed = self.scheme.verify(self.secrets(), request.headers, body, time.time(), self.tolerance_s)
         except SignatureRefused as error:
             self.metrics.count("callbacks_unsigned")
             raise Refusal(401, "signature-refused", str(error)) from error
@@ -91,15 +91,6 @@ class _Receiver(NamedTuple):
         return Refusal(422, "unreadable", f"no event can be made of the body: {why:.300}")
 
 
-def usable(secrets: Sequence[SigningSecret], scheme: SignatureScheme, where: str) -> tuple[SigningSecret, ...]:
-    """Return secrets that deliveries can be verified with. Raises: WiringError for none, or of another form."""
-    given = check_each(secrets, SigningSecret, "secrets", "give SigningSecret(...) objects, the newest first")
-    if not given:
-        raise WiringError(f"{where}: no secret is given, so no signature could be right")
-    scheme.sign(given, "wired", 0, b"")
-    return given
-
-
 async def body_of(request: Request) -> bytes:
     """Return a body byte for byte, since that is what is signed; anyone may send one, so it is bounded. Raises: Refusal."""
     if (encoding := compression_of(request)) is not None:
@@ -117,7 +108,7 @@ def callback_route(  # noqa: PLR0913  what an external system may do in its own 
     path: str,
     read: Callable[[bytes], Event | None],
     *,
-    secrets: Sequence[SigningSecret],
+    secrets: Secrets,
     scheme: SignatureScheme = STANDARD_WEBHOOKS,
     id_member: str = "id",
     tolerance_s: float = TOLERANCE_S,
@@ -127,7 +118,7 @@ def callback_route(  # noqa: PLR0913  what an external system may do in its own 
 
     `read` takes the body and returns one of the events that its return type names, each with `request=True`, or None for
     what is about something else; a ValueError says that the body is not as agreed. `secrets` are the newest first: give two
-    while one is replaced. `id_member` names the id in the JSON body, where the scheme signs none. Counters go to `metrics`.
+    while one is replaced, or a `SecretsFile`. `id_member` names the id in the JSON body, where the scheme signs none. Counters go to `metrics`.
     The sender needs no token: its signature is what lets it in.
 
     Guarantee: a body is bounded, and not parsed before its signature is right; answered with 204 only when it is on the log. The
@@ -142,7 +133,7 @@ def callback_route(  # noqa: PLR0913  what an external system may do in its own 
                 f"{where}: {event.__name__} is not a request of {log.choreography.name}: declare it with request=True, and "
                 "handle it in a decider, or a callback that comes twice counts twice"
             )
-    given = usable(secrets, scheme, where)
+    given = as_call(secrets, scheme, where)
     metrics = metrics or Metrics("callbacks")
     for name, text in _COUNTERS.items():
         metrics.declare(name, text)

@@ -3,16 +3,18 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from eventlib.errors import TerminalError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.sinks.consuming import ConsumptionRunner
 from eventlib.startup import Startup
-from eventlib.webhooks.delivering import Delivering
+from eventlib.watched_file import WatchedFile
+from eventlib.webhooks.delivering import Delivering, Timing
+from eventlib.webhooks.endpoint import Endpoint
 from eventlib.webhooks.ledger import service_of
-from eventlib.webhooks.sending import Attempt, Observe
+from eventlib.webhooks.sending import Attempt, Observe, Sender
 from eventlib.webhooks.subscribers import Subscriber, read_subscribers
 
 _log = logging.getLogger(__name__)
@@ -31,11 +33,10 @@ class WebhookRunner:
 
     def __init__(self, log: EventLog, path: Path, *, personal: bool = True, observe: Observe = lambda _: None) -> None:
         self._log = log
-        self._path = path
         self._personal = personal
         self._observe = observe
-        self._seen = _version(path)
-        self.subscribers: Mapping[str, Subscriber] = self._read()
+        self._file = WatchedFile(path, self._read, "the subscribers stay as they were")
+        self.subscribers = self._file.content
         self.attempts = Counter[tuple[str, str]]()
         """How many attempts there were, by subscriber and outcome: `delivered` or `failed`."""
         self.delivered = 0
@@ -53,23 +54,10 @@ class WebhookRunner:
                 for name, subscriber in self.subscribers.items():
                     if name not in running:
                         running[name] = subscriber, asyncio.create_task(self._deliver(subscriber, startup))
-                await self._changed()
+                await asyncio.sleep(_LOOK_S)
+                self.subscribers = self._file.content
         finally:
             await _ended([task for _, task in running.values()])
-
-    async def _changed(self) -> None:
-        """Wait until the file has changed, and can be read."""
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            if (seen := _version(self._path)) == self._seen:
-                continue
-            self._seen = seen
-            try:
-                self.subscribers = self._read()
-            except WiringError as error:
-                _log.error("the subscribers stay as they were: %s", error)
-            else:
-                return
 
     def _note(self, attempt: Attempt) -> None:
         is_delivered = attempt.answer.error is None
@@ -77,9 +65,9 @@ class WebhookRunner:
         self.delivered += len(attempt.events) if is_delivered else 0
         self._observe(attempt)
 
-    def _read(self) -> Mapping[str, Subscriber]:
+    def _read(self, path: Path) -> Mapping[str, Subscriber]:
         """Return subscribers whose events and secrets are there. Raises: WiringError."""
-        found = read_subscribers(self._path)
+        found = read_subscribers(path)
         for each in found.values():
             each.event_types(self._log.choreography)
             each.signing_secrets()
@@ -92,12 +80,8 @@ class WebhookRunner:
     async def _deliver(self, subscriber: Subscriber, startup: Startup) -> None:
         what = f"webhooks of subscriber {subscriber.name}"
         while True:
-            runner = ConsumptionRunner(
-                self._log,
-                what,
-                service_of(subscriber.name),
-                1,
-                lambda held: Delivering(self._log, subscriber, held[0], self._note),
+            runner = runner_of(
+                self._log, subscriber, lambda: Sender(self._log, subscriber, Endpoint(subscriber), self._note)
             )
             try:
                 await runner.run(startup)
@@ -108,12 +92,17 @@ class WebhookRunner:
                 await asyncio.sleep(_AGAIN_S)
 
 
-def _version(path: Path) -> tuple[int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return 0, 0
-    return found.st_mtime_ns, found.st_size
+def runner_of(
+    log: EventLog, subscriber: Subscriber, sender: Callable[[], Sender], timing: Timing | None = None
+) -> ConsumptionRunner:
+    """Return one process's work for a subscriber, which makes a sender each time that it begins."""
+    return ConsumptionRunner(
+        log,
+        f"webhooks of subscriber {subscriber.name}",
+        service_of(subscriber.name),
+        1,
+        lambda held: Delivering(log, subscriber, held[0], sender(), timing),
+    )
 
 
 async def _ended(tasks: Sequence["asyncio.Task[None]"]) -> None:

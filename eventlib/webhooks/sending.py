@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from time import time_ns
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record
 from eventlib.model.identity import child_traceparent, derived_id
 from eventlib.values import escaped
-from eventlib.webhooks.cloudevents import CloudEvent, cloud_event, content_of
-from eventlib.webhooks.endpoint import Answer, Endpoint
+from eventlib.webhooks.cloudevents import CloudEvent, Content, cloud_event, content_of
+from eventlib.webhooks.endpoint import Answer
 from eventlib.webhooks.ledger import Delivery, Location
 from eventlib.webhooks.subscribers import Subscriber
 
@@ -39,6 +39,16 @@ class Attempt(NamedTuple):
     began_ns: int
 
 
+class Posts(Protocol):
+    """Posts requests to one subscriber: its `Endpoint`, or what stands for it in the simulator."""
+
+    async def post(self, webhook_id: str, content: Content, traceparent: str | None = None) -> Answer:
+        """See `Endpoint.post`."""
+
+    async def close(self) -> None:
+        """See `Endpoint.close`."""
+
+
 Observe = Callable[[Attempt], None]
 """Is called after each attempt."""
 
@@ -46,11 +56,11 @@ Observe = Callable[[Attempt], None]
 class Sender:
     """Sends events of a log to one subscriber; each is decoded for each attempt, since a person may be erased meanwhile."""
 
-    def __init__(self, log: EventLog, subscriber: Subscriber, observe: Observe) -> None:
+    def __init__(self, log: EventLog, subscriber: Subscriber, endpoint: Posts, observe: Observe) -> None:
         self._log = log
         self._subscriber = subscriber
+        self._endpoint = endpoint
         self._observe = observe
-        self._endpoint = Endpoint(subscriber)
 
     async def send(self, lane: Iterable[Delivery], fresh: Fresh, most: int) -> tuple[Answer, int]:
         """Send the first delivery of a lane, or a batch of `most`; return how many were sent. Raises: LogUnavailable."""

@@ -110,15 +110,14 @@ _MERGES = {name: kept.merged for name, kept in {**_NUMBERS, **_TEXTS}.items()}
 
 @table(key="order_id", increment="merge", merges=_MERGES, events={"about": ABOUT_ORDERS}, hidden=True)
 def kept(saga_steps: DataFrame, about: DataFrame) -> DataFrame:
-    """Return what is kept of each order: of all its steps, and of the facts about it."""
-    found = about.filter(f.col("order_id").isNotNull())
-    return _kept(saga_steps, _NUMBERS).unionByName(_kept(found, _TEXTS), allowMissingColumns=True)
+    """Return what is kept of each order: of all its steps, and of each fact about it.
 
-
-def _kept(facts: DataFrame, values: Mapping[str, Kept]) -> DataFrame:
-    return facts.groupBy("order_id").agg(
-        *(getattr(f, kept.merged)(kept.of_fact()).alias(name) for name, kept in values.items())
-    )
+    Numbers are merged here, which takes no sorting; texts once, with them.
+    """
+    numbers = [getattr(f, kept.merged)(kept.of_fact()).alias(name) for name, kept in _NUMBERS.items()]
+    texts = [kept.of_fact().alias(name) for name, kept in _TEXTS.items()]
+    facts = about.filter(f.col("order_id").isNotNull()).select("order_id", *texts)
+    return saga_steps.groupBy("order_id").agg(*numbers).unionByName(facts, allowMissingColumns=True)
 
 
 def has(*events: type[Event]) -> Column:

@@ -4,12 +4,15 @@ from datetime import datetime, timedelta
 
 from eventlib import Decider, Event, Meta, replace
 from services.dispatch.events import (
+    BookingAccepted,
     CancelRefused,
     DispatchCancelled,
     DispatchFailed,
     DispatchRequested,
     DispatchUncertain,
     OrderDispatched,
+    ParcelCollected,
+    ParcelRefused,
     RecallRequested,
 )
 from services.dispatch.state import Shipment, Stage
@@ -20,10 +23,22 @@ KEPT = timedelta(days=1)
 """How long an ended order's shipment is remembered. A dispatched one must outlive the order: otherwise a late cancel
 request would be granted."""
 
+COLLECT_WITHIN = timedelta(days=2)
+"""How long a carrier has to fetch a parcel for which it agreed to come."""
+
+PARCEL_UNCOLLECTED = "parcel_uncollected"
+
 shipments = Decider("shipment", state=Shipment, key="order_id")
 
 
 _UNDECIDED = frozenset({Stage.ASKED, Stage.RECALLING})
+
+_REACHED: dict[type[Event], Stage] = {
+    RecallRequested: Stage.RECALLING,
+    OrderDispatched: Stage.DISPATCHED,
+    DispatchFailed: Stage.FAILED,
+    DispatchCancelled: Stage.CANCELLED,
+}
 
 
 @shipments.evolve
@@ -35,22 +50,19 @@ def follow(shipment: Shipment, event: Event, meta: Meta) -> Shipment:  # noqa: P
     match event:
         case DispatchRequested():
             return replace(shipment, stage=Stage.ASKED, booking_key=meta.id)
-        case RecallRequested():
-            return replace(shipment, stage=Stage.RECALLING)
-        case OrderDispatched():
-            return replace(shipment, stage=Stage.DISPATCHED)
+        case BookingAccepted() if shipment.stage is Stage.ASKED:  # it may come when a callback has ended all, days ago
+            return replace(shipment, accepted_at=meta.recorded_at)
+        case ParcelCollected(booking_key=shipment.booking_key):
+            return replace(shipment, tracking=event.tracking)
         case OrderCompleted() | OrderCancelled():
             return replace(shipment, ended_at=meta.recorded_at)
         case OrderCancelRequested():
-            return replace(shipment, cancel_waits=shipment.stage in _UNDECIDED)
-        case DispatchFailed():
-            return replace(shipment, stage=Stage.FAILED)
-        case DispatchCancelled():
-            return replace(shipment, stage=Stage.CANCELLED)
+            return replace(shipment, cancel_waits=shipment.stage in _UNDECIDED, cancel_reason=event.reason)
         case CancelRefused():
             return replace(shipment, cancel_waits=False)
         case _:
-            return shipment
+            stage = _REACHED.get(type(event))
+            return shipment if stage is None else replace(shipment, stage=stage)
 
 
 @shipments.on
@@ -62,19 +74,58 @@ def book(shipment: Shipment, payment: PaymentTaken) -> list[DispatchRequested]:
 
 
 @shipments.on
-def recall(shipment: Shipment, booking: DispatchUncertain) -> list[RecallRequested]:
-    """Recall the booking: the parcel may be on its way, which waiting cannot resolve."""
-    return [RecallRequested(order_id=booking.order_id, booking_key=shipment.booking_key, reason=booking.reason)]
+def accepted(shipment: Shipment, booking: BookingAccepted) -> list[OrderDispatched | RecallRequested]:
+    """Wait for the callback, unless it came first, or somebody wished to cancel meanwhile."""
+    if shipment.stage is Stage.ASKED and shipment.cancel_waits and not shipment.tracking:
+        return [_recall(shipment, booking.order_id, shipment.cancel_reason)]
+    return [*_settled(shipment, booking.order_id)]
 
 
 @shipments.on
-def cancel(shipment: Shipment, request: OrderCancelRequested) -> list[DispatchCancelled | CancelRefused]:
-    """Cancel before the booking is requested, refuse once dispatched; in between, wait."""
+def collected(shipment: Shipment, parcel: ParcelCollected) -> list[OrderDispatched]:
+    """Count the order as dispatched; a booking that is recalled already is left to the recall."""
+    return _settled(shipment, parcel.order_id)
+
+
+@shipments.on
+def refused(shipment: Shipment, booking: ParcelRefused) -> list[DispatchFailed]:
+    """End a booking that still waits; a recall may have come before."""
+    if shipment.stage is not Stage.ASKED or booking.booking_key != shipment.booking_key:
+        return []
+    return [DispatchFailed(order_id=booking.order_id, reason=booking.reason)]
+
+
+@shipments.deadline
+def collected_by(shipment: Shipment) -> datetime | None:
+    """Return when a parcel has to be fetched for which the carrier agreed to come."""
+    accepted_at = shipment.accepted_at if shipment.stage is Stage.ASKED else None
+    return None if accepted_at is None else accepted_at + COLLECT_WITHIN
+
+
+@collected_by.passed
+def uncollected(shipment: Shipment, meta: Meta) -> list[RecallRequested]:
+    """Recall the booking: the carrier says whether the parcel has left all the same."""
+    return [_recall(shipment, meta.subject, PARCEL_UNCOLLECTED)]
+
+
+@shipments.on
+def recall(shipment: Shipment, booking: DispatchUncertain) -> list[RecallRequested]:
+    """Recall the booking: the parcel may be on its way, which waiting cannot resolve."""
+    return [_recall(shipment, booking.order_id, booking.reason)] if shipment.stage is Stage.ASKED else []
+
+
+@shipments.on
+def cancel(
+    shipment: Shipment, request: OrderCancelRequested
+) -> list[DispatchCancelled | CancelRefused | RecallRequested]:
+    """Cancel before the booking is requested, recall what waits to be fetched, refuse once dispatched; in between, wait."""
     match shipment.stage:
         case Stage.NEW:
             return [DispatchCancelled(order_id=request.order_id, reason=request.reason)]
         case Stage.DISPATCHED:
             return [_too_late(request.order_id)]
+        case Stage.ASKED if shipment.accepted_at is not None:
+            return [_recall(shipment, request.order_id, request.reason)]
         case _:
             return []
 
@@ -95,6 +146,17 @@ shipments.follows(OrderCompleted, OrderCancelled)  # allows the key to be forgot
 def forgotten_at(shipment: Shipment) -> datetime | None:
     """Return when an ended order's shipment is forgotten."""
     return None if shipment.ended_at is None else shipment.ended_at + KEPT
+
+
+def _settled(shipment: Shipment, order_id: str) -> list[OrderDispatched]:
+    """Dispatch the order when both are there, in whatever order: the carrier's own answer, and its callback."""
+    if shipment.stage is not Stage.ASKED or shipment.accepted_at is None or not shipment.tracking:
+        return []
+    return [OrderDispatched(order_id=order_id, tracking=shipment.tracking)]
+
+
+def _recall(shipment: Shipment, order_id: str, reason: str) -> RecallRequested:
+    return RecallRequested(order_id=order_id, booking_key=shipment.booking_key, reason=reason)
 
 
 def _too_late(order_id: str) -> CancelRefused:

@@ -1,7 +1,12 @@
 """What dispatch tells: what the carrier is asked, what it answers, and what became of a wish to cancel."""
 
+from datetime import timedelta
+
 from eventlib import Event
 from services.fields import Country, GatewayKey, OrderId, Reason
+
+AGAIN = timedelta(days=3)
+"""For how long the carrier repeats a callback that was not answered."""
 
 
 class DispatchRequested(Event, topic="dispatches", key="order_id"):
@@ -9,6 +14,28 @@ class DispatchRequested(Event, topic="dispatches", key="order_id"):
 
     order_id: OrderId
     country: Country
+
+
+class BookingAccepted(Event, topic="dispatches", key="order_id"):
+    """The carrier will come for the parcel, and calls back when it has it."""
+
+    order_id: OrderId
+
+
+class ParcelCollected(Event, topic="dispatch.callbacks", key="order_id", request=True, once_for=AGAIN):
+    """The carrier reports that it has fetched a parcel for which it had promised to come."""
+
+    order_id: OrderId
+    booking_key: GatewayKey
+    tracking: str
+
+
+class ParcelRefused(Event, topic="dispatch.callbacks", key="order_id", request=True, once_for=AGAIN, failure=True):
+    """The carrier reports that it has not fetched such a parcel, and will not."""
+
+    order_id: OrderId
+    booking_key: GatewayKey
+    reason: Reason
 
 
 class DispatchUncertain(Event, topic="dispatches", key="order_id"):
@@ -33,8 +60,15 @@ class OrderDispatched(Event, topic="dispatches", key="order_id"):
     tracking: str
 
 
-class DispatchFailed(Event, topic="dispatches", key="order_id", failure=True, reverses=OrderDispatched):
-    """The carrier will not bring the order: `undeliverable`, or `carrier_silent` and recalled, whether it was booked or not."""
+LEAVING = (BookingAccepted, ParcelCollected, OrderDispatched)
+"""By which a parcel leaves the shop; a booking that fails takes it back."""
+
+
+class DispatchFailed(Event, topic="dispatches", key="order_id", failure=True, reverses=LEAVING):
+    """The carrier will not bring the order: `undeliverable`, or recalled, whether it was booked or not.
+
+    It was recalled as `carrier_silent`, as `parcel_uncollected`, or for the reason of a wish to cancel.
+    """
 
     order_id: OrderId
     reason: Reason

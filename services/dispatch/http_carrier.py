@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from services.dispatch.ports import Booked, Recalled, Undeliverable
+from services.dispatch.ports import Booked, Planned, Recalled, Undeliverable
+from services.fields import Tracking
 from services.http_calls import Calls
 
 
@@ -12,7 +13,13 @@ class OnItsWay(BaseModel):
     """The carrier has the parcel."""
 
     outcome: Literal["booked"]
-    tracking: str = Field(min_length=1, max_length=500)
+    tracking: Tracking
+
+
+class ToBeFetched(BaseModel):
+    """The carrier will come for it (202); a callback reports what came of it."""
+
+    outcome: Literal["accepted"]
 
 
 class Refused(BaseModel):
@@ -28,7 +35,9 @@ class CalledBack(BaseModel):
     outcome: Literal["recalled"]
 
 
-_BOOK: TypeAdapter[OnItsWay | Refused] = TypeAdapter(Annotated[OnItsWay | Refused, Field(discriminator="outcome")])
+_BOOK: TypeAdapter[OnItsWay | ToBeFetched | Refused] = TypeAdapter(
+    Annotated[OnItsWay | ToBeFetched | Refused, Field(discriminator="outcome")]
+)
 _RECALL: TypeAdapter[OnItsWay | CalledBack] = TypeAdapter(
     Annotated[OnItsWay | CalledBack, Field(discriminator="outcome")]
 )
@@ -43,10 +52,15 @@ class HttpCarrier:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    async def book(self, key: str, order_id: str, country: str) -> Booked | Undeliverable:
-        """Fetch a parcel, or refuse."""
-        answer = await self._calls.post("parcels", key, {"order_id": order_id, "country": country}, _BOOK)
-        return Booked(answer.tracking) if isinstance(answer, OnItsWay) else Undeliverable(answer.reason)
+    async def book(self, key: str, order_id: str, country: str) -> Booked | Planned | Undeliverable:
+        """Fetch a parcel, agree to fetch it later, or refuse."""
+        match await self._calls.post("parcels", key, {"order_id": order_id, "country": country}, _BOOK):
+            case OnItsWay(tracking=tracking):
+                return Booked(tracking)
+            case ToBeFetched():
+                return Planned()
+            case Refused(reason=reason):
+                return Undeliverable(reason)
 
     async def recall(self, key: str) -> Booked | Recalled:
         """Cancel the booking with this key, whether it was made or not; Booked when the parcel is on its way."""

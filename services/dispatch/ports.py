@@ -12,6 +12,11 @@ class Booked:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """The carrier will come for the parcel; a signed callback reports what came of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Undeliverable:
     """The carrier will not bring the parcel; `reason` is a short code."""
 
@@ -30,8 +35,8 @@ class Carrier(Protocol):
     Raises: OutcomeUnknown when it did not answer, and may or may not have acted: retry under the same key.
     """
 
-    async def book(self, key: str, order_id: str, country: str) -> Booked | Undeliverable:
-        """Fetch a parcel, or refuse."""
+    async def book(self, key: str, order_id: str, country: str) -> Booked | Planned | Undeliverable:
+        """Fetch a parcel, agree to fetch it later, or refuse."""
 
     async def recall(self, key: str) -> Booked | Recalled:
         """Cancel the booking with this key, whether it was made or not; Booked when the parcel is on its way."""

@@ -21,12 +21,13 @@ _LISTED = 10
 _WORDS = {
     "out_of_stock": "out of stock",
     "payment_uncertain": "payment uncertain, voided",
+    "payment_unconfirmed": "payment not confirmed in time, voided",
 }
 _STORIES = {
     "undeliverable": "One that could not be delivered: its stock and its money went back:",
-    "declined": "One that could not be delivered: its stock was released and its money refunded:",
-    "out_of_stock": "One whose payment was declined: its stock was released:",
-    "payment_uncertain": "One that was out of stock: the units reserved for it were released:",
+    "declined": "One whose payment was declined: its stock was released:",
+    "out_of_stock": "One that was out of stock: the units reserved for it were released:",
+    "payment_uncertain": "One whose payment stayed unknown: the charge was voided, and its stock released:",
 }
 _SECOND_MS = 1_000
 

@@ -18,6 +18,7 @@ def steps_happen_once(told: Story) -> bool:
         told.compensations,
         told.dispatches,
         told.dispatched,
+        told.recalls,
         told.called_off,
     )
     answered = told.reserved + told.refused
@@ -41,6 +42,18 @@ def money_is_conserved(told: Story) -> bool:
 def charges_follow_stock(told: Story) -> bool:
     """Nobody is charged without an order whose stock is set aside, nor after the payment was waived."""
     return told.charges <= told.stock_reserved <= told.placed and not (told.charges and told.payment_waived)
+
+
+@invariant(story)
+def accepted_charges_are_confirmed(told: Story) -> bool:
+    """Money of a charge that the gateway only accepted counts as taken once the gateway has confirmed it."""
+    return not (told.payments_taken and told.charges_accepted) or told.charges_confirmed > 0
+
+
+@invariant(story)
+def accepted_bookings_are_collected(told: Story) -> bool:
+    """A parcel that the carrier only agreed to fetch counts as dispatched once the carrier says that it has it."""
+    return not (told.dispatched and told.bookings_accepted) or bool(told.collected or told.recalls)
 
 
 @invariant(story)
@@ -68,6 +81,12 @@ def cancelled_orders_leave_nothing(told: Story) -> bool:
     back = told.released == told.reserved and told.released_units == told.reserved_units and not told.shipped
     repaid = told.taken_cents == told.returned_cents == told.refunded_cents
     return answered and back and repaid and not told.dispatched and told.end_reason in told.reasons
+
+
+@invariant(story, at_rest=True)
+def submitted_orders_are_placed(told: Story) -> bool:
+    """Every order that was submitted is placed."""
+    return told.placed > 0 or not told.submitted
 
 
 @invariant(story, at_rest=True)

@@ -5,9 +5,19 @@ from dataclasses import dataclass
 
 from eventlib import Event, replace
 from eventlib.invariants import Fold
-from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchRequested, OrderDispatched
-from services.order.events import CancelSubmitted, OrderCancelled, OrderCompleted, OrderPlaced
+from services.dispatch.events import (
+    BookingAccepted,
+    CancelRefused,
+    DispatchCancelled,
+    DispatchRequested,
+    OrderDispatched,
+    ParcelCollected,
+    RecallRequested,
+)
+from services.order.events import CancelSubmitted, OrderCancelled, OrderCompleted, OrderPlaced, OrderSubmitted
 from services.payment.events import (
+    ChargeAccepted,
+    ChargeConfirmed,
     ChargeRequested,
     PaymentFailed,
     PaymentRefunded,
@@ -35,6 +45,7 @@ from services.stock.events import (
 class Story:
     """One order as the log tells it: how often each step was said, its lines' units, its money in minor units."""
 
+    submitted: int = 0
     placed: int = 0
     amount_cents: int = 0
     lines: int = 0
@@ -54,10 +65,16 @@ class Story:
     taken_cents: int = 0
     returned_cents: int = 0
     compensations: int = 0
+    charges_accepted: int = 0
+    charges_confirmed: int = 0
+    payments_taken: int = 0
     payment_answers: int = 0
     payment_waived: int = 0
     dispatches: int = 0
     dispatched: int = 0
+    bookings_accepted: int = 0
+    collected: int = 0
+    recalls: int = 0
     called_off: int = 0
     wishes: int = 0
     wishes_refused: int = 0
@@ -71,6 +88,7 @@ class Story:
 story = Fold("story", state=Story, key="order_id")
 
 _COUNTED: Mapping[type[Event], str] = {
+    OrderSubmitted: "submitted",
     LineRequested: "requested",
     LineRefused: "refused",
     LineReleaseRequested: "release_requested",
@@ -79,12 +97,17 @@ _COUNTED: Mapping[type[Event], str] = {
     StockReleased: "stock_closed",
     StockShipped: "stock_closed",
     ChargeRequested: "charges",
+    ChargeAccepted: "charges_accepted",
+    ChargeConfirmed: "charges_confirmed",
     VoidRequested: "compensations",
     RefundRequested: "compensations",
     PaymentFailed: "payment_answers",
     PaymentWaived: "payment_waived",
     DispatchRequested: "dispatches",
     OrderDispatched: "dispatched",
+    BookingAccepted: "bookings_accepted",
+    ParcelCollected: "collected",
+    RecallRequested: "recalls",
     DispatchCancelled: "called_off",
     CancelSubmitted: "wishes",
     CancelRefused: "wishes_refused",
@@ -120,7 +143,8 @@ def _money(told: Story, event: PaymentTaken | PaymentVoided | PaymentRefunded) -
     cents = event.amount_cents
     match event:
         case PaymentTaken():
-            return replace(told, payment_answers=told.payment_answers + 1, taken_cents=told.taken_cents + cents)
+            taken, answers = told.payments_taken + 1, told.payment_answers + 1
+            return replace(told, payments_taken=taken, payment_answers=answers, taken_cents=told.taken_cents + cents)
         case PaymentVoided():
             taken, returned = told.taken_cents + cents, told.returned_cents + cents
             return replace(told, payment_answers=told.payment_answers + 1, taken_cents=taken, returned_cents=returned)

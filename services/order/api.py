@@ -3,6 +3,7 @@
 `eventlib run --http 8000` serves it beside the services; `create_app(log)` is the ASGI app for any other server.
 """
 
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -11,11 +12,14 @@ from eventlib import EventLog
 from eventlib.http import ApiConfig, SagaApi
 from eventlib.identity import Identity
 from eventlib.search import SagaSearch
+from eventlib.webhooks import SecretsFile, SigningSecret
+from services.dispatch.callbacks import carrier_callbacks
 from services.order.events import OrderSubmitted
 from services.order.http.desk import Desk
 from services.order.http.reading import Reading
 from services.order.http.routes import Operations, order_routes
 from services.order.index import OrderIndex
+from services.payment.callbacks import gateway_callbacks
 
 _ABOUT = """
 Orders over HTTP. An order is **decided** before its request is answered, and goes on from there by itself:
@@ -39,10 +43,13 @@ def create_app(
     config: ApiConfig | None = None,
     index: OrderIndex | None = None,
     identity: Identity | None = None,
+    secrets: Sequence[SigningSecret] | SecretsFile = (),
+    carrier_secrets: Sequence[SigningSecret] | SecretsFile = (),
 ) -> FastAPI:
     """Return the order API on a log; `index` is where it reads, by default beside the log's own file.
 
-    `identity` tells who calls, by default as the settings describe.
+    `identity` tells who calls, by default as the settings describe. With `secrets` the payment gateway can call back,
+    with `carrier_secrets` the carrier.
 
     Guarantee: what was answered with 202 is durable. The app opens and closes the index with its lifespan.
     """
@@ -60,4 +67,7 @@ def create_app(
         version=version("eventlib-sagas"),
         description=_ABOUT,
     )
-    return api.include(order_routes(Operations(api, Desk(index, api), Reading(index, api))))
+    callbacks = [gateway_callbacks(log, secrets, api.metrics)] if secrets else []
+    if carrier_secrets:
+        callbacks.append(carrier_callbacks(log, carrier_secrets, api.metrics))
+    return api.include(order_routes(Operations(api, Desk(index, api), Reading(index, api))), *callbacks)

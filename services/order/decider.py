@@ -3,7 +3,13 @@
 from datetime import datetime, timedelta
 
 from eventlib import Decider, Meta, SagaState
-from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchFailed, OrderDispatched
+from services.dispatch.events import (
+    BookingAccepted,
+    CancelRefused,
+    DispatchCancelled,
+    DispatchFailed,
+    OrderDispatched,
+)
 from services.order.events import (
     CancelSubmitted,
     OrderCancelled,
@@ -13,7 +19,7 @@ from services.order.events import (
     OrderSubmitted,
 )
 from services.order.evolve import follow
-from services.order.state import Cancel, Order
+from services.order.state import Cancel, Order, Parcel
 from services.payment.events import (
     ChargeUncertain,
     PaymentFailed,
@@ -76,10 +82,10 @@ def standing(order: Order) -> SagaState | None:
 
 @orders.deadline
 def overdue_at(order: Order) -> datetime | None:
-    """Return when an order that can still complete becomes overdue."""
+    """Return when an order that can still complete becomes overdue; a carrier that agreed to come has a deadline of its own."""
     if order.opened_at is None or order.ended_at is not None or order.reason or order.cancel is not Cancel.NONE:
         return None
-    return order.opened_at + LONGEST
+    return None if order.parcel is Parcel.PLANNED else order.opened_at + LONGEST
 
 
 @overdue_at.passed
@@ -112,7 +118,7 @@ def answered(order: Order, part: DispatchFailed | DispatchCancelled) -> list[Ord
 
 
 orders.follows(
-    StockReserved, ChargeUncertain, OrderDispatched, CancelRefused
+    StockReserved, ChargeUncertain, BookingAccepted, OrderDispatched, CancelRefused
 )  # these close neither the stock nor the payment
 
 

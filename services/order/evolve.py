@@ -1,7 +1,13 @@
 """Applies each event to its order; the first reason against an order stays."""
 
 from eventlib import Event, Meta, replace
-from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchFailed, OrderDispatched
+from services.dispatch.events import (
+    BookingAccepted,
+    CancelRefused,
+    DispatchCancelled,
+    DispatchFailed,
+    OrderDispatched,
+)
 from services.order.events import CancelSubmitted, OrderCancelled, OrderCancelRequested, OrderCompleted, OrderPlaced
 from services.order.state import Cancel, Money, Order, Parcel, Stock
 from services.payment.events import (
@@ -22,7 +28,7 @@ def follow(order: Order, event: Event, meta: Meta) -> Order:  # noqa: PLR0911  o
             return _stock(order, event)
         case PaymentTaken(amount_cents=cents):
             return replace(order, money=Money.TAKEN, taken_cents=cents)
-        case OrderDispatched() | DispatchFailed() | DispatchCancelled():
+        case BookingAccepted() | OrderDispatched() | DispatchFailed() | DispatchCancelled():
             return _parcel(order, event)
         case OrderPlaced():
             return _opened(order, event, meta)
@@ -61,8 +67,10 @@ def _stock(order: Order, event: StockReserved | StockRejected | StockReleased | 
             return replace(order, stock=Stock.RELEASED, reason=order.reason or reason)
 
 
-def _parcel(order: Order, event: OrderDispatched | DispatchFailed | DispatchCancelled) -> Order:
+def _parcel(order: Order, event: BookingAccepted | OrderDispatched | DispatchFailed | DispatchCancelled) -> Order:
     match event:
+        case BookingAccepted():  # it may come after a callback, by which the outcome is known
+            return replace(order, parcel=Parcel.PLANNED) if order.parcel is Parcel.OPEN else order
         case OrderDispatched(tracking=tracking):
             return replace(order, parcel=Parcel.DISPATCHED, tracking=tracking)
         case DispatchFailed(reason=reason):
@@ -88,8 +96,8 @@ def _unpaid(
     match event:
         case PaymentFailed():
             return replace(order, money=Money.FAILED, reason=reason)
-        case ChargeUncertain():
-            return replace(order, money=Money.UNCERTAIN, reason=reason)
+        case ChargeUncertain():  # it may come after a callback, by which the outcome is known
+            return replace(order, money=Money.UNCERTAIN, reason=reason) if order.money is Money.OPEN else order
         case PaymentVoided(amount_cents=cents):
             return replace(order, money=Money.VOIDED, reason=reason, taken_cents=cents, refunded_cents=cents)
         case PaymentRefunded(amount_cents=cents):

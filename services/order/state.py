@@ -31,6 +31,7 @@ class Parcel(StrEnum):
     """How an order's dispatch stands."""
 
     OPEN = "open"
+    PLANNED = "planned"
     DISPATCHED = "dispatched"
     FAILED = "failed"
     CANCELLED = "cancelled"

@@ -1,8 +1,11 @@
 """Payment's effects: calls of the gateway, and the events they emit."""
 
 from eventlib import FOREVER, Meta, Retry
-from services.payment.decider import payments
+from services.payment.decider import confirmed_by, payments
 from services.payment.events import (
+    ChargeAccepted,
+    ChargeConfirmed,
+    ChargeDeclined,
     ChargeRequested,
     ChargeUncertain,
     PaymentFailed,
@@ -12,7 +15,7 @@ from services.payment.events import (
     RefundRequested,
     VoidRequested,
 )
-from services.payment.ports import Charged, Declined, Gateway
+from services.payment.ports import Accepted, Declined, Gateway
 
 PAYMENT_UNCERTAIN = "payment_uncertain"
 
@@ -22,20 +25,29 @@ def uncertain(request: ChargeRequested) -> ChargeUncertain:
     return ChargeUncertain(order_id=request.order_id, reason=PAYMENT_UNCERTAIN)
 
 
-@payments.effect(ChargeRequested, retry=Retry(attempts=5), timeout_s=10, otherwise=uncertain)
-async def charge(request: ChargeRequested, gateway: Gateway, meta: Meta) -> PaymentTaken | PaymentFailed:
+@payments.effect(
+    ChargeRequested,
+    retry=Retry(attempts=5),
+    timeout_s=10,
+    otherwise=uncertain,
+    awaits=(ChargeConfirmed, ChargeDeclined),
+    within=confirmed_by,
+)
+async def charge(
+    request: ChargeRequested, gateway: Gateway, meta: Meta
+) -> PaymentTaken | ChargeAccepted | PaymentFailed:
     """Charge the order's amount; the request's id is the idempotency key."""
-    match await gateway.charge(meta.id, request.order_id, request.amount_cents, request.currency):
-        case Charged():
-            return PaymentTaken(
-                order_id=request.order_id,
-                amount_cents=request.amount_cents,
-                currency=request.currency,
-                country=request.country,
-                charge_key=meta.id,
-            )
-        case Declined(reason=reason):
-            return PaymentFailed(order_id=request.order_id, reason=reason)
+    answer = await gateway.charge(meta.id, request.order_id, request.amount_cents, request.currency)
+    if isinstance(answer, Declined):
+        return PaymentFailed(order_id=request.order_id, reason=answer.reason)
+    follows = ChargeAccepted if isinstance(answer, Accepted) else PaymentTaken
+    return follows(
+        order_id=request.order_id,
+        amount_cents=request.amount_cents,
+        currency=request.currency,
+        country=request.country,
+        charge_key=meta.id,
+    )
 
 
 @payments.effect(VoidRequested, retry=FOREVER, timeout_s=10)

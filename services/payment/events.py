@@ -1,7 +1,12 @@
 """What payment tells: what the gateway is asked, what it answers, and how each order's money stands."""
 
+from datetime import timedelta
+
 from eventlib import Event
 from services.fields import AmountCents, Country, Currency, GatewayKey, OrderId, Reason, UtcTime
+
+AGAIN = timedelta(days=3)
+"""For how long the gateway repeats a callback that was not answered."""
 
 
 class ChargeRequested(Event, topic="payments", key="order_id"):
@@ -13,6 +18,31 @@ class ChargeRequested(Event, topic="payments", key="order_id"):
     country: Country
 
 
+class ChargeAccepted(Event, topic="payments", key="order_id"):
+    """The gateway accepted the charge, and calls back when the customer has confirmed it; it repeats what was asked."""
+
+    order_id: OrderId
+    amount_cents: AmountCents
+    currency: Currency
+    country: Country
+    charge_key: GatewayKey
+
+
+class ChargeConfirmed(Event, topic="payment.callbacks", key="order_id", request=True, once_for=AGAIN):
+    """The gateway reports that it took the money of a charge that it had accepted."""
+
+    order_id: OrderId
+    charge_key: GatewayKey
+
+
+class ChargeDeclined(Event, topic="payment.callbacks", key="order_id", request=True, once_for=AGAIN, failure=True):
+    """The gateway reports that no money will come of a charge that it had accepted."""
+
+    order_id: OrderId
+    charge_key: GatewayKey
+    reason: Reason
+
+
 class PaymentTaken(Event, topic="payments", key="order_id"):
     """The gateway took the order's amount."""
 
@@ -21,6 +51,10 @@ class PaymentTaken(Event, topic="payments", key="order_id"):
     currency: Currency
     country: Country
     charge_key: GatewayKey
+
+
+TAKING = (ChargeAccepted, ChargeConfirmed, PaymentTaken)
+"""By which money is on its way to the shop; a void and a refund return it."""
 
 
 class PaymentFailed(Event, topic="payments", key="order_id", failure=True):
@@ -46,8 +80,8 @@ class VoidRequested(Event, topic="payments", key="order_id"):
     reason: Reason
 
 
-class PaymentVoided(Event, topic="payments", key="order_id", reverses=PaymentTaken):
-    """An uncertain charge is undone for good; `amount_cents` had been taken and was returned (0: it never landed)."""
+class PaymentVoided(Event, topic="payments", key="order_id", reverses=TAKING):
+    """A charge that was uncertain, or not confirmed, is undone for good; `amount_cents` had been taken and was returned (0: it never landed)."""
 
     order_id: OrderId
     charge_key: GatewayKey
@@ -66,7 +100,7 @@ class RefundRequested(Event, topic="payments", key="order_id"):
     reason: Reason
 
 
-class PaymentRefunded(Event, topic="payments", key="order_id", reverses=PaymentTaken):
+class PaymentRefunded(Event, topic="payments", key="order_id", reverses=TAKING):
     """The gateway returned what it had taken."""
 
     order_id: OrderId

@@ -5,13 +5,19 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, TypeAdapter
 
 from services.http_calls import Calls
-from services.payment.ports import Charged, Declined, Refunded, Voided
+from services.payment.ports import Accepted, Charged, Declined, Refunded, Voided
 
 
 class Taken(BaseModel):
     """The money was taken."""
 
     outcome: Literal["taken"]
+
+
+class Pending(BaseModel):
+    """The customer has to confirm it (202); a callback reports what came of it."""
+
+    outcome: Literal["accepted"]
 
 
 class Refused(BaseModel):
@@ -34,7 +40,9 @@ class Returned(BaseModel):
     outcome: Literal["refunded"]
 
 
-_CHARGE: TypeAdapter[Taken | Refused] = TypeAdapter(Annotated[Taken | Refused, Field(discriminator="outcome")])
+_CHARGE: TypeAdapter[Taken | Pending | Refused] = TypeAdapter(
+    Annotated[Taken | Pending | Refused, Field(discriminator="outcome")]
+)
 _VOID = TypeAdapter(Undone)
 _REFUND = TypeAdapter(Returned)
 
@@ -48,11 +56,17 @@ class HttpGateway:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
-        """Take money, or refuse."""
+    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Accepted | Declined:
+        """Take money, accept to take it later, or refuse."""
         body = {"order_id": order_id, "amount_cents": amount_cents, "currency": currency}
         answer = await self._calls.post("charges", key, body, _CHARGE)
-        return Charged() if isinstance(answer, Taken) else Declined(answer.reason)
+        match answer:
+            case Taken():
+                return Charged()
+            case Pending():
+                return Accepted()
+            case Refused(reason=reason):
+                return Declined(reason)
 
     async def void(self, key: str) -> Voided:
         """Undo the charge with this key, whether it was made or not; a charge that comes later is declined."""

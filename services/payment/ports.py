@@ -10,6 +10,11 @@ class Charged:
 
 
 @dataclass(frozen=True, slots=True)
+class Accepted:
+    """The customer has to confirm the charge; a signed callback reports what came of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Declined:
     """Nothing was taken, and nothing will be under this key; `reason` is a short code."""
 
@@ -35,8 +40,8 @@ class Gateway(Protocol):
     Raises: OutcomeUnknown when it did not answer, and may or may not have acted: retry under the same key.
     """
 
-    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
-        """Take money, or refuse."""
+    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Accepted | Declined:
+        """Take money, accept to take it later, or refuse."""
 
     async def void(self, key: str) -> Voided:
         """Undo the charge with this key, whether it was made or not; a charge that comes later is declined."""

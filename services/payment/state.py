@@ -21,7 +21,10 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Payment:
-    """One order's payment; `called_off` is why the money must not be kept, and may be known before it is taken."""
+    """One order's payment; `called_off` is why the money must not be kept, and may be known before it is taken.
+
+    A charge that is confirmed by a callback has a time when it was accepted, and the country, which its end repeats.
+    """
 
     stage: Stage = Stage.NEW
     charge_key: str = ""
@@ -29,3 +32,6 @@ class Payment:
     currency: str = ""
     called_off: str = ""
     ended_at: datetime | None = None
+    accepted_at: datetime | None = None
+    is_confirmed: bool = False
+    country: str = ""

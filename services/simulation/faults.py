@@ -40,20 +40,26 @@ class Faults:
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayFaults(Faults):
-    """A gateway's faults; `decline` is the share of orders whose charge is refused."""
+    """A gateway's faults; `decline` is the share of orders whose charge is refused.
+
+    `later` is the share of orders whose charge is only accepted: a callback reports what came of it.
+    """
 
     decline: float = 0.0
+    later: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class CarrierFaults(Faults):
     """A carrier's faults; `undeliverable` is the share of orders that it refuses.
 
-    `departed` is the share of booked parcels that are on their way already when they are recalled.
+    `departed` is the share of booked parcels that are on their way already when they are recalled. `later` is the share of
+    orders whose parcel it agrees to fetch, and fetches later: a callback reports what came of it.
     """
 
     undeliverable: float = 0.0
     departed: float = 0.5
+    later: float = 0.0
 
 
 class NeverArrived(OutcomeUnknown):

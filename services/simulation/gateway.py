@@ -3,7 +3,7 @@
 from sqlite3 import Connection as Database
 
 from eventlib.values import now_ms
-from services.payment.ports import Charged, Declined, Refunded, Voided
+from services.payment.ports import Accepted, Charged, Declined, Refunded, Voided
 from services.simulation.faults import Chance, Connection, GatewayFaults
 from services.simulation.ledger import Ledger, LedgerConflict
 
@@ -15,18 +15,23 @@ class SimulatedGateway:
     Raises: LedgerConflict for a key that is reused with other content; OutcomeUnknown according to its faults.
     """
 
-    def __init__(self, ledger: Ledger, faults: GatewayFaults | None = None, *, seed: int = 0) -> None:
+    def __init__(
+        self, ledger: Ledger, faults: GatewayFaults | None = None, *, seed: int = 0, confirm_s: float = 0.0
+    ) -> None:
         self._ledger = ledger
+        self._confirm_ms = round(confirm_s * 1_000)
         self._faults = faults or GatewayFaults()
         self._chance = Chance(seed, "gateway")
         self._connection = Connection(self._faults, self._chance)
 
-    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
-        """Charge an amount, or decline."""
+    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Accepted | Declined:
+        """Charge an amount, accept to, or decline."""
+        later_ms = self._confirm_ms if self._chance.of(self._faults.later, "later", order_id) else None
         reason = "declined" if self._chance.of(self._faults.decline, "decline", order_id) else ""
 
-        async def act() -> Charged | Declined:
-            return await self._ledger.write(lambda db: _charge(db, (key, order_id, amount_cents, currency), reason))
+        async def act() -> Charged | Accepted | Declined:
+            asked = key, order_id, amount_cents, currency
+            return await self._ledger.write(lambda db: _charge(db, asked, reason, later_ms))
 
         await self._connection.refuse_if_silent(f"charge {key}", order_id, act)
         return await self._connection.call(f"charge {key}", act)
@@ -43,7 +48,10 @@ class SimulatedGateway:
         )
 
 
-def _charge(db: Database, asked: tuple[str, str, int, str], reason: str) -> Charged | Declined:
+def _charge(
+    db: Database, asked: tuple[str, str, int, str], reason: str, later_ms: int | None
+) -> Charged | Accepted | Declined:
+    """Charge under a key; `later_ms` is after how long the customer confirms it, None for at once."""
     key = asked[0]
     found = db.execute("SELECT order_id, amount_cents, currency, reason FROM charges WHERE key = ?", (key,)).fetchone()
     if found is not None and found[:3] != asked[1:]:
@@ -51,10 +59,14 @@ def _charge(db: Database, asked: tuple[str, str, int, str], reason: str) -> Char
     if db.execute("SELECT 1 FROM voids WHERE charge_key = ?", (key,)).fetchone():
         return Declined("voided")
     if found is None:
-        outcome = "declined" if reason else "taken"
+        outcome = "accepted" if later_ms is not None else "declined" if reason else "taken"
         db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)", (*asked, outcome, reason, now_ms()))
+        if later_ms is not None:
+            db.execute("INSERT INTO callbacks VALUES (?, ?, NULL)", (key, now_ms() + later_ms))
     else:
         reason = found[3]
+    if db.execute("SELECT 1 FROM callbacks WHERE charge_key = ?", (key,)).fetchone():
+        return Accepted()
     return Declined(reason) if reason else Charged()
 
 

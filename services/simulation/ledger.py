@@ -2,11 +2,14 @@
 
 Times are `at_ms`, milliseconds since 1970 UTC; money is in minor units. Any SQLite client can read it:
 
-- `charges(key, order_id, amount_cents, currency, outcome, reason, at_ms)`: `outcome` is `taken` or `declined`.
+- `charges(key, order_id, amount_cents, currency, outcome, reason, at_ms)`: `outcome` is `taken`, `declined`
+  or, until the customer has confirmed it, `accepted`.
+- `callbacks(charge_key, due_ms, sent_ms)`: charges that were accepted first; `sent_ms` is when the report of it was taken.
 - `voids(charge_key, returned_cents, at_ms)`: a charge that is undone permanently; a later one is declined.
 - `refunds(key, charge_key, amount_cents, currency, at_ms)`: money that was returned.
 - `parcels(key, order_id, country, outcome, detail, at_ms)`: `outcome` is `booked` (`detail`: tracking),
-  `undeliverable` (`detail`: reason) or `recalled`.
+  `undeliverable` (`detail`: reason), `recalled` or, until the carrier has fetched it, `accepted` (`detail`: tracking).
+- `collections(parcel_key, due_ms, sent_ms)`: parcels that were accepted first, as `callbacks` of charges.
 
 The gateway's balance: charges taken, less `voids.returned_cents`, less refunds.
 """
@@ -26,6 +29,10 @@ CREATE TABLE IF NOT EXISTS charges (
     key TEXT PRIMARY KEY, order_id TEXT NOT NULL, amount_cents INTEGER NOT NULL, currency TEXT NOT NULL,
     outcome TEXT NOT NULL, reason TEXT NOT NULL, at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS callbacks (
+    charge_key TEXT PRIMARY KEY, due_ms INTEGER NOT NULL, sent_ms INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS callbacks_to_send ON callbacks (due_ms) WHERE sent_ms IS NULL;
 CREATE TABLE IF NOT EXISTS voids (
     charge_key TEXT PRIMARY KEY, returned_cents INTEGER NOT NULL, at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -34,6 +41,10 @@ CREATE TABLE IF NOT EXISTS refunds (
     at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS refunds_of_charge ON refunds (charge_key);
+CREATE TABLE IF NOT EXISTS collections (
+    parcel_key TEXT PRIMARY KEY, due_ms INTEGER NOT NULL, sent_ms INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS collections_to_send ON collections (due_ms) WHERE sent_ms IS NULL;
 CREATE TABLE IF NOT EXISTS parcels (
     key TEXT PRIMARY KEY, order_id TEXT NOT NULL, country TEXT NOT NULL, outcome TEXT NOT NULL,
     detail TEXT NOT NULL, at_ms INTEGER NOT NULL

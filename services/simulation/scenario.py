@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from eventlib import Event
 from eventlib.invariants import ExternalStates
 from eventlib.simulation import Choices, Scenario, SmallCase
-from services.dispatch.ports import Booked, Recalled, Undeliverable
+from services.dispatch.ports import Booked, Planned, Recalled, Undeliverable
 from services.invariants.outside import Account, Parcels, accounts, parcels
 from services.order.events import CancelSubmitted, OrderLine, OrderSubmitted
-from services.payment.ports import Charged, Declined, Refunded, Voided
+from services.payment.ports import Accepted, Charged, Declined, Refunded, Voided
 from services.stock.events import DeliveryLine, DeliverySubmitted
 
 
@@ -23,7 +23,7 @@ class HonestGateway:
         self.voided: dict[str, int] = {}
         self.refunds: dict[str, tuple[str, int]] = {}
 
-    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
+    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Accepted | Declined:
         """Charge an amount, or decline."""
         del currency
         if key in self.voided or key in self.declined:
@@ -73,7 +73,7 @@ class HonestCarrier:
         self.left: set[str] = set()
         self.refused: dict[str, str] = {}
 
-    async def book(self, key: str, order_id: str, country: str) -> Booked | Undeliverable:
+    async def book(self, key: str, order_id: str, country: str) -> Booked | Planned | Undeliverable:
         """Fetch a parcel, or refuse."""
         del country
         if key in self.refused:
@@ -97,6 +97,8 @@ class HonestCarrier:
 class ShopScenario(Scenario):
     """Orders of one to three lines for three products; some are cancelled, some before they are placed."""
 
+    small_lines = 2
+
     def beginning(self, orders: int, choose: Choices) -> Sequence[Event]:
         """Return a delivery, which may be too small."""
         enough = _MOST_UNITS * _MOST_LINES
@@ -117,11 +119,12 @@ class ShopScenario(Scenario):
         return {"gateway": HonestGateway(choose), "carrier": HonestCarrier(choose)}
 
     def small_case(self) -> SmallCase:
-        """Return an order of two lines and its cancellation, with enough units for both lines."""
+        """Return an order of `small_lines` lines and its cancellation, with enough units for them."""
+        skus = _SKUS[: self.small_lines]
         lines = tuple(
-            OrderLine(line_no=n, sku=sku, quantity=1, unit_price_cents=100) for n, sku in enumerate(_SKUS[:2], start=1)
+            OrderLine(line_no=n, sku=sku, quantity=1, unit_price_cents=100) for n, sku in enumerate(skus, start=1)
         )
-        return SmallCase([_delivery("D1", _SKUS[:2], 1)], [_submitted("O1", lines), CancelSubmitted(order_id="O1")])
+        return SmallCase([_delivery("D1", skus, 1)], [_submitted("O1", lines), CancelSubmitted(order_id="O1")])
 
     def facts(self, ports: Mapping[str, object]) -> ExternalStates:
         """Return the gateway's and the carrier's accounts."""

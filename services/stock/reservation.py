@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from eventlib import Decider, Event, Meta, replace
 from services.dispatch.events import DispatchCancelled, DispatchFailed, OrderDispatched
 from services.order.events import OrderPlaced
-from services.payment.events import ChargeUncertain, PaymentFailed
+from services.payment.events import ChargeUncertain, PaymentFailed, PaymentVoided
 from services.stock.events import (
     LineRefused,
     LineReleased,
@@ -51,7 +51,9 @@ def follow(reservation: Reservation, event: Event, meta: Meta) -> Reservation:  
             )
         case StockRejected() | StockReleased() | StockShipped():
             return replace(reservation, held=(), closed_at=meta.recorded_at)
-        case PaymentFailed() | ChargeUncertain() | DispatchFailed() | DispatchCancelled():
+        case PaymentVoided() if reservation.called_off:
+            return reservation  # called off when the charge became uncertain
+        case PaymentFailed() | ChargeUncertain() | PaymentVoided() | DispatchFailed() | DispatchCancelled():
             closed_at = reservation.closed_at if reservation.asked else meta.recorded_at
             return replace(reservation, called_off=reservation.called_off or event.reason, closed_at=closed_at)
         case _:
@@ -106,7 +108,8 @@ def returned(reservation: Reservation, line: LineReleased) -> list[StockRejected
 
 @reservations.on
 def call_off(
-    reservation: Reservation, failure: PaymentFailed | ChargeUncertain | DispatchFailed | DispatchCancelled
+    reservation: Reservation,
+    failure: PaymentFailed | ChargeUncertain | PaymentVoided | DispatchFailed | DispatchCancelled,
 ) -> list[LineReleaseRequested]:
     """Release what is held; answers still in flight are released when they arrive."""
     return _let_go(reservation, failure.order_id)

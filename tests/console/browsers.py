@@ -11,6 +11,7 @@ from typing import Any
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
 
 from eventlib import EventLog
+from eventlib.analysis.connectors import Connector
 from eventlib.config.console import ConsoleOptions
 from eventlib.console.app import create_console
 from eventlib.console.sessions import SessionIdentity
@@ -36,12 +37,16 @@ async def running_browser() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def running_console(
-    log: EventLog, identity: SessionIdentity | None = None, options: ConsoleOptions | None = None, port: int = 0
+    log: EventLog,
+    identity: SessionIdentity | None = None,
+    options: ConsoleOptions | None = None,
+    port: int = 0,
+    connectors: Sequence[Connector] = (),
 ) -> AsyncIterator[str]:
     """Serve the console on a log, by default without identity, and give its address."""
     identity = identity or SessionIdentity(IdentityOptions())
     with closing(Listening(str(port), identity=identity)) as listening:
-        async with listening.serve(create_console(log, identity, options)):
+        async with listening.serve(create_console(log, identity, options, connectors=connectors)):
             yield listening.url
 
 

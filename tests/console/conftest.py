@@ -8,9 +8,17 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from eventlib import EventLog, open_log
+from eventlib.analysis.connectors import Connector
 from services import shop
+from services.order.events import OrderCompleted, OrderPlaced
 from tests.console.browsers import CHROMIUM, running_browser, running_console
 from tests.integration.shop_log import fill
+
+CONNECTORS = [
+    Connector("sink", "reports", (OrderPlaced,), tables=1),
+    Connector("webhook", "billing", (OrderPlaced, OrderCompleted), {"country": "France"}),
+]
+"""What takes the shop's events beside its services."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,5 +47,5 @@ async def log(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EventLo
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def console(log: EventLog) -> AsyncIterator[str]:
-    async with running_console(log) as url:
+    async with running_console(log, connectors=CONNECTORS) as url:
         yield url

@@ -158,6 +158,26 @@ async def test_a_group_is_discarded_only_by_its_number(browser: Browser, tmp_pat
         assert await quoted(log) == [("MT", 3)]
 
 
+async def test_a_group_that_has_grown_since_its_preview_is_not_retried(browser: Browser, tmp_path: Path) -> None:
+    async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (_, page):
+        await page.locator(".group .button").click()
+        await page.locator(".prospect").first.wait_for()
+        await log.publish(RateAsked(name="IS", number=9))
+        await settled(log)
+        await page.fill("#group-reason", "mended")
+        await page.get_by_role("button", name="Retry").click()
+        await page.get_by_text("the log has moved on").wait_for()
+        assert await acts(log) == []
+        await page.go_back()
+        await page.reload()
+        await page.locator(".prospect").first.wait_for()
+        await page.fill("#group-reason", "mended")
+        await page.get_by_role("button", name="Retry").click()
+        await page.wait_for_url("**/parked/batch/*")
+        await settled(log)
+        assert ("IS", 9) in await quoted(log)
+
+
 async def test_what_is_parked_is_found_by_a_query(browser: Browser, tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         for where, count in (("key = 'IS'", "1"), ("waiting > 1", "1"), ("age > 2h", "0")):

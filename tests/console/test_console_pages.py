@@ -1,5 +1,7 @@
 """Each page in a real browser: what it shows, that it is accessible, and that it asks no other host."""
 
+import re
+
 import pytest
 from playwright.async_api import Browser
 
@@ -73,7 +75,7 @@ async def test_an_event_opens_with_its_data_and_what_it_changed(browser: Browser
         assert await visit.findings() == []
 
 
-PAGES = ("/overview", "/sagas", "/sagas?where=status+=+'open'", "/saga/declined", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", "/choreography", "/choreography/arrow?source=OrderSubmitted&target=OrderPlaced", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/compare", "/compare?one=declined&other=large", "/acts", "/reruns", "/reruns/new?service=order", "/reset?service=order&to=latest", "/login", "/nothing")  # fmt: skip
+PAGES = ("/overview", "/sagas", "/sagas?where=status+=+'open'", "/saga/declined", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", "/choreography", "/choreography/arrow?source=OrderSubmitted&target=OrderPlaced", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/compare", "/compare?one=declined&other=large", "/acts", "/deployment", "/reruns", "/reruns/new?service=order", "/reset?service=order&to=latest", "/login", "/nothing")  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -175,6 +177,19 @@ async def test_an_arrow_leads_to_the_sagas_that_went_along_it(browser: Browser, 
             assert await page.get_by_label(title).locator("tbody th").all_inner_texts() == ["declined"]
         await page.get_by_label("The slowest").get_by_role("link", name="declined").click()
         await page.wait_for_url("**/saga/declined")
+
+
+async def test_sinks_and_subscribers_stand_below_what_they_get(browser: Browser, console: str) -> None:
+    async with visiting(browser, console) as visit:
+        page = await visit.open("/choreography")
+        rows = page.get_by_label("Arrows").locator("tbody tr", has_text="webhook billing")
+        placed = rows.filter(has_text="OrderPlaced")
+        await placed.locator("td:nth-child(4)", has_text=re.compile(r"\d")).wait_for()
+        assert (await placed.locator("td").all_inner_texts())[:3] == ["OrderPlaced", "billing", "webhook billing"]
+        assert await rows.count() == 2
+        drawn = await page.locator(".diagram").text_content() or ""
+        assert [name for name in ("sinks", "webhooks", "reports", "billing") if name not in drawn] == []
+        assert await visit.findings() == []
 
 
 async def test_the_newest_and_the_slowest_of_an_arrow_are_kept() -> None:

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
+from eventlib import open_log
 from eventlib.identity import Role
 from eventlib.operations.acts import acts
 from eventlib.operations.pausing import pause
 from eventlib.queries.pauses import PauseTarget, pauses
+from examples.payouts import desk
 from tests.console.parked_rates import broken, logged_in, parked_log, settled
 from tests.console.rates_app import RateAsked
 
@@ -60,6 +62,37 @@ async def test_a_paused_key_shows_what_its_inputs_would_come_to(browser: Browser
         with broken():
             await visit.open("/pause?service=rates&what=decider%3Aquotes&key=NZ")
             assert "would park again: KeyError" in await page.locator("#released").inner_text()
+
+
+async def test_a_limit_is_set_at_run_time_and_goes_back(browser: Browser, tmp_path: Path) -> None:
+    async with (
+        open_log(f"sqlite:///{tmp_path}/desk.db", desk) as log,
+        logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page),
+    ):
+        await visit.open("/pause?service=payout")
+        await page.get_by_label("Part").select_option("limit:bank")
+        await page.get_by_role("button", name="See what would wait").click()
+        assert await page.locator("h1").inner_text() == "limit bank of payout"
+        assert await page.get_by_role("button", name="Pause", exact=True).count() == 0  # it would be all of the service
+        await page.get_by_label("Attempts a second").fill("many")
+        await page.fill("#limit-reason", "they had an outage")
+        await page.get_by_role("button", name="Set", exact=True).click()
+        assert "are numbers above 0" in await page.get_by_role("alert").inner_text()
+        await page.get_by_label("Attempts a second").fill("20")
+        await page.fill("#limit-reason", "they had an outage")
+        await page.get_by_role("button", name="Set", exact=True).click()
+        await page.get_by_role("button", name="Resume").wait_for()
+        (found,) = await pauses(log)
+        assert (str(found.target), found.by, found.allows) == ("limit bank of payout", "token:ada", "20 a second")
+        assert "they had an outage (20 a second)" in await page.locator(".note").first.inner_text()
+        assert await visit.findings() == []
+        await visit.open("/overview")
+        await page.get_by_label("Paused").get_by_role("link").click()
+        assert await page.locator("h1").inner_text() == "limit bank of payout"
+        await page.fill("#pause-reason", "it is over")
+        await page.get_by_role("button", name="Resume").click()
+        await page.get_by_role("button", name="Resume").wait_for(state="detached")
+        assert all(each.is_ending for each in await pauses(log))
 
 
 async def test_a_pause_that_cannot_be_says_why(browser: Browser, tmp_path: Path) -> None:

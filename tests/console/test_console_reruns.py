@@ -12,7 +12,7 @@ from eventlib.console.sessions import SessionIdentity
 from eventlib.identity import Role, add_token
 from eventlib.identity.options import identity_options
 from eventlib.operations.acts import acts
-from eventlib.operations.reprocessing.metadata import reruns
+from eventlib.operations.reprocessing.listing import reruns
 from tests.console.browsers import Visit, running_console, visiting
 from tests.integration.rerunning import Code, market, send, settle
 from tests.integration.test_admin_reruns import MENDED, WRONG_DAY, stock

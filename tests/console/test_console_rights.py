@@ -37,7 +37,7 @@ async def paths_of(log: EventLog, key: str) -> list[str]:
     found = grouped(await parkings(log))
     return [
         "/overview", "/sagas", "/parked", "/choreography", "/topics", "/topics/asked", "/topics/rates.control", "/acts",
-        "/reruns", f"/saga/{quoted}", f"/saga/{quoted}?view=tree&scale=time", f"/saga/{quoted}?view=effects",
+        "/reruns", "/deployment", f"/saga/{quoted}", f"/saga/{quoted}?view=tree&scale=time", f"/saga/{quoted}?view=effects",
         f"/parked/rates/quotes/{quoted}", f"/parked/group/{found[0].fingerprint}",
     ]  # fmt: skip
 
@@ -85,7 +85,7 @@ async def test_an_auditor_finds_no_way_to_write(browser: Browser, tmp_path: Path
                 "/pause?service=rates",
             ):
                 assert (await client.get(path)).status_code == 403
-        assert tried == 24
+        assert tried == 26
         assert await acts(log) == []
 
 

@@ -22,7 +22,8 @@ from services.simulation.carrier import SimulatedCarrier
 from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger
 from services.simulation.lines import Line
-from services.simulation.server import Simulators, make_app
+from services.simulation.server import make_app
+from services.simulation.simulators import Simulators
 from services.simulation.wire import AllFaults
 
 SEED = 3

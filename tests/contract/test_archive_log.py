@@ -137,6 +137,9 @@ async def test_an_archive_refuses_every_change(tmp_path: Path) -> None:
         with pytest.raises(LogReadOnly, match="write to sqlite:///"):
             await change
     await archived.close()
+    for ask in (archived.start("a", 0), archived.end("a", 0), archived.offset_at("a", 0, 0), archived.seize("s", 0)):
+        with pytest.raises(LogUnavailable, match="closed"):
+            await ask
     await log.close()
 
 

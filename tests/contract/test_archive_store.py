@@ -1,7 +1,6 @@
 """An archive on an object store: the same records, once, however many archive at the same time and wherever one is killed."""
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,20 +18,8 @@ from eventlib.object_store import ObjectStore
 from eventlib.testing.log_fixture import record
 from tests.analytics.killing import Killed, killed_at
 from tests.commands import ended, said
-from tests.moto import new_bucket, running_moto
 
 TOPICS = [Topic("a", partitions=2), Topic("b", partitions=1)]
-
-
-@pytest.fixture(scope="module")
-def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_moto(tmp_path_factory.mktemp("moto")) as url:
-        yield url
-
-
-@pytest.fixture
-def store(moto: str, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
-    return new_bucket(moto, monkeypatch)
 
 
 async def grown(log: SqliteLog, turn: int) -> None:

@@ -130,6 +130,24 @@ async def test_increments_on_top_of_each_other_are_the_log_as_it_was(tmp_path: P
     assert len(chain(backups)) == 1
 
 
+async def test_an_increment_on_a_batch_that_was_packed_across_its_beginning_is_the_log_as_it_was(
+    tmp_path: Path,
+) -> None:
+    place, backups = tmp_path / "log.db", tmp_path / "backups"
+    backups.mkdir()
+    log = await opened(place)
+    for turn in range(2):
+        for each in numbered("orders", 20, 20 * turn):
+            await log.append([each])
+        if turn:
+            await log.pack()
+        kind = made(place, backups).manifest.kind
+    await restore(backups, tmp_path / "again.db", None, None)
+    assert kind == "increment"
+    assert content(tmp_path / "again.db") == content(place)
+    await log.close()
+
+
 async def test_an_increment_does_not_go_on_from_another_log_or_one_that_was_set_back(tmp_path: Path) -> None:
     place, backups = tmp_path / "log.db", tmp_path / "backups"
     backups.mkdir()

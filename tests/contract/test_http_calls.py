@@ -19,7 +19,7 @@ from services.dispatch.http_carrier import HttpCarrier
 from services.dispatch.ports import Booked
 from services.http_calls import Calls, open_calls
 from services.payment.http_gateway import HttpGateway
-from services.payment.ports import Charged, Declined, Voided
+from services.payment.ports import Accepted, Charged, Declined, Voided
 from services.settings import ShopSettings
 from tests.contract.outsides import over_http
 from tests.ports import free_port
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 SETTINGS = ShopSettings(read_timeout_s=0.3, connect_timeout_s=0.3)
 
 
-async def charged(answer: httpx.Response) -> Charged | Declined:
+async def charged(answer: httpx.Response) -> Charged | Accepted | Declined:
     """Return what a gateway's answer to a charge means."""
     seen = list[httpx.Request]()
 

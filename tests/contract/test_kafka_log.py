@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from eventlib.devtools.kafka import Cluster
+from eventlib.errors import LogUnavailable
 from eventlib.log.base import Log
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.record import Record
@@ -47,6 +48,13 @@ class TestKafkaLog(OnKafka, LogContract):
         with segment.open("r+b") as file:
             file.seek(place)
             file.write(flipped(written.value, bits))
+
+    async def test_the_owners_of_a_closed_log_are_not_known(self, log: Log) -> None:
+        claim = await log.seize("s", 0)
+        await log.append([], claim)
+        await log.close()
+        with pytest.raises(LogUnavailable, match="closed"):
+            await log.owners("s")
 
 
 class TestKafkaLogWithAnnouncedTransactions(OnKafka, AppendContract, OwnershipContract):

@@ -23,12 +23,6 @@ from tests.moto import running_moto
 REGION = "eu-west-1"
 
 
-@pytest.fixture(scope="module")
-def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_moto(tmp_path_factory.mktemp("moto")) as url:
-        yield url
-
-
 @pytest.fixture
 def client(moto: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a client of the server, and let the SDK's chain find it and nothing else."""

@@ -16,6 +16,7 @@ from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.topic import Topic
 from eventlib.testing.log_contract import LogContract
 from eventlib.testing.log_fixture import flipped, record
+from eventlib.testing.ownership_contract import until_owns
 from eventlib.testing.reading_contract import ReadingContract
 
 
@@ -50,6 +51,11 @@ async def test_an_overlay_goes_on_where_the_other_log_was_and_leaves_it_as_it_is
             found = [each.value for each in await over.read("a", 0, first, limit)]
             assert found == [b"%d" % n for n in range(first, 7)][:limit]
     assert [each.value for each in over.written] == [b"5", b"0", b"6"]
+    times = {n: (await over.read("a", 0, n, 1))[0].timestamp_ms for n in range(7)}
+    for at in (times[0], times[4], times[5], times[6] + 1):
+        expected = next((n for n, time in times.items() if time >= at), 7)
+        assert await over.offset_at("a", 0, at) == expected
+    assert [await over.offset_at(*place, 0) for place in (("a", 1), ("b", 0), ("new", 0))] == [0, 0, 0]
     assert {*await over.topics()} - {*await below.topics()} == {"new"}
     await over.delete_topics(["b"])
     assert ("b" in await over.topics(), "b" in await below.topics()) == (False, True)
@@ -73,6 +79,19 @@ async def test_an_overlay_goes_on_where_the_other_log_was_and_leaves_it_as_it_is
 class TestSqliteLog(LogContract):
     async def open_log(self, place: Path) -> Log:
         return await SqliteLog.open(place / "log.db")
+
+    async def test_owners_are_those_of_one_service(self, log: Log) -> None:
+        first, second = await log.join("first", 2), await log.join("second", 1)
+        held = await until_owns(first, {}, {0, 1})
+        await until_owns(second, {}, {0})
+        assert set(await log.owners("first") or ()) == {0, 1}
+        assert set(await log.owners("second") or ()) == {0}
+        assert await log.owners("third") == {}
+        await first.leave()
+        assert await log.owners("first") == {}
+        with pytest.raises(OwnershipLost):
+            await log.append([record("a", b"x")], held[0])
+        await second.leave()
 
     async def change(self, written: Record, bits: int) -> None:
         with closing(sqlite3.connect(self.place / "log" / "log.db")) as connection:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eventlib.errors import LogCorrupt, LogUnavailable
-from eventlib.state.inspect import looks
+from eventlib.state.inspect import snapshots_in
 from eventlib.state.open import open_stores, store_directory
 
 URLS: list[Callable[[Path], str]] = [lambda place: f"sqlite:///{place}/shop.db", lambda _: "kafka://host:9092/"]
@@ -15,7 +15,7 @@ URLS: list[Callable[[Path], str]] = [lambda place: f"sqlite:///{place}/shop.db",
 def seen(url: str, state_dir: Path) -> list[tuple[object, ...]]:
     return [
         (each.service, each.partition, each.log_id, each.checkpoint, each.position, dict(each.values))
-        for each in looks(url, str(state_dir), "position")
+        for each in snapshots_in(url, str(state_dir), "position")
     ]
 
 

@@ -1,6 +1,5 @@
 """Objects in a bucket, against moto's server: conditional writes, lost answers, and the errors of what goes wrong."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,8 @@ from botocore.exceptions import EndpointConnectionError
 
 from eventlib.errors import LogDenied, LogUnavailable, OwnershipLost, WiringError
 from eventlib.object_store import ObjectStore
-from tests.moto import new_bucket, on_this_machine, running_moto
+from tests.moto import on_this_machine, running_moto
 from tests.ports import free_port
-
-
-@pytest.fixture(scope="module")
-def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_moto(tmp_path_factory.mktemp("moto")) as url:
-        yield url
-
-
-@pytest.fixture
-def store(moto: str, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
-    return new_bucket(moto, monkeypatch)
 
 
 def test_of_two_that_have_seen_the_same_state_one_writes(store: ObjectStore) -> None:

@@ -18,6 +18,7 @@ from eventlib.log.record import Record
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.packing import MOST
+from eventlib.log.sqlite.reading import _take
 from eventlib.log.sqlite.schema import connect
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic
@@ -55,6 +56,18 @@ def numbered(topic: str, count: int, *, first: int = 0, size: int = 20) -> list[
         )
         for n in range(first, first + count)
     ]
+
+
+@pytest.mark.parametrize(("offset", "limit", "batches"), [(0, 1, 1), (0, MOST, 1), (MOST - 9, 10, 2), (5, 200, 4)])
+def test_no_more_batches_are_inflated_than_the_records_are_in(offset: int, limit: int, batches: int) -> None:
+    rows = """
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9)
+        SELECT 'a', 0, i * :most - 1, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, :headers, 0 FROM n
+    """
+    headers = f'{{"records":{MOST},"offsets":{MOST}}}'
+    with closing(sqlite3.connect(":memory:")) as connection:
+        taken = _take(offset, limit, connection.execute(rows, {"most": MOST, "headers": headers}))
+    assert len(taken) == batches
 
 
 def placed(records: Sequence[Record], first: int = 0) -> list[Record]:
@@ -161,7 +174,8 @@ async def test_one_bit_of_a_batch_is_found_taken_back_and_repaired(tmp_path: Pat
         found, damaged = await read_all(path, limit=limit)
         named = {offset for each in damaged for offset in range(each.offset, each.resume_at)}
         assert found == [each for each in expected if each.offset not in named]
-        assert column == "position" or not damaged
+        is_hidden = column == "position" and (bit > 2 or limit < 20)  # behind other rows, or read from its middle on
+        assert is_hidden or not damaged
         assert named <= {*range(20, 40)}
     with closing(connect(path)) as connection:
         assert prove(connection).damages
@@ -244,7 +258,7 @@ async def test_compaction_leaves_of_batches_what_it_leaves_of_rows(tmp_path: Pat
         with closing(connect(tmp_path / name)) as connection:
             proof = prove(connection)
             assert (proof.damages, proof.records) == ([], len(expected))
-            digests.append(connection.execute("SELECT digest FROM partitions ORDER BY number").fetchall())
+            digests.append(connection.execute("SELECT digest, kept FROM partitions ORDER BY number").fetchall())
     assert digests[0] == digests[1]
     for log in (*logs, *readers):
         await log.close()

@@ -1,6 +1,7 @@
 """What becomes of an SQLite log whose bytes have changed: named, put right where that can be proved, or passed over."""
 
 import random
+import re
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
@@ -18,6 +19,8 @@ from eventlib.log.sqlite.state import OFFSET_BITS, SqliteOptions
 from eventlib.model.topic import Topic
 
 COUNT = 40
+MANY = 10 * COUNT
+PAGE_BYTES = 4_096
 ROWS = SqliteOptions(batch_from=COUNT + 1)
 """Each record in a row of its own; the damage of batches is in test_sqlite_batches.py."""
 
@@ -77,10 +80,61 @@ async def test_one_bit_is_found_in_each_column_and_taken_back(tmp_path: Path, co
     assert damaged == []
 
 
-async def test_a_text_that_is_no_text_any_more_is_read_as_it_was_written(tmp_path: Path) -> None:
+async def test_a_text_that_is_no_text_any_more_is_read_as_it_was_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     await made(path := tmp_path / "log.db")
     change(path, "UPDATE records SET type = CAST(x'4f72e46572506c61636564' AS TEXT) WHERE id = 'id-12'")
     assert (await read_all(path)) == ([written(offset) for offset in range(COUNT)], [])
+    assert "orders/0/12: one flipped bit of the record was corrected" in caplog.text, "else the file is never repaired"
+
+
+LEAF, INTERIOR = 13, 5
+"""The types of a table's pages."""
+
+
+async def made_of_pages(path: Path) -> None:
+    """Write records onto several pages."""
+    log = await SqliteLog.open(path, options=ROWS)
+    await log.create_topics([Topic("orders", partitions=1)])
+    for first in range(0, MANY, COUNT):
+        await log.append([written(first + offset) for offset in range(COUNT)])
+    await log.close()
+
+
+def places_in_the_tree(path: Path, offset: int, kind: int) -> list[int]:
+    """Return where the last byte of a record's position is on pages of a type."""
+    position = 1 << OFFSET_BITS | offset
+    groups = [position >> 7 * each & 127 for each in range(position.bit_length() // 7, -1, -1)]
+    number, data = bytes([*(group | 128 for group in groups[:-1]), groups[-1]]), path.read_bytes()
+    found = [each.end() - 1 for each in re.finditer(re.escape(number), data)]
+    return [place for place in found if data[place // PAGE_BYTES * PAGE_BYTES] == kind]
+
+
+def flip(path: Path, place: int, bit: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1 << bit
+    path.write_bytes(data)
+
+
+async def test_a_record_whose_number_is_below_that_of_its_place_is_read_as_it_was_written(tmp_path: Path) -> None:
+    await made(path := tmp_path / "log.db")
+    (place,) = places_in_the_tree(path, 25, LEAF)
+    flip(path, place, 3)
+    assert (await read_all(path)) == ([written(offset) for offset in range(COUNT)], [])
+
+
+async def test_what_cannot_be_found_since_a_page_leads_elsewhere_is_named(tmp_path: Path) -> None:
+    """A look-up then ends before where it should: what it finds there is whole, and another record."""
+    await made_of_pages(path := tmp_path / "log.db")
+    place = next(
+        there[0] for each in range(MANY) if not each & 32 and (there := places_in_the_tree(path, each, INTERIOR))
+    )
+    flip(path, place, 5)
+    found, damaged = await read_all(path)
+    named = {offset for each in damaged for offset in range(each.offset, each.resume_at)}
+    assert named
+    assert found == [written(offset) for offset in range(MANY) if offset not in named]
 
 
 async def test_a_checksum_that_has_changed_itself_costs_nothing(tmp_path: Path) -> None:
@@ -107,13 +161,48 @@ async def test_what_cannot_be_put_right_is_named_and_all_else_is_read(tmp_path: 
     assert reason in str(damaged[0])
 
 
-async def test_the_doctor_names_the_one_record_that_cannot_be_put_right(tmp_path: Path) -> None:
+@pytest.mark.parametrize("offset", [0, 12], ids=["the first", "another"])
+async def test_the_doctor_names_the_one_record_that_cannot_be_put_right(tmp_path: Path, offset: int) -> None:
     await made(path := tmp_path / "log.db")
-    change(path, "UPDATE records SET value = x'00', subject = 'b' WHERE id = 'id-12'")
+    change(path, "UPDATE records SET value = x'00', subject = 'b' WHERE id = ?", f"id-{offset}")
     with closing(connect(path)) as connection:
-        (damage,) = [each for each in prove(connection).damages if each.check == "records"]
-    assert (damage.topic, damage.partition, damage.offset, damage.resume_at) == ("orders", 0, 12, 13)
-    assert (damage.key, damage.type, damage.repair) == ("order-12", "OrderPlaced", ())
+        (damage,) = prove(connection).damages  # and no digest that is another: the record has its checksum there
+    assert damage.check == "records"
+    assert (damage.topic, damage.partition, damage.offset, damage.resume_at) == ("orders", 0, offset, offset + 1)
+    assert (damage.key, damage.type, damage.repair) == (f"order-{offset}", "OrderPlaced", ())
+
+
+async def test_the_doctor_puts_one_bit_right_and_finds_nothing_else_wrong(tmp_path: Path) -> None:
+    await made(path := tmp_path / "log.db")
+    change(path, "UPDATE records SET subject = 'n' || substr(subject, 2) WHERE id = 'id-12'")
+    with closing(connect(path)) as connection:
+        (damage,) = prove(connection).damages
+    assert damage.repair
+    for sql, values in damage.repair:
+        change(path, sql, *values)
+    with closing(connect(path)) as connection:
+        assert not prove(connection).damages
+
+
+async def test_the_doctor_names_what_is_on_an_unreadable_page_and_nothing_behind_it(tmp_path: Path) -> None:
+    await made_of_pages(path := tmp_path / "log.db")
+    page = path.read_bytes().index(b"order-200") // PAGE_BYTES * PAGE_BYTES
+    with path.open("r+b") as file:
+        file.seek(page)
+        file.write(b"\xff")
+    with closing(connect(path)) as connection:
+        gone = {offset for offset in range(MANY) if not is_readable(connection, offset)}
+        named = [each for each in prove(connection).damages if each.check == "records"]
+    assert 200 in gone
+    assert {offset for each in named for offset in range(each.offset or 0, each.resume_at or 0)} == gone
+
+
+def is_readable(connection: sqlite3.Connection, offset: int) -> bool:
+    try:
+        row = connection.execute("SELECT value FROM records WHERE position = ?", (1 << OFFSET_BITS | offset,))
+        return row.fetchone() is not None
+    except sqlite3.DatabaseError:
+        return False
 
 
 async def test_two_records_that_change_places_are_found(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What an SQLite log does when its disk or its file fails: a sentence for each, and nothing half-written."""
 
+import asyncio
 import os
 import shutil
 import sqlite3
@@ -14,17 +15,20 @@ from eventlib.errors import (
     LogCorrupt,
     LogFull,
     LogReadOnly,
+    LogUnavailable,
     LogVersionMismatch,
     RetryableError,
     TerminalError,
 )
 from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.schema import connect
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic
 from tests.commands import said
 from tests.contract.places import read_only, tiny_file_system
 
+PATIENCE_S = 20.0
 TOPICS = [Topic("a", partitions=1), Topic("b", partitions=1)]
 
 
@@ -53,6 +57,27 @@ async def fill(log: SqliteLog) -> int:
 
 async def counts(log: SqliteLog) -> list[int]:
     return [len(await log.read(topic.name, 0, 0, 100_000)) for topic in TOPICS]
+
+
+async def test_a_log_that_is_never_free_is_unavailable_and_the_loop_goes_on(tmp_path: Path) -> None:
+    log = await opened(tmp_path / "log.db", SqliteOptions(busy_s=0.5))
+    other = connect(tmp_path / "log.db")
+    other.execute("BEGIN IMMEDIATE")
+    append, seize = asyncio.create_task(log.append([record("a", b"no")])), asyncio.create_task(log.seize("s", 0))
+    ticks = 0
+    async with asyncio.timeout(PATIENCE_S):
+        while not (append.done() and seize.done()):
+            await asyncio.sleep(0.001)
+            ticks += 1
+    for task in (append, seize):
+        with pytest.raises(LogUnavailable, match="another process"):
+            await task
+    assert ticks > 50
+    other.execute("ROLLBACK")
+    await log.append([record("a", b"yes")])
+    assert await counts(log) == [1, 0]
+    other.close()
+    await log.close()
 
 
 async def test_a_full_disk_refuses_whole_appends_and_the_log_goes_on_when_there_is_room(tmp_path: Path) -> None:

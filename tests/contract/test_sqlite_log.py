@@ -11,6 +11,7 @@ import pytest
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.log.base import TOMBSTONES_KEPT, Log
 from eventlib.log.record import Record
+from eventlib.log.sqlite.file import LogFile
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic
@@ -156,6 +157,26 @@ async def test_topics_made_by_another_process_are_seen(tmp_path: Path) -> None:
     assert set(await log.topics()) == set(await other.topics())
     await log.close()
     await other.close()
+
+
+async def test_many_readers_that_wait_look_at_the_file_no_more_often_than_one(tmp_path: Path) -> None:
+    file = await LogFile.open(tmp_path / "log.db", SqliteOptions(watch_active_s=0.02, watch_idle_s=0.02))
+    log = SqliteLog(file, "")
+    await log.create_topics(TOPICS)
+    looks = list[str]()
+    file.connection.set_trace_callback(looks.append)
+    waiting = [asyncio.create_task(log.reader({("a", each % 2): 0}).poll(1)) for each in range(20)]
+    began = 0.0
+    async with asyncio.timeout(PATIENCE_S):
+        for _ in range(2):  # the first looks are those of the readers themselves
+            looks.clear()
+            began = asyncio.get_running_loop().time()
+            while len(looks) < 10:
+                await asyncio.sleep(0.01)
+    assert len(looks) <= (asyncio.get_running_loop().time() - began) / 0.02 + 2
+    for each in waiting:
+        each.cancel()
+    await log.close()
 
 
 async def test_people_can_read_it_with_sqlite_alone(tmp_path: Path) -> None:

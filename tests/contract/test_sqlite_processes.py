@@ -14,10 +14,9 @@ from random import Random
 
 import pytest
 
-from eventlib.errors import LogUnavailable, OwnershipLost
+from eventlib.errors import OwnershipLost
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.schema import connect
-from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.state.sqlite import SqliteStores
 from tests.contract.processes import IMPATIENT, PATIENT, TOPICS, part
 
@@ -174,27 +173,6 @@ async def test_an_append_beside_a_busy_process_waits_for_moments_only(tmp_path: 
     there = await appended_by(log)
     assert set(there.values()) == {3}
     assert {f"mine/{number}" for number in range(100)} <= there.keys()
-    await log.close()
-
-
-async def test_a_log_that_is_never_free_is_unavailable_and_the_loop_goes_on(tmp_path: Path) -> None:
-    log = await SqliteLog.open(tmp_path / "log.db", options=SqliteOptions(busy_s=0.5))
-    await log.create_topics(TOPICS)
-    other = connect(tmp_path / "log.db")
-    other.execute("BEGIN IMMEDIATE")
-    append, seize = asyncio.create_task(log.append([part("no", 0, 0)])), asyncio.create_task(log.seize("s", 0))
-    ticks = 0
-    while not (append.done() and seize.done()):
-        await asyncio.sleep(0.001)
-        ticks += 1
-    for task in (append, seize):
-        with pytest.raises(LogUnavailable, match="another process"):
-            await task
-    assert ticks > 50
-    other.execute("ROLLBACK")
-    await log.append([part("yes", 0, 0)])
-    assert await appended_by(log) == {"yes/0": 1}
-    other.close()
     await log.close()
 
 

@@ -3,18 +3,21 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from eventlib import open_log
 from eventlib.cli import run
 from services.order.api import create_app
 from services.order.index import OrderIndex
 from tests.integration.api_shop import Shop, open_shop, serving
 from tests.integration.callers import identity
+from tests.integration.parcels_app import APP, ParcelSubmitted
+from tests.integration.parcels_log import send
 from tests.integration.shop_log import Objects, Print, fill
 from tests.issuers import Issuer, asked, ec, rsa, running_issuer
 from tests.keycloak import Keycloak, running_keycloak
@@ -33,6 +36,35 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
     url = f"sqlite:///{tmp_path_factory.mktemp('log')}/shop.db"
     asyncio.run(fill(url))
     return url
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[ParcelSubmitted]]:
+    """The URL of a log of sixty parcels, which tests only read, and what was sent."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('parcels')}/log.db"
+
+    async def filled() -> list[ParcelSubmitted]:
+        async with open_log(url, APP) as log:
+            return await send(log, 60)
+
+    return url, asyncio.run(filled())
+
+
+@pytest.fixture
+def examine(capsys: pytest.CaptureFixture[str]) -> Callable[[Path | str], list[dict[str, Any]]]:
+    """Run `eventlib doctor` on a log, and return what it finds: each finding with a remedy, and the exit code."""
+
+    def examined(log: Path | str) -> list[dict[str, Any]]:
+        capsys.readouterr()
+        code = run(["doctor", "--log", f"sqlite:///{log}" if isinstance(log, Path) else log, "--json"])
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        found = [json.loads(line) for line in printed.out.splitlines()]
+        assert code == any(each["verdict"] == "error" for each in found)
+        assert all(each["remedy"] for each in found if each["verdict"] != "ok")
+        return found
+
+    return examined
 
 
 @pytest.fixture

@@ -52,6 +52,13 @@ def order(order_id: str, lines: int = 1) -> Publication:
     return Publication(event, idempotency_key=order_id)
 
 
+async def fill_ended(log: EventLog) -> None:
+    """Let one order complete, and one be declined."""
+    await supplied(log)
+    await log.publish_many([order("completed"), order("declined")])
+    await served(log)
+
+
 async def served(log: EventLog, *, mended: bool = False) -> None:
     ports = {"gateway": Gateway(mended=mended), "carrier": Carrier()}
     async with Runtime(log, ports=ports) as runtime, asyncio.timeout(120):

@@ -60,7 +60,7 @@ async def counted_many(events: Sequence[Counted], session: AsyncSession) -> None
 
 
 echo = SqlSink("echo", APP)
-outbox = SqlAlchemyOutbox(APP)
+outbox = SqlAlchemyOutbox(APP, [Counted], name="answers")
 
 
 @echo.on

@@ -12,10 +12,12 @@ from eventlib.admin_api import create_admin
 from eventlib.cli import run
 from eventlib.errors import WiringError
 from eventlib.operations.acts import acts
+from tests.commands import said
 from tests.connections import opened_from_here, silent
-from tests.integration.test_runtime import Ordered, Outside, events, everything, make_shop, settle
+from tests.integration.test_runtime import Ordered, Outside, events, everything, make_shop, record_of, settle
 
 TOKEN, NEXT_TOKEN = "x" * 32, "y" * 32
+SHOP = make_shop(set())
 KNOWN = {"Authorization": f"Bearer {TOKEN}"}
 
 
@@ -78,6 +80,27 @@ async def test_what_is_parked_is_listed_and_shown(admin: httpx.AsyncClient) -> N
     assert (await admin.get("/parked", params={"reason_matches": "("})).status_code == 422
     assert (await admin.get("/parked", params={"reason_matches": "((a|b|g|u| )+)+$x"})).json()["count"] == 0
     assert len((await admin.get("/status")).json()["parked"]) == 3
+
+
+async def test_a_key_is_meant_before_the_effects_of_it(admin: httpx.AsyncClient, log: EventLog) -> None:
+    await log.port.append([record_of(log, Ordered(order_id="refused", cents=2)).replace(value=b"\x89PNG")])
+    await settle(log)
+    effect, key = [each for each in (await admin.get("/parked")).json()["parked"] if each["key"] == "refused"]
+    assert (effect["effect"], key["effect"]) == ("ChargeAsked", None)
+    assert (await admin.get("/parked/orders/order/refused")).json()["waiting"] == key["waiting"] == 1
+    assert (await admin.get(f"/parked/orders/order/{effect['id']}")).json()["effect"] == "ChargeAsked"
+    edit = [
+        "parked",
+        "edit",
+        "order",
+        "refused",
+        "--data",
+        '{"order_id": "refused", "cents": 3}',
+        "--dry-run",
+        "--log",
+        log.port.url,
+    ]
+    assert "order" in said(*edit, "--app", "tests.integration.test_admin:SHOP")
 
 
 async def test_an_edit_a_discard_and_retries(admin: httpx.AsyncClient, log: EventLog) -> None:

@@ -12,7 +12,7 @@ import pytest
 from eventlib import EventLog, open_log
 from eventlib.admin_api import create_admin
 from eventlib.operations.acts import acts
-from eventlib.operations.reprocessing.metadata import reruns
+from eventlib.operations.reprocessing.listing import reruns
 from tests.integration.rerunning import Code, GivenBack, market, said, send, settle
 from tests.integration.test_parked_previews import contents
 from tests.integration.test_rerun import shelves_of

@@ -416,9 +416,9 @@ def test_the_graph_counts_what_tail_prints(objects: Objects) -> None:
     assert {name: count for name, count in counts.items() if count} == {
         name: count for name, count in said.items() if name in counts
     }
-    (charged,) = [arrow for arrow in graph["arrows"] if arrow["target"] == "PaymentTaken"]
-    assert charged["count"] == pairs["ChargeRequested", "PaymentTaken"]
-    assert charged["p95_ms"] >= 0
+    charged = [arrow for arrow in graph["arrows"] if arrow["target"] == "PaymentTaken"]
+    assert sum(arrow["count"] for arrow in charged) == pairs["ChargeRequested", "PaymentTaken"]
+    assert any(arrow["p95_ms"] is not None for arrow in charged)
 
 
 def test_a_drawing_with_what_was_counted(shown: Print, tmp_path: Path) -> None:

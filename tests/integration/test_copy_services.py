@@ -12,7 +12,8 @@ from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, o
 from eventlib.devtools.kafka import Cluster
 from eventlib.log.kafka.import_log import ImportLog
 from eventlib.model.event import Meta
-from eventlib.operations.migration import Copying, held
+from eventlib.operations.held_log import held
+from eventlib.operations.migration import Copying
 from eventlib.operations.parked_commands import request_retry
 from eventlib.queries.parked import parkings, waiting_inputs
 from eventlib.queries.state import state_of

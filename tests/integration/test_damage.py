@@ -17,7 +17,7 @@ from eventlib.operations.parked_commands import request_discard, request_retry
 from eventlib.operations.status import StatusReader
 from eventlib.queries.parked import parkings
 from eventlib.replay import Report, replay
-from eventlib.runtime.records import JournalEntry, Step
+from eventlib.runtime.records import JournalEntry, Positions, Step
 from eventlib.state.memory import MemoryStores
 from tests.in_rows import in_rows
 from tests.integration.test_runtime import Ordered, Outside, make_shop
@@ -197,7 +197,7 @@ NEWEST = "(SELECT max(position) FROM records WHERE key = CAST(? AS BLOB))"
 )
 @pytest.mark.parametrize("kind", ["state/order/3", "effect", "position"])
 async def test_a_damaged_state_is_built_anew_from_the_journal_and_written_again(
-    tmp_path: Path, what: str, kind: str
+    tmp_path: Path, what: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     url, outside = f"sqlite:///{tmp_path}/log.db", Outside(refuses={"3"})
     async with open_log(url, make_shop(set())) as log:
@@ -213,6 +213,7 @@ async def test_a_damaged_state_is_built_anew_from_the_journal_and_written_again(
     place = f"orders.changelog/{newest[key].partition}/{newest[key].offset}"
     async with open_log(url, make_shop(set())) as log:
         await run(log, MemoryStores(), outside)
+        assert "were rebuilt from the journal" in caplog.text
         (mended,) = [step for step in await steps(log) if step.kind == "mend"]
         assert (mended.topic, mended.first) == ("orders.changelog", newest[key].offset)
         assert place in mended.detail
@@ -223,6 +224,7 @@ async def test_a_damaged_state_is_built_anew_from_the_journal_and_written_again(
         }
         assert after[key].offset > newest[key].offset
         assert contents(after) == contents(newest)
+        assert positions(log, after) == positions(log, newest)
         await order(log, "3", "34")  # and it goes on from there
         outside.refuses.clear()
         await run(log, MemoryStores(), outside)
@@ -234,8 +236,14 @@ def hurt_partition(log: EventLog) -> int:
     return log.choreography.service("orders").changelog.partition_of(b"3")
 
 
+def positions(log: EventLog, records: dict[bytes | None, Record]) -> tuple[object, ...]:
+    """Return a task's positions, and when it began."""
+    found = log.codec.decode(Positions, records[b"position"].value or b"")
+    return dict(found.next), dict(found.past), found.first_ms
+
+
 def contents(records: dict[bytes | None, Record]) -> dict[bytes | None, tuple[object, ...]]:
-    """Return what the records of states and effects say, and those of positions but for their times."""
+    """Return what the records of states and effects say."""
     return {key: each.astuple()[5:] for key, each in records.items() if each.value is not None and key != b"position"}
 
 
@@ -264,7 +272,7 @@ async def test_a_task_whose_state_cannot_be_proved_stops_alone_and_says_why(
         assert "orders.journal/7/" in stopped[1]
         assert "eventlib repair" in stopped[1]
         assert await charged(log) == {*KEYS, "34"}
-        (damaged,) = (await StatusReader(log).look()).damaged
+        (damaged,) = (await StatusReader(log).read()).damaged
         assert "orders.changelog/7/" in damaged
         report = await replay(log)
         assert report.same, report.first or report.unknown

@@ -27,7 +27,7 @@ RAISES = (
     '    if payment.stage is not Stage.NEW:\n        return []\n    if stock.amount_cents > 1_000:\n        raise KeyError("MT")\n',
 )
 REFUNDS = (
-    "return [_refund(payment, money.order_id)] if payment.called_off else []",
+    "return [_refund(payment, money.order_id)] if payment.called_off and is_held else []",
     "return [_refund(payment, money.order_id)]",
 )
 FOR_A_REASON = ("reason=payment.called_off,", 'reason=payment.called_off or "a change",')
@@ -269,10 +269,10 @@ def test_what_led_to_a_failure_is_kept_and_nothing_else(repository: Repository, 
     ends = ("payments.follows(OrderCompleted, OrderCancelled)", ENDS_BADLY)
     repository.change(ends)
     done = subprocess_of("shrink", "payment", "completed", "--out", "test_completed.py", "--log", filled)
-    assert (done.returncode, done.stderr) == (0, "4 events became 2 events\n")
+    assert (done.returncode, done.stderr) == (0, "4 events became 3 events\n")
     text = (repository.directory / "test_completed.py").read_text()
     assert "        PaymentTaken(" in text
-    assert "ChargeRequested" not in text
+    assert "        StockReserved(" not in text
     assert checked(repository.directory).returncode == 1
 
 

@@ -1,11 +1,14 @@
 """What the documentation shows is true: its Python runs, its commands print what stands under them, its links lead somewhere."""
 
+import os
 import re
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
 from tests.documented import ROOT, RUN, blocks, matches, read_page, session
+from tests.postgres import PASSWORD, Postgres
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -15,15 +18,16 @@ FOLDERS = ("index.md", "tutorials/", "how-to/")
 WITH_SPARK = ("how-to/open-tables.md", "how-to/tables-and-reports.md")
 """Their commands are run in the process that has a session of Spark: tests/analytics/test_pages.py."""
 
-EXTENDED = ("how-to/prove-a-change.md", "how-to/what-if.md")
+WITH_POSTGRES = ("how-to/publish-from-a-database.md", "how-to/write-into-a-database.md")
+"""Their commands are run beside a server, whose address stands for the one that they show."""
+
+EXTENDED = ("how-to/a-handler-that-fails.md", "how-to/pause.md", "how-to/prove-a-change.md", "how-to/what-if.md")
 """They take half a minute each; other tests of the same commands take a part of that."""
 
 NO_RUN = {
     "README.md": ["installs a package"],
     "how-to/debug-a-payment.md": ["is a conversation with a debugger"],
     "how-to/identity.md": ["a server that stays", "needs an issuer", "needs a proxy"],
-    "how-to/publish-from-a-database.md": ["needs PostgreSQL", "needs PostgreSQL"],
-    "how-to/write-into-a-database.md": ["needs PostgreSQL", "needs PostgreSQL", "needs PostgreSQL"],
     "how-to/open-tables.md": ["needs a bucket", "needs a bucket"],
     "how-to/operate.md": ["needs Docker", "needs a Kubernetes cluster"],
     "tutorials/first-service.md": ["installs a package"],
@@ -45,7 +49,7 @@ def pages() -> list[object]:
     return [
         pytest.param(page, id=name(page), marks=marks(page))
         for page in PAGES
-        if any(block.runs for block in blocks(page)) and name(page) not in WITH_SPARK
+        if any(block.runs for block in blocks(page)) and name(page) not in (*WITH_SPARK, *WITH_POSTGRES)
     ]
 
 
@@ -54,14 +58,39 @@ def test_a_page_runs_from_its_top_to_its_end(page: Path, tmp_path: Path) -> None
     read_page(page, tmp_path)
 
 
+@pytest.mark.extended
+@pytest.mark.parametrize("page", WITH_POSTGRES)
+def test_a_page_about_a_database_runs(
+    page: str, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    monkeypatch.setenv("PATH", f"{postgres.programs}:{os.environ['PATH']}")
+    instead = dict[str, str]()
+    for shown in ("checkout", "reports"):
+        database = f"{shown}_{token_hex(4)}"
+        postgres.run(f"CREATE DATABASE {database}")
+        there = postgres.url.removeprefix("postgresql://").rpartition("/")[0]
+        instead[f"shop@db/{shown}"] = f"{there}/{database}"
+        instead[f"://db/{shown}"] = f"://{there.rpartition('@')[2]}/{database}"
+    read_page(DOCS / page, tmp_path, instead=instead)
+
+
 def test_what_is_shown_of_examples_is_all_of_them() -> None:
     for page, example in (
         ("add-a-service-to-a-log.md", "loyalty.py"),
         ("publish-from-a-database.md", "checkout.py"),
         ("write-into-a-database.md", "credit.py"),
+        ("write-into-a-database.md", "desk/inbox.py"),
     ):
         shown = [block.text for block in blocks(ROOT / "docs" / "how-to" / page)]
         assert (ROOT / "examples" / example).read_text() in shown
+
+
+def test_what_is_shown_of_a_part_of_an_example_is_that_part() -> None:
+    shown, *_ = blocks(ROOT / "docs" / "how-to" / "go-on-after-the-end.md")
+    _imports, _, decider = shown.text.partition("@dataclass")
+    assert "@parcels.forget" in decider
+    assert decider in (ROOT / "examples" / "parcels.py").read_text()
 
 
 def test_readme_is_one_page() -> None:

@@ -270,9 +270,11 @@ def test_records_of_an_older_release_are_sealed(tmp_path: Path, capsys: pytest.C
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript((Path(__file__).parent.parent / "golden" / "sqlite-format-1.sql").read_text("utf-8"))
         connection.execute("PRAGMA journal_mode=WAL")
+    assert damages(path) == []
     run(["doctor", "--deep", "--log", f"sqlite:///{path}"])
     assert "3 have no checksum" in capsys.readouterr().out
     assert run(["repair", "--seal", "--log", f"sqlite:///{path}"]) == 0
+    assert "3 records" in capsys.readouterr().out
     with closing(connect(path)) as connection:
         proof = prove(connection)
     assert (proof.damages, proof.records, proof.unsealed) == ([], 3, 0)

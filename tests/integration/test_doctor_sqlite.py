@@ -1,6 +1,5 @@
 """`eventlib doctor` on an SQLite log: each fault is made for real, and found with what to do."""
 
-import json
 import os
 import sqlite3
 import subprocess
@@ -24,7 +23,7 @@ from eventlib.values import now_ms
 from services import shop
 from tests.contract.places import read_only, tiny_file_system
 
-Examine = Callable[[Path], list[dict[str, Any]]]
+Examine = Callable[[Path | str], list[dict[str, Any]]]
 HOLDER = """
 import sqlite3, sys, time
 held = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -32,21 +31,6 @@ held.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
 time.sleep(60)
 """
-
-
-@pytest.fixture
-def examine(capsys: pytest.CaptureFixture[str]) -> Examine:
-    def examined(path: Path) -> list[dict[str, Any]]:
-        capsys.readouterr()
-        code = run(["doctor", "--log", f"sqlite:///{path}", "--json"])
-        printed = capsys.readouterr()
-        assert printed.err == ""
-        found = [json.loads(line) for line in printed.out.splitlines()]
-        assert code == any(each["verdict"] == "error" for each in found)
-        assert all(each["remedy"] for each in found if each["verdict"] != "ok")
-        return found
-
-    return examined
 
 
 @pytest.fixture

@@ -175,6 +175,31 @@ async def test_a_customer_with_many_orders_delays_another_by_its_share() -> None
     assert smalls[-1] - smalls[0] <= 2 * 10 + 8, (first, smalls)
 
 
+@pytest.mark.slow
+async def test_one_customers_100_000_orders_delay_another_by_its_share() -> None:
+    """As above, with what the settings allow: all of the large customer's orders wait when the small one's come."""
+    gateway, limit = Gateway(), Limit(per_second=200, burst=8, key="customer_id")
+    choreography = shop({"gateway": limit})
+    async with open_log("memory://", choreography) as log:
+        large = [Publication(Ordered(order_id=o, customer_id=c)) for o, c in numbered(100_000, "large").items()]
+        for first in range(0, len(large), 1_000):
+            await log.publish_many(large[first : first + 1_000])
+        async with Runtime(log, ports={"gateway": gateway}) as runtime:
+            while sum(task.open_effects for task in runtime.tasks) + len(gateway.called) < len(large):
+                await asyncio.sleep(0.1)
+            before = len(gateway.called)
+            await log.publish_many(
+                [Publication(Ordered(order_id=o, customer_id=c)) for o, c in numbered(50, "small").items()]
+            )
+            while not (smalls := [n for n, (_, o) in enumerate(gateway.called) if o.startswith("small")])[49:]:
+                await asyncio.sleep(0.1)
+    assert before < len(large) / 2, "most of them waited"
+    assert smalls[-1] - smalls[0] <= 2 * 50 + 8, smalls
+    assert gateway.called[smalls[-1]][0] - gateway.called[before][0] <= 3 * 2 * 50 / 200, (
+        "it takes its share of the time, not the backlog's"
+    )
+
+
 async def test_what_waits_at_a_limit_goes_on_after_a_restart() -> None:
     gateway = Gateway()
     choreography = shop({"gateway": Limit(per_second=100)})
@@ -188,6 +213,34 @@ async def test_what_waits_at_a_limit_goes_on_after_a_restart() -> None:
             await runtime.idle()
         assert sorted(await said(log, Charged)) == sorted(str(n) for n in range(60))
     assert set(gateway.calls.values()) == {1}
+
+
+async def test_customers_take_turns_after_a_restart_too() -> None:
+    gateway = Gateway()
+    limit = Limit(per_second=100, key="customer_id")
+    async with open_log("memory://", shop({"gateway": limit})) as log:
+        orders = numbered(60, "large") | numbered(6, "small")
+        await log.publish_many([Publication(Ordered(order_id=o, customer_id=c)) for o, c in orders.items()])
+        async with Runtime(log, ports={"gateway": Gateway(takes_s=60)}, config=RuntimeConfig(grace_s=0)) as runtime:
+            while sum(task.open_effects for task in runtime.tasks) < 66:
+                await asyncio.sleep(0.005)
+        async with Runtime(log, ports={"gateway": gateway}) as runtime, asyncio.timeout(60):
+            await runtime.idle()
+    assert len(gateway.called) == 66
+    last = max(n for n, (_, order_id) in enumerate(gateway.called) if order_id.startswith("small"))
+    assert last < 30, "else they had waited behind all of the other's"
+
+
+async def test_a_task_that_is_lost_takes_no_turn_and_the_others_go_on() -> None:
+    gateway = Gateway()
+    async with open_log("memory://", shop({"gateway": Limit(per_second=200)})) as log:
+        await log.publish_many([Publication(Ordered(order_id=str(n))) for n in range(80)])
+        async with Runtime(log, ports={"gateway": gateway}) as runtime, asyncio.timeout(60):
+            while sum(task.open_effects for task in runtime.tasks) < 60:
+                await asyncio.sleep(0.005)
+            await log.port.seize("orders", 0)
+            await runtime.idle()
+        assert set(await said(log, Charged)) == {str(n) for n in range(80)}
 
 
 async def test_an_operator_sets_a_limit_while_effects_wait_and_it_outlives_a_restart() -> None:

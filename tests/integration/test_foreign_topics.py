@@ -14,7 +14,7 @@ from eventlib.errors import ContractError, UnknownKey
 from eventlib.external import Json, Text
 from eventlib.log.record import Record
 from eventlib.queries.state import state_of
-from eventlib.replay import history
+from eventlib.replay import history, replay, scanner
 from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.runtime.parking.parked import parked_facts
 from eventlib.values import now_ms
@@ -104,6 +104,19 @@ async def everything(log: EventLog, topic: str) -> list[Record]:
 
 async def reasons(log: EventLog) -> list[str]:
     return [parked_facts(record)["reason"] for record in await everything(log, "web.parked")]
+
+
+async def test_a_replay_decides_external_inputs_again_whatever_fits_into_memory(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await log.port.append([click("ada", f"/{number}") for number in range(20)])
+    await settle(log)
+    whole = await replay(log)
+    assert whole.same
+    assert whole.decisions == 20
+    for bound in ("_KEPT", "_READ_AHEAD", "_LEAST"):
+        monkeypatch.setattr(scanner, bound, 3)
+    assert await replay(log) == whole
 
 
 async def test_records_without_headers_have_their_place_as_id(log: EventLog) -> None:

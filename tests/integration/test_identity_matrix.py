@@ -17,7 +17,8 @@ from services.order.api import create_app
 from services.order.index import OrderIndex
 from services.settings import ShopSettings
 from services.simulation.ledger import Ledger
-from services.simulation.server import Simulators, make_app
+from services.simulation.server import make_app
+from services.simulation.simulators import Simulators
 from tests.integration.api_shop import Shop, wanted
 from tests.integration.callers import OWNER, headers_of, identity, table, wrong_answers
 from tests.integration.test_runtime import Ordered, Outside, make_shop, settle
@@ -67,6 +68,8 @@ ADMIN = table(
     POST /parked/{service}/{decider}/{key}/edit    401 403 403 403 202 403 403 202
     POST /parked/{service}/{decider}/{key}/discard 401 403 403 403 202 403 403 202
     POST /events/{event_type}                   401 403 403 403 422 403 403 422
+    GET  /deployment/preview                       401 403 403 403 404 404 403 404
+    POST /deployment/preview                       401 403 403 403 422 403 403 422
     GET  /reruns                                401 403 403 403 200 200 403 200
     GET  /services/{service}/reruns/{name}         401 403 403 403 404 404 403 404
     POST /services/{service}/reruns/{name}         401 403 403 403 422 403 403 422
@@ -76,6 +79,7 @@ ADMIN = table(
     GET  /pauses                                401 403 403 403 200 200 403 200
     POST /services/{service}/pause                 401 403 403 403 422 403 403 422
     POST /services/{service}/resume                401 403 403 403 422 403 403 422
+    POST /subjects/{key}/forget                    401 403 403 403 422 403 403 422
     """
 )
 # Those that may are refused for what the body lacks (422): that is behind the gate.
@@ -166,6 +170,7 @@ async def test_the_admin_api_answers_each_role_as_it_should(tmp_path: Path) -> N
         assert set(ADMIN) == routes(app)
         one = "/parked/{service}/{decider}/{key}"
         bodies = {f"{one}/edit": {"set": {"cents": 5}}, f"{one}/discard": {"reason": "a test"}}
+        bodies["/deployment/preview"] = {"revision": "its field is called code"}
         async with serving_asgi(app) as client:
             assert (
                 await wrong_answers(

@@ -12,12 +12,13 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.group import MemberAssignment
 
 from eventlib.devtools.kafka import Cluster as BrokerCluster
-from eventlib.errors import OwnershipLost
+from eventlib.errors import LogUnavailable, OwnershipLost
 from eventlib.log.base import Claim, Log, Membership
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.options import parse_url
-from eventlib.log.kafka.ownership_topic import PLACE
+from eventlib.log.kafka.ownership import Owners
+from eventlib.log.kafka.ownership_topic import PLACE, Owner
 from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.writer import producer_names
@@ -90,7 +91,10 @@ async def test_an_owner_elsewhere_lets_go_when_it_is_asked_and_keeps_the_rest(lo
     await member.leave()
 
 
-async def test_who_retires_gives_each_task_to_the_others_while_it_goes_on_with_the_rest(log: Log, other: Log) -> None:
+@pytest.mark.parametrize("first", [0, 1])  # either may be the one that it would keep if it stayed
+async def test_who_retires_gives_each_task_to_the_others_while_it_goes_on_with_the_rest(
+    log: Log, other: Log, first: int
+) -> None:
     member = await log.join("s", 2)
     before = await until_owns(member, {}, {0, 1})
     await member.retire()
@@ -98,16 +102,34 @@ async def test_who_retires_gives_each_task_to_the_others_while_it_goes_on_with_t
     for partition, claim in before.items():
         await log.append([record("a", b"mine", partition)], claim)
 
-    await member.give_back(before[1])
+    await member.give_back(before[first])
 
-    await log.append([record("a", b"still mine")], before[0])
+    await log.append([record("a", b"still mine", 1 - first)], before[1 - first])
     with pytest.raises(OwnershipLost):
-        await log.append([record("a", b"no", partition=1)], before[1])
-    taken = await until_owns(second, {}, {1})
-    await other.append([record("a", b"theirs", partition=1)], taken[1])
-    await member.leave()
+        await log.append([record("a", b"no", first)], before[first])
+    taken = await until_owns(second, {}, {first})
+    await other.append([record("a", b"theirs", first)], taken[first])
+    await member.give_back(before[1 - first])
     assert (await until_owns(second, taken, {0, 1})).keys() == {0, 1}
+    await member.leave()
     await second.leave()
+    assert await log.owners("s") == {}
+
+
+async def test_a_take_over_that_fails_is_tried_again(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    take, tries = Owners.take, list[int]()
+
+    async def fails_first(owners: Owners, task: tuple[str, int], living: frozenset[str]) -> Owner:
+        tries.append(task[1])
+        if len(tries) == 1:
+            raise LogUnavailable("a coordinator does not answer")
+        return await take(owners, task, living)
+
+    monkeypatch.setattr(Owners, "take", fails_first)
+    member = await log.join("s", 1)
+    assert (await until_owns(member, {}, {0})).keys() == {0}
+    assert tries == [0, 0]
+    await member.leave()
 
 
 async def test_who_seized_a_task_for_a_short_act_is_not_waited_for(

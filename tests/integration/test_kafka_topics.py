@@ -7,8 +7,8 @@ from secrets import token_hex
 
 import pytest
 import pytest_asyncio
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from eventlib.devtools.kafka import Cluster
@@ -18,6 +18,12 @@ from eventlib.log.kafka.options import parse_url
 from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
+
+PATIENCE_S = 60.0
+
+
+def record(topic: str, value: bytes) -> Record:
+    return Record(topic, 0, -1, now_ms(), b"k", value)
 
 
 @pytest.fixture
@@ -100,6 +106,30 @@ async def test_more_replicas_than_brokers_are_refused(url: str) -> None:
             await log.create_topics([Topic("a")])
     finally:
         await log.close()
+
+
+async def test_a_topic_that_another_process_has_deleted_is_created_again(log: KafkaLog, url: str) -> None:
+    topic = Topic("a", partitions=1)
+    await log.create_topics([topic])
+    other = await KafkaLog.open(url)
+    await other.delete_topics(["a"])
+    await other.close()
+    await log.create_topics([topic])
+    assert await log.append([record("a", b"1")]) == [0]
+
+
+async def test_where_all_was_deleted_reading_goes_on_with_what_comes(
+    log: KafkaLog, url: str, admin: AIOKafkaAdminClient
+) -> None:
+    await log.create_topics([Topic("a", partitions=1)])
+    await log.append([record("a", b"%d" % each) for each in range(5)])
+    await admin.delete_records({TopicPartition(physical(url, "a"), 0): RecordsToDelete(before_offset=5)})
+    assert (await log.log_start("a", 0), await log.start("a", 0)) == (5, 5)
+    reader = log.reader({("a", 0): 0})
+    polled = asyncio.create_task(reader.poll(10))
+    assert await log.append([record("a", b"5")]) == [5]
+    assert [each.offset for each in await asyncio.wait_for(polled, PATIENCE_S)] == [5]
+    await reader.close()
 
 
 async def test_two_processes_create_the_same_topics_at_once(log: KafkaLog, url: str) -> None:

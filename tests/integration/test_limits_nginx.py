@@ -48,6 +48,18 @@ def started(fleet: Fleet, url: str, nginx: Nginx) -> None:
         fleet.ready(name, "Running")
 
 
+def disturb(fleet: Fleet, turn: int) -> None:
+    """Kill a process and start it again, or let it stand still until others have taken over."""
+    name = PROCESSES[turn % len(PROCESSES)]
+    if turn % 2:
+        fleet.pause(name)
+        time.sleep(SESSION_S + 4)
+        fleet.go_on(name)
+    else:
+        fleet.kill(name)
+        fleet.start(name)
+
+
 def wait_for_calls(nginx: Nginx, at_least: int, longest_s: float) -> None:
     until = time.monotonic() + longest_s
     while (found := len(nginx.answered())) < at_least:
@@ -100,14 +112,7 @@ def test_a_gateway_refuses_nothing_in_ten_minutes_of_deaths_and_stalls(tmp_path:
             time.sleep(60)
             if time.monotonic() > ends - 60:
                 break
-            name = PROCESSES[turn % len(PROCESSES)]
-            if turn % 2:
-                fleet.pause(name)
-                time.sleep(SESSION_S + 4)
-                fleet.go_on(name)
-            else:
-                fleet.kill(name)
-                fleet.start(name)
+            disturb(fleet, turn)
         print(nginx.statuses(), refused(nginx))
         assert set(nginx.statuses()) == {200}
         assert most_a_second(nginx, 20) >= 0.9 * LOAD

@@ -33,7 +33,8 @@ from eventlib.telemetry.process import telemetry_of
 from services import payment, shop
 from services.order.decider import orders, standing
 from services.order.events import OrderLine, OrderSubmitted
-from services.payment.ports import Charged, Declined
+from services.payment.events import ChargeConfirmed
+from services.payment.ports import Accepted, Charged, Declined
 from tests.integration.api_shop import World, stock_up
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -140,10 +141,25 @@ def with_a_limit() -> Choreography:
     return Choreography("shop", services, facts=shop.facts, sagas=SagaStates(orders, standing))
 
 
+class ConfirmedLater(World):
+    """A gateway that answers one charge later."""
+
+    key = order_id = ""
+
+    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Accepted | Declined:  # type: ignore[override]  # it answers more
+        if self.key:
+            return await super().charge(key, order_id, amount_cents, currency)
+        self.key, self.order_id = key, order_id
+        return Accepted()
+
+
 async def test_every_metric_that_is_declared_is_there_and_no_other(tmp_path: Path) -> None:
-    async with scraped(tmp_path, World(), with_a_limit()) as shop_seen:
+    world = ConfirmedLater()
+    async with scraped(tmp_path, world, with_a_limit()) as shop_seen:
         await stock_up(shop_seen.log)
         await shop_seen.log.publish_many([order(number) for number in range(200)])  # enough for one to be traced
+        await shop_seen.runtime.idle()
+        await shop_seen.log.publish(ChargeConfirmed(order_id=world.order_id, charge_key=world.key))
         await shop_seen.runtime.idle()
         seen = {name for name, _ in await shop_seen.samples() if name.startswith("eventlib")}
     suffixes = {"counter": ("",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}

@@ -67,6 +67,7 @@ def test_what_the_docs_show_works_after_the_demo(tmp_path: Path) -> None:
         ["schemas", "list"],
         ["export", "asyncapi"],
         ["replay"],
+        ["prove", "--deploy"],
         ["simulate", "--schedules", "2"],
         ["config"],
         ["doctor", "--deep"],

@@ -1,20 +1,17 @@
 """A relay that is told of commits by logical replication asks for none, and asks again where nobody tells it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
 from secrets import token_hex
 
 import pytest
 from sqlalchemy import Engine, create_engine
 
-from eventlib import EventLog, open_log
+from eventlib import open_log
 from eventlib.outbox import SqlAlchemyOutbox, commits
 from eventlib.outbox.commits import Commits
-from eventlib.outbox.database import OutboxTable
-from eventlib.outbox.relay import Relay
 from tests.integration.outbox_app import APP, Counted
-from tests.integration.test_outbox import until
+from tests.integration.test_outbox import relaying, until
 from tests.postgres import PASSWORD, Postgres
 
 OUTBOX = SqlAlchemyOutbox(APP)
@@ -37,20 +34,6 @@ def database(url: str) -> Iterator[Engine]:
     engine.dispose()
 
 
-@asynccontextmanager
-async def relaying(log: EventLog, url: str, told: Commits, every_s: float) -> AsyncIterator[Relay]:
-    table = OutboxTable(url)
-    relay = Relay(log, table, every_s=every_s, commits=told)
-    task = asyncio.create_task(relay.run())
-    try:
-        yield relay
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-        await table.close()
-
-
 def put(database: Engine, number: int) -> None:
     with database.begin() as connection:
         OUTBOX.put(connection, Counted(counter="a", number=number))
@@ -62,7 +45,7 @@ async def test_it_is_told_of_each_commit_and_listens_again_after_the_server_died
     monkeypatch.setattr(commits, "_ASKS_S", 10_000)  # where it is told, it asks for nothing by itself
     monkeypatch.setattr(commits, "_AGAIN_S", 0.2)
     told = Commits(url)
-    async with open_log("memory://", APP) as log, relaying(log, url, told, every_s=0.02) as relay:
+    async with open_log("memory://", APP) as log, relaying(log, url, told=told) as relay:
         await until(lambda: told.is_open)
         await asyncio.sleep(0.3)
         put(database, 1)
@@ -84,7 +67,7 @@ async def test_where_a_role_may_not_replicate_it_says_so_and_asks(
     role = f"plain_{token_hex(4)}"
     postgres.run(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
     told = Commits(url.replace("shop@", f"{role}@"))
-    async with open_log("memory://", APP) as log, relaying(log, url, told, every_s=0.02) as relay:
+    async with open_log("memory://", APP) as log, relaying(log, url, told=told) as relay:
         put(database, 1)
         await until(lambda: relay.relayed == 1 and "gives no stream of commits" in caplog.text)
     assert not told.is_open

@@ -223,6 +223,18 @@ async def test_two_who_mean_the_same_input_change_it_once(opened: Opened) -> Non
         await settle(log)
         assert (await only_parking(log)).waiting == 1, "the second one meant what the first has given up"
         assert ("refuse", "another input stands first") in await acts(log)
+        assert [each[-1] for each in await amended(log, "worse")] == ["done", "refused"]
+
+
+async def test_what_was_asked_of_one_of_several_parked_keys_is_under_way_until_it_is_done(opened: Opened) -> None:
+    keys = {"bad", "worse", "worst"}
+    async with opened(make_shop(keys)) as log:
+        for key in keys:
+            await ordered(log, key, 1)
+        for parking in await parkings(log):
+            await request_discard(log, parking, "ada", "a test order")
+        for key in keys:
+            assert [each[-1] for each in await amended(log, key)] == ["asked"]
 
 
 async def test_a_deadline_is_no_input(opened: Opened) -> None:

@@ -87,8 +87,13 @@ async def parked_log(log: EventLog, drawn: Random, broken: set[str], outside: Ou
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_what_was_previewed_is_what_happens(seed: int) -> None:
+    await what_was_previewed_happens("memory://", seed)
+
+
+async def what_was_previewed_happens(url: str, seed: int) -> None:
+    """Check previews of retries, edits and discards on a log that nobody else uses."""
     drawn, outside, broken = Random(seed), Outside(), set[str]()
-    async with open_log("memory://", make_shop(broken)) as log:
+    async with open_log(url, make_shop(broken)) as log:
         await parked_log(log, drawn, broken, outside)
         broken.clear()
         broken |= {each for each in "abcd" if drawn.random() < 0.3}  # not all is mended
@@ -160,8 +165,13 @@ async def test_what_is_paused_is_refused_as_the_act_is() -> None:
 
 @pytest.mark.parametrize("broken", [set[str](), {"a"}])
 async def test_a_resumed_key_does_what_its_preview_said(broken: set[str]) -> None:
+    await a_resumed_key_does_what_its_preview_said("memory://", broken)
+
+
+async def a_resumed_key_does_what_its_preview_said(url: str, broken: set[str]) -> None:
+    """Check previews of a pause of a key and of its end, on a log that nobody else uses."""
     outside = Outside()
-    async with open_log("memory://", make_shop(broken)) as log:
+    async with open_log(url, make_shop(broken)) as log:
         target = PauseTarget.of(log, "orders", key="a")
         with pytest.raises(ContractError, match="is not paused"):
             await preview_pause(log, target, "resume")

@@ -116,7 +116,7 @@ async def test_the_admin_api_pauses_and_resumes(url: str) -> None:
             with pytest.raises(ContractError, match="key a of listener is paused, by token:admin-token: a call"):
                 await request_retry(log, parking, "os:eve")
             limits = Limits(may_stop=True)
-            assert complaints(await StatusReader(log).look(), limits) == [], "what waits on purpose is no complaint"
+            assert complaints(await StatusReader(log).read(), limits) == [], "what waits on purpose is no complaint"
             as_seen = {"decider": "listener", "key": "a", "as_previewed": token}
             assert (await client.post("/services/ears/resume", json=as_seen)).status_code == 202
             await settle(log)

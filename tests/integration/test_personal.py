@@ -234,7 +234,9 @@ async def test_forget_prints_a_receipt_and_the_same_one_again(url: str) -> None:
     arguments = ["--reason", "asked by mail", "--by", "ada", "--log", url, "--app", "examples.letters:app", "--json"]
     shown = json.loads(said("forget", "c5", "--dry-run", *arguments[4:]))
     assert "would be erased: its key would be destroyed" in said("forget", "c5", "--dry-run", *arguments[4:-1])
-    receipt = json.loads(said("forget", "c5", *arguments))
+    moved = ended("forget", "c5", "--as-previewed", "0123456789ab", *arguments)
+    assert (moved.returncode, "the log has moved on" in moved.stderr) == (1, True)
+    receipt = json.loads(said("forget", "c5", "--as-previewed", shown["as_previewed"], *arguments))
     assert (shown["has_key"], shown["erased_at"], shown["records"]) == (True, "", receipt["records"])
     again = json.loads(said("forget", "c5", "--dry-run", *arguments[4:]))
     assert (again["has_key"], again["erased_at"]) == (False, receipt["erased_at"])

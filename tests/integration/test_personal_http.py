@@ -15,7 +15,7 @@ from eventlib import EventLog, Runtime, open_log
 from eventlib.admin_api import create_admin
 from eventlib.http import SagaApi, Shown
 from eventlib.identity import Caller, Identity, IdentityOptions, Role, add_token, allow
-from eventlib.personal import MASKED
+from eventlib.personal import ERASED, MASKED
 from eventlib.personal.secret_file import create_secret
 from eventlib.queries import SagaIndex
 from examples.letters import LetterSubmitted, letters
@@ -129,3 +129,27 @@ async def test_a_process_without_the_right_refuses_the_edit(tmp_path: Path, park
             assert refused.headers["content-type"] == "application/problem+json"
             assert "EVENTLIB_PERSONAL_MASTER" in refused.json()["detail"]
         assert (await admin.get("/parked/letters/none/L1", headers=headers)).status_code == 404
+
+
+async def test_a_person_is_erased_only_as_the_preview_has_shown(tmp_path: Path, parked: str) -> None:
+    tokens, forget = tmp_path / "tokens.json", "/subjects/c/forget"
+    headers = {"Authorization": f"Bearer {add_token(tokens, 'operator', [Role.OPERATOR])[0]}"}
+    async with admin_of(parked, tokens, personal=False) as admin:
+        body = {"reason": "they asked"}
+        shown = (await admin.post(forget, json=body | {"dry_run": True}, headers=headers)).json()
+        assert (shown["done"], shown["has_key"]) == (False, True)
+        body |= {"as_previewed": shown["as_previewed"]}
+        async with open_log(parked, app) as log:
+            await log.publish(LetterSubmitted(letter_id="L2", customer_id="c", name=NAME, street=STREET, city="X"))
+        moved = await admin.post(forget, json=body, headers=headers)
+        assert (moved.status_code, "the log has moved on" in moved.json()["detail"]) == (422, True)
+        shown = (await admin.post(forget, json=body | {"dry_run": True}, headers=headers)).json()
+        body |= {"as_previewed": shown["as_previewed"]}
+        receipt = (await admin.post(forget, json=body, headers=headers)).json()
+        assert (receipt["done"], receipt["by"]) == (True, "token:operator")
+        assert receipt["records"] == shown["records"]
+        assert sum(shown["records"].values()) == 3
+    async with open_log(parked, app, read_only=True, personal=True) as log:
+        records = [each for p in range(8) for each in await log.port.read("letter.requests", p, 0, 100)]
+        names = {event.name for _, event in await log.decode_many(records) if isinstance(event, LetterSubmitted)}
+    assert names == {ERASED}

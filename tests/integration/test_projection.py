@@ -11,7 +11,7 @@ from typing import Any, Never
 import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Publication, Runtime, Service, open_log
-from eventlib.errors import ContractError, LogUnavailable, TailLost
+from eventlib.errors import ContractError, LogUnavailable, TailLost, WiringError
 from eventlib.log.checksum import seal
 from eventlib.log.record import Record
 from eventlib.state.projection import Projection, ProjectionBehind
@@ -39,13 +39,26 @@ def take_note(_account: Account, _paid: Paid) -> list[Never]:
     return []
 
 
+class Transferred(Event, topic="transfers", key="customer", request=True):
+    customer: str
+    cents: int
+
+
+transfers = Decider("transfer", state=Account, key="customer")
+
+
+@transfers.on(Transferred)
+def take_note_of_transfer(_account: Account, _transferred: Transferred) -> list[Never]:
+    return []
+
+
 BANK = Choreography("bank", [Service("bank", deciders=[accounts])])
 TABLES = "CREATE TABLE totals (customer TEXT PRIMARY KEY, cents INTEGER NOT NULL, n INTEGER NOT NULL) WITHOUT ROWID"
 
 
 def add(db: sqlite3.Connection, _record: Record, event: Any) -> None:
     """Sum what each customer has paid."""
-    if isinstance(event, Paid):
+    if isinstance(event, Paid | Transferred):
         db.execute(
             "INSERT INTO totals VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET cents = cents + excluded.cents, n = n + 1",
             (event.customer, event.cents),
@@ -230,6 +243,30 @@ async def test_topics_are_read_apart_and_each_has_an_absence_of_its_own(log: Eve
     assert (await left_by("payments"))[0] == 8, "nothing was deleted there"
     assert await left_by("bank.changelog") == (0, {"bank.changelog"})
     assert (await left_by("bank.changelog", "payments"))[0] == 7
+
+
+async def test_a_topic_that_was_declared_later_is_empty_until_it_is_made(log: EventLog, tmp_path: Path) -> None:
+    await pay(log, 10)
+    later, view = (
+        Choreography("bank", [Service("bank", deciders=[accounts, transfers])]),
+        replace(TOTALS, topics=["payments", "transfers"]),
+    )
+    async with (
+        open_log(log.port.url, later, read_only=True) as opened,
+        Projection(opened, view, tmp_path / "own.db") as projection,
+    ):
+        assert await projection.caught_up(10)
+        assert rows(projection) == expected(10)
+        async with open_log(log.port.url, later) as written:
+            at = await written.publish(Transferred(customer="c0", cents=5))
+        assert await projection.reached(at.topic, at.partition, at.offset, 60)
+        assert rows(projection) != expected(10)
+
+
+async def test_a_topic_that_is_not_declared_ends_it(log: EventLog, tmp_path: Path) -> None:
+    async with Projection(log, replace(TOTALS, topics=["payments", "paymnets"]), tmp_path / "own.db") as projection:
+        with pytest.raises(WiringError, match="the log has no topic 'paymnets'"):
+            await projection.failed()
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 1_000, b""])

@@ -13,7 +13,7 @@ import yaml
 from eventlib import open_log
 from services import shop
 from tests.commands import said
-from tests.integration.shop_log import order, served, supplied
+from tests.integration.shop_log import fill_ended
 from tests.integration.test_diff import SURCHARGE, Repository
 from tests.saga.shop_runs import ROOT
 
@@ -35,9 +35,7 @@ def log(tmp_path: Path) -> str:
 
     async def fill() -> None:
         async with open_log(url, shop) as opened:
-            await supplied(opened)
-            await opened.publish_many([order("completed"), order("declined")])
-            await served(opened)
+            await fill_ended(opened)
 
     asyncio.run(fill())
     return url

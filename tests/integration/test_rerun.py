@@ -15,7 +15,7 @@ from eventlib.errors import ContractError, OwnershipLost, WiringError
 from eventlib.log.base import Claim
 from eventlib.log.memory import MemoryLog
 from eventlib.log.record import Record
-from eventlib.operations.reprocessing import dropping, follower, metadata
+from eventlib.operations.reprocessing import dropping, follower, listing, metadata
 from eventlib.operations.reprocessing.comparison import Difference
 from eventlib.state.memory import MemoryStores
 from tests.integration import test_runtime as small
@@ -358,13 +358,13 @@ async def test_what_is_thrown_away_is_gone_and_can_be_begun_anew(
         await busy_days(log)
         service = log.choreography.service("store")
         await run_again(log, stores)
-        assert [(each.name, each.note.why, each.switched) for each in await metadata.reruns(log)] == [("again", WHY, 0)]
+        assert [(each.name, each.note.why, each.switched) for each in await listing.reruns(log)] == [("again", WHY, 0)]
         with monkeypatch.context() as patched:
             patched.setattr(metadata, "code_version", lambda _: "other")
             with pytest.raises(ContractError, match=r"begun by code .*, and this is other: .* --drop again"):
                 await run_it_again(log, "store")
         await dropping.drop(log, service, "again")
-        assert await metadata.reruns(log) == []
+        assert await listing.reruns(log) == []
         assert not [topic for topic in await log.port.topics() if topic.startswith("again")]
         with pytest.raises(ContractError, match=r"store has no rerun 'again' on this log \(it has none\)"):
             await dropping.drop(log, service, "again")

@@ -47,7 +47,7 @@ async def test_a_shop_whose_disk_is_lost_goes_on_from_its_backup_and_names_what_
             await ended(client, order_id)
         assert await asyncio.to_thread(run, ["backup", "--log", url, "--to", f"{backups}/"]) == 0
         after = [(await place(client, key=f"after-{n}"))["order_id"] for n in range(3)]
-        log = await SqliteLog.open(disk / "shop.db", url=url)
+        log = await SqliteLog.open(disk / "shop.db")
         await archive(log, archived)
         former = log.log_id
         await log.close()

@@ -4,7 +4,7 @@ One small service on a real log, in memory and on disk; everything is looked up 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -28,7 +28,8 @@ from eventlib import (
     TerminalError,
     open_log,
 )
-from eventlib.log.base import Membership
+from eventlib.errors import LogUnavailable
+from eventlib.log.base import Claim, Membership
 from eventlib.log.record import Record
 from eventlib.replay import replay
 from eventlib.runtime.parking.control import ParkedRetryRequested
@@ -36,6 +37,8 @@ from eventlib.runtime.parking.parked import parked_facts
 from eventlib.runtime.records import JournalEntry, ParkedKey
 from eventlib.state.memory import MemoryStores
 from eventlib.values import now_ms
+
+PATIENCE_S = 60.0
 
 NEVER = timedelta(days=300)
 
@@ -353,6 +356,46 @@ async def test_an_effect_that_was_out_at_a_crash_runs_again_under_its_key(opened
         await settle(log, outside)
         (asked, charged) = await everything(log, "charges")
         assert log.decode(charged) == Charged(order_id="1", by=asked.id or "")
+
+
+async def test_an_answer_whose_commit_failed_is_committed_though_nothing_else_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_log("memory://", make_shop(set())) as log:
+        append, refused = log.port.append, list[Record]()
+
+        async def refusing(records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+            answers = [each for each in records if each.type == "Charged"]
+            if answers and len(refused) < 10:  # more often than other inputs come
+                refused.extend(answers)
+                raise LogUnavailable("it is away for a moment")
+            return await append(records, claim)
+
+        monkeypatch.setattr(log.port, "append", refusing)
+        await log.publish(Ordered(order_id="1", cents=5))
+        config = RuntimeConfig(retry_pause_s=0.01, flush_s=3_600)
+        async with Runtime(log, ports={"gateway": Outside()}, config=config) as runtime, asyncio.timeout(PATIENCE_S):
+            await runtime.idle()
+        assert len(refused) == 10
+        assert [each.type for each in await everything(log, "charges")] == ["ChargeAsked", "Charged"]
+
+
+async def test_a_task_commits_its_position_after_many_inputs_that_lead_to_nothing(opened: Opened) -> None:
+    """Else it would read all of them again after a restart."""
+    async with opened(make_shop(set())) as log:
+        await log.port.append([record_of(log, Noted(order_id="1", count=1)) for _ in range(3)])
+        config = RuntimeConfig(skipped_inputs=3, flush_s=3_600)
+        async with Runtime(log, ports={"gateway": Outside()}, config=config) as runtime, asyncio.timeout(PATIENCE_S):
+            await runtime.idle()
+            assert "notes" in {step.topic for step in await steps(log) if step.kind == "run"}
+
+
+async def test_a_process_is_counted_once_its_tasks_have_joined(opened: Opened) -> None:
+    async with opened(make_shop(set())) as log, Runtime(log, ports={"gateway": Outside()}) as runtime:
+        assert not runtime.is_counted
+        async with asyncio.timeout(PATIENCE_S):
+            await runtime.idle()
+        assert runtime.is_counted
 
 
 async def test_a_stopping_runtime_waits_for_answers_that_are_out(opened: Opened) -> None:

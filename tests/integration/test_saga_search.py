@@ -1,6 +1,5 @@
 """Finding sagas: what is found is what is on the log, whatever the order, the page, and the instance that answers."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,24 +14,12 @@ from eventlib.search.compiling import compiled
 from eventlib.search.language import parse_where
 from eventlib.search.parked import parked_where
 from tests.integration.parcels_app import APP, ParcelSubmitted
-from tests.integration.parcels_log import send
 
 TEN_S = 10.0
 SORTABLE = (
     "saga", "started_at", "last_at", "ended_at", "age", "duration", "country", "grams", "fee", "insured", "speed", "wanted_on",
     "packed_at", "litres", "note", "shelf",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def sent(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[ParcelSubmitted]]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('parcels')}/log.db"
-
-    async def filled() -> list[ParcelSubmitted]:
-        async with open_log(url, APP) as log:
-            return await send(log, 60)
-
-    return url, asyncio.run(filled())
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from enum import Enum
 from typing import Any
 
 import pytest
 
-from eventlib import Event, open_log
+from eventlib import Event, EventLog, open_log
 from eventlib.errors import UnknownKey
 from eventlib.log.record import key_text
 from eventlib.model.decider import FOLLOWS, Decider
@@ -54,23 +54,23 @@ def planted(decider: Decider[Any], shape: Shape) -> Iterator[None]:
         handlers[event_type] = whole
 
 
-async def histories(url: str) -> list[KeyHistory]:
-    """Return the history of every key of every decider."""
+async def histories(log: EventLog, *names: str) -> list[KeyHistory]:
+    """Return the history of every key of some deciders, of every one unless they are named, as of those of the shop."""
     found = list[KeyHistory]()
-    async with open_log(url, shop, read_only=True) as log:
-        keys = {
-            key_text(record)
-            for topic in await log.port.topics()
-            for record in await everything(log, topic)
-            if record.key
-        }
-        for decider in shop.deciders:
-            for key in sorted(keys):
-                try:
-                    found.append(await key_history(log, decider, key))
-                except UnknownKey:
-                    continue
+    keys = {
+        key_text(record) for topic in await log.port.topics() for record in await everything(log, topic) if record.key
+    }
+    for decider in map(shop.decider, names) if names else shop.deciders:
+        for key in sorted(keys):
+            with suppress(UnknownKey):
+                history = await key_history(log, log.choreography.decider(decider.name), key)
+                found.append(replace(history, decider=decider))
     return found
+
+
+async def histories_on(url: str) -> list[KeyHistory]:
+    async with open_log(url, shop, read_only=True) as log:
+        return await histories(log)
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +80,16 @@ def bugs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Shape, KeyHistory]
     command = [sys.executable, "-m", "services", "demo", "--orders", "40", "--seed", "7", "--log", url, "--json"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     found = dict[Shape, KeyHistory]()
-    for history in asyncio.run(histories(url)):
+    for history in asyncio.run(histories_on(url)):
         for _, case in cases_of(history):
-            found.setdefault(shape_of(history.decider, case.input, state_of(case)), history)
+            if isinstance(case.input, Event):
+                found.setdefault(shape_of(history.decider, case.input, state_of(case, case.input)), history)
     return found
 
 
-def state_of(case: Case) -> Any:
+def state_of(case: Case, arrives: Event) -> Any:
     """Return the state that a handler is called with."""
-    return given(case.decider, *case.history, case.input, at=case.at).state
+    return given(case.decider, *case.history, arrives, at=case.at).state
 
 
 @pytest.mark.extended

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -16,8 +17,9 @@ from sqlalchemy import Engine, MetaData, create_engine, text
 from sqlalchemy.orm import Session
 
 from eventlib import ContractError, EventLog, Meta, Runtime, WiringError, open_log
-from eventlib.cli._common.metrics import look_at_relay, look_at_sink, serve_metrics
+from eventlib.cli._common.metrics import relay_snapshot, serve_metrics, sink_snapshot, trace
 from eventlib.errors import LogUnavailable, OwnershipLost, TerminalError
+from eventlib.eventlog import CALLER
 from eventlib.model.event import contract_of
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import Relay
@@ -232,6 +234,28 @@ async def test_a_rebuild_beside_is_switched_to_at_once_and_ends_an_older_version
     assert "=r/" in str(allowed)
 
 
+async def test_a_rebuild_of_other_code_begins_anew(url: str, database: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[str]()
+    async with open_log("memory://", APP) as log:
+        await publish(log, range(20))
+        for is_other in (False, True):
+            with monkeypatch.context() as patch:
+                patch.setattr("eventlib.sinks.rebuilding._until_here", _interrupted)
+                with pytest.raises(OwnershipLost):
+                    await rebuild(log, totals, url)
+            if is_other:
+                monkeypatch.setattr("eventlib.sinks.rebuilding.modules_version", lambda _: "other code")
+            assert await rebuild(log, totals, url, told.append) == (160 if is_other else 0)
+        assert rows_in(database) == await folded(log)
+    assert len(told) == 1
+
+
+async def _interrupted(_log: EventLog, work: Sinking, _tell: object) -> None:
+    while await work.step(0.1):
+        pass
+    raise OwnershipLost("another rebuild has taken over")
+
+
 async def test_a_rebuild_that_cannot_handle_an_event_does_not_switch(url: str, database: Engine) -> None:
     async with open_log("memory://", APP) as log:
         await publish(log, [1, -2], "a")
@@ -245,6 +269,29 @@ async def test_a_rebuild_that_cannot_handle_an_event_does_not_switch(url: str, d
         assert await rebuild(log, totals, url, parked=True) == 1
     with pytest.raises(WiringError, match="declares no tables="):
         await rebuild(log, echo, url)
+
+
+async def test_what_is_applied_has_a_span_in_the_trace_of_its_event(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    async with AsyncExitStack() as stack:
+        log = await stack.enter_async_context(open_log("memory://", APP))
+        for counter, number, trace_id in (("a", 1, "a" * 32), ("b", -1, "b" * 32)):
+            token = CALLER.set(f"00-{trace_id}-b7ad6b7169203331-01")
+            await publish(log, [number], counter)
+            CALLER.reset(token)
+        recorder = trace(stack, log, "memory://")
+        assert recorder is not None
+        work = Sinking(log, SinkDatabase(url, totals), recorder.applied)
+        await work.begin(range(8))
+        while await work.step(0.1):
+            pass
+        await work.end()
+        await work.database.close()
+    told = capsys.readouterr().err
+    assert re.search(f"trace {'a' * 32}.*\n  apply totals .sinks. Counted", told)
+    assert re.search(f"trace {'b' * 32}.*\n  apply totals .sinks. Counted.*ValueError", told)
 
 
 async def test_positions_of_another_log_are_refused(url: str) -> None:
@@ -299,8 +346,8 @@ async def test_metrics_say_how_far_a_sink_is_behind_and_what_a_relay_has_to_do(u
         stack.push_async_callback(target.close)
         stack.push_async_callback(table.close)
         for measured_by, see in (
-            ("sink", partial(look_at_sink, running.runner, log, target)),
-            ("outbox", partial(look_at_relay, Relay(log, table, "shop"), table)),
+            ("sink", partial(sink_snapshot, running.runner, log, target)),
+            ("outbox", partial(relay_snapshot, Relay(log, table, "shop"), table)),
         ):
             address = f"127.0.0.1:{free_port()}"
             seen, _ = await serve_metrics(stack, address, APP, measured_by, see, lambda: "")  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, create_engine, text
 
 from eventlib import open_log
 from eventlib.outbox import TABLE_SQL
-from tests.commands import said
+from tests.commands import ended, said
 from tests.integration.outbox_app import APP, COUNTERS
 from tests.integration.test_outbox import NAMED as APPLICATION
 from tests.integration.test_outbox import kill, started
@@ -71,10 +71,45 @@ async def test_whatever_dies_rows_are_a_fold_of_the_log(
     engine.dispose()
 
 
-def count(engine: Engine) -> int:
+@pytest.mark.heavy
+async def test_a_rebuild_beside_a_running_sink_goes_on_after_it_was_killed(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    name = f"sink_{token_hex(4)}"
+    postgres.run(f"CREATE DATABASE {name}")
+    url, log_url = postgres.url.rpartition("/")[0] + f"/{name}", f"sqlite:///{tmp_path}/log.db"
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    given = ("--database", url, "--log", log_url)
+    with ExitStack() as stack:
+        async with open_log(log_url, APP) as log:
+            await publish(log, range(600))
+            work = stack.enter_context(started(tmp_path / "run", "eventlib", "sink", "run", NAMED, *given))
+            stack.callback(work.kill)
+            await until(lambda: count(engine) == 600 * 8)
+            before = rows_in(engine)
+            command = ("eventlib", "sink", "rebuild", NAMED, "--yes", *given)
+            killed = stack.enter_context(started(tmp_path / "rebuild", *command))
+            await until(lambda: count(engine, "totals_next") > 0)
+            killed.send_signal(signal.SIGKILL)
+            killed.wait()
+            here = count(engine, "totals_next")
+            assert 0 < here < 600 * 8, "it was done before it was killed"
+            assert rows_in(engine) == before
+            await publish(log, range(600, 610))
+            done = await asyncio.to_thread(ended, *command[1:])
+            assert "Goes on with a rebuild that was interrupted" in done.stderr
+            assert f"totals is rebuilt from {610 * 8 - here:,} events." in done.stdout
+            await publish(log, [610])
+            await until(lambda: count(engine) == 611 * 8)  # the sink that runs goes on in the new tables
+            assert rows_in(engine) == await folded(log)
+    engine.dispose()
+
+
+def count(engine: Engine, schema: str = "totals") -> int:
     try:
         with engine.connect() as connection:
-            return int(connection.execute(text("SELECT sum(events) FROM totals.totals")).scalar() or 0)
+            return int(connection.execute(text(f"SELECT sum(events) FROM {schema}.totals")).scalar() or 0)  # noqa: S608
     except Exception:  # noqa: BLE001  the tables are not there yet
         return 0
 

@@ -28,17 +28,6 @@ from tests.integration.test_personal import letter, person, settled, traces
 FOREVER = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT {} FROM c"
 
 
-@pytest.fixture(scope="module")
-def sent(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[ParcelSubmitted]]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('parcels')}/log.db"
-
-    async def filled() -> list[ParcelSubmitted]:
-        async with open_log(url, APP) as log:
-            return await send(log, 60)
-
-    return url, asyncio.run(filled())
-
-
 def command(url: str, question: str, *options: str) -> Sequence[str]:
     return ("sql", question, "--log", url, "--app", "tests.integration.parcels_app:APP", *options)
 

@@ -35,17 +35,17 @@ async def test_a_log_that_nobody_runs_on_and_one_that_somebody_does(url: str) ->
     async with open_log(url, with_sagas({"bad"})) as log:
         reader = StatusReader(log, with_sagas=True)
         await log.publish(Ordered(order_id="1", cents=1))
-        before = await reader.look()
+        before = await reader.read()
         assert sum(task.lag for task in before.tasks) == 1
         assert [task.handled_at for task in before.tasks] == [None] * 8
         gate = asyncio.Event()
         async with Runtime(log, ports={"gateway": Outside(gate=gate)}), asyncio.timeout(120):
             for order_id in ("bad", "bad", "2"):
                 await log.publish(Ordered(order_id=order_id, cents=1))
-            while not (status := await reader.look()).parked or sum(task.pending for task in status.tasks) < 2:
+            while not (status := await reader.read()).parked or sum(task.pending for task in status.tasks) < 2:
                 await asyncio.sleep(0.02)
             await asyncio.sleep(0.05)
-            status = await reader.look()
+            status = await reader.read()
             if status.owners_known:
                 assert None not in {task.owner for task in status.tasks}
             assert sum(task.pending for task in status.tasks) == 2
@@ -55,9 +55,9 @@ async def test_a_log_that_nobody_runs_on_and_one_that_somebody_does(url: str) ->
             assert {(each.state, each.count) for each in status.sagas} == {("open", 2)}
             assert status.said_per_s["orders.requests"] == 4 / 60
             gate.set()
-            while any(task.pending for task in (await reader.look()).tasks):
+            while any(task.pending for task in (await reader.read()).tasks):
                 await asyncio.sleep(0.02)
-        after = await reader.look()
+        after = await reader.read()
         assert after.sagas is not None
         assert {(each.state, each.count, each.has_ended) for each in after.sagas} == {("charged", 2, True)}
         assert [parking.key for parking in after.parked] == ["bad"]
@@ -70,7 +70,7 @@ async def test_a_task_that_comes_to_rest_says_how_far_it_is(tmp_path: Path) -> N
             await log.publish(Ordered(order_id="1", cents=1))
             await runtime.idle()
             reader = StatusReader(log)
-            while any(task.lag for task in (await reader.look()).tasks):  # the last inputs made no difference
+            while any(task.lag for task in (await reader.read()).tasks):  # the last inputs made no difference
                 await asyncio.sleep(0.02)
             commits = runtime.transactions
             await asyncio.sleep(0.5)
@@ -83,14 +83,14 @@ async def test_what_is_not_well(url: str) -> None:
             await log.publish(Ordered(order_id=order_id, cents=1))
         async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(120):
             await runtime.idle()
-        status = await StatusReader(log, with_sagas=True).look()
+        status = await StatusReader(log, with_sagas=True).read()
         lenient = Limits(behind_s=60, parked=1, overdue=1, may_stop=True)
         assert complaints(status, lenient) == []
         assert complaints(status, Limits(60, 0, 1, may_stop=True)) == ["1 parked: `eventlib parked list`"]
         assert complaints(status, Limits(60, 1, 0, may_stop=True)) == ["1 sagas overdue"]
         await log.publish(Ordered(order_id="2", cents=1))
         await asyncio.sleep(0.01)
-        status = await StatusReader(log).look()
+        status = await StatusReader(log).read()
         (late,) = complaints(status, Limits(0, 1, 1, may_stop=True))
         assert late.startswith("orders: 1 inputs behind, the oldest for")
 
@@ -102,9 +102,9 @@ async def test_a_second_look_reads_only_what_is_new(tmp_path: Path) -> None:
         async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(120):
             await runtime.idle()
         reader = StatusReader(log)
-        await reader.look()
+        await reader.read()
         assert reader.records_read == 0, "the local stores had all of it"
-        await reader.look()
+        await reader.read()
         assert reader.records_read == 0
 
 
@@ -131,13 +131,13 @@ async def test_on_kafka(tmp_path: Path, broker: Cluster) -> None:
     config = RuntimeConfig(state_dir=str(tmp_path))
     async with open_log(f"{broker.url}/?prefix={token_hex(4)}.", with_sagas({"bad"})) as log:
         reader = StatusReader(log, with_sagas=True)
-        assert {task.owner for task in (await reader.look()).tasks} == {None}
+        assert {task.owner for task in (await reader.read()).tasks} == {None}
         async with Runtime(log, ports={"gateway": Outside()}, config=config) as runtime, asyncio.timeout(120):
             for order_id in ("bad", "1"):
                 await log.publish(Ordered(order_id=order_id, cents=1))
             await runtime.idle()
-            status = await reader.look()
+            status = await reader.read()
             assert None not in {task.owner for task in status.tasks}
             assert [parking.key for parking in status.parked] == ["bad"]
             assert [(each.state, each.count) for each in status.sagas or ()] == [("charged", 1)]
-        assert complaints(await reader.look(), Limits(parked=1)) == ["orders: 8 of 8 tasks have no owner"]
+        assert complaints(await reader.read(), Limits(parked=1)) == ["orders: 8 of 8 tasks have no owner"]

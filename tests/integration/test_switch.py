@@ -13,7 +13,7 @@ from eventlib.errors import ContractError, OwnershipLost
 from eventlib.log.base import Claim
 from eventlib.log.record import Record
 from eventlib.operations.parked_commands import request_retry
-from eventlib.operations.reprocessing import dropping, metadata
+from eventlib.operations.reprocessing import dropping, listing
 from eventlib.operations.reprocessing.comparison import difference
 from eventlib.operations.reprocessing.cutover import Switched, switch
 from eventlib.operations.reprocessing.metadata import RerunSpec
@@ -354,7 +354,7 @@ async def test_wherever_it_is_interrupted_doing_it_again_takes_the_rest(opened: 
             async with rerunning(log, MemoryStores(), service, "again", RerunSpec(WHY)) as again:
                 await switch(again, WHY)
     async with opened(market()) as log:
-        (known_one,) = await metadata.reruns(log)
+        (known_one,) = await listing.reruns(log)
         assert known_one.switched == after
         await live_goes_on(log, seed=3)  # with some tasks that took over, and some that did not
     done = await switched(opened, Code())
@@ -363,7 +363,7 @@ async def test_wherever_it_is_interrupted_doing_it_again_takes_the_rest(opened: 
         await live_goes_on(log)
         await check_shelves(log)
         assert [type(e) for e in await said(log, "stock")].count(GivenBack) >= 12
-        assert [known_one.switched for known_one in await metadata.reruns(log)] == [8]
+        assert [known_one.switched for known_one in await listing.reruns(log)] == [8]
 
 
 async def test_two_who_switch_at_once_switch_once(opened: Opened) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
-from eventlib.operations.reprocessing import dropping, metadata
+from eventlib.operations.reprocessing import dropping, listing
 from eventlib.operations.seek import move, seek_plans
 from eventlib.replay import history, replay, state_at
 from tests.integration.rerunning import WHY, Code, Opened, market, run_it_again, said, send, serving, settle, stock
@@ -36,7 +36,7 @@ async def test_a_wrong_run_is_found_done_again_and_taken_over_while_its_service_
             ("basket", 0, 12, 0),
             ("shelf", 0, 0, 0),
         ]
-        (listed,) = await metadata.reruns(log)
+        (listed,) = await listing.reruns(log)
         assert (listed.handled, listed.switched) == (listed.of, 0)
         done = await switched(opened, Code())
         assert (done.tasks, done.said, done.unsaid) == (8, 12, 0)
@@ -65,7 +65,7 @@ async def test_what_is_thrown_away_or_gone_past_leaves_nothing(broker: Cluster) 
         assert await seek_plans(log, service, "latest") == [], "nothing is left to be handled"
         assert (await run_it_again(log, "store")).is_none
         await dropping.drop(log, service, "again")
-        assert await metadata.reruns(log) == []
+        assert await listing.reruns(log) == []
         assert not [topic for topic in await log.port.topics() if topic.startswith("again")]
         await send(log, [("3", "A")])
         done = await move(log, service, await seek_plans(log, service, "latest"), WHY)

@@ -4,16 +4,18 @@ import asyncio
 import json
 import re
 import ssl
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
 from eventlib import EventLog, WiringError, open_log
-from eventlib.cli._common.metrics import look_at_webhooks, trace
+from eventlib.cli._common.metrics import trace, webhooks_snapshot
 from eventlib.errors import LogUnavailable
 from eventlib.eventlog import CALLER
 from eventlib.log.base import Claim
@@ -101,6 +103,29 @@ async def test_events_arrive_signed_and_in_order(tmp_path: Path, mode: str) -> N
     assert event.get_dataschema() == "urn:eventlib:counting:Counted:1"
     assert sum(len(each.events) for each in receiver.taken) == 40
     assert (len(receiver.taken) == 40) == (mode != "batch")
+
+
+class Searches(MetaPathFinder):
+    """Notes which modules are looked for."""
+
+    def __init__(self) -> None:
+        self.names = list[str]()
+
+    def find_spec(self, name: str, *_: object) -> None:
+        self.names.append(name)
+
+
+async def test_a_request_searches_for_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = Searches()
+    async with open_log("memory://", APP) as log, receiving() as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"')
+        async with delivering(log, path):
+            await publish(log, range(1))
+            await until(lambda: len(receiver.taken) == len(KEYS))
+            monkeypatch.setattr(sys, "meta_path", [searches, *sys.meta_path])
+            await publish(log, range(1, 3))
+            await until(lambda: len(receiver.taken) == 3 * len(KEYS))
+    assert "sniffio" not in searches.names
 
 
 def refusing(key: str, number: int, reply: Reply) -> Callable[[Delivered], Reply]:
@@ -451,7 +476,7 @@ async def test_its_figures_are_served(tmp_path: Path) -> None:
         await publish(log, range(2), "ab")
         async with delivering(log, path) as runner:
             await until_status(log, path, failed=1, waiting=1, lag=0)
-            seen = (await look_at_webhooks(runner, log)).values
+            seen = (await webhooks_snapshot(runner, log)).values
     assert seen["eventlib.webhook.attempts"] == {("one", "delivered"): 2, ("one", "failed"): 1}
     assert seen["eventlib.webhook.failed"]["one",] == 1
     assert seen["eventlib.webhook.waiting"]["one",] == 1

@@ -1,6 +1,7 @@
 """What may notice a mutant: the quick tests, the corpus, the simulator, and the proof of what is in flight."""
 
 import signal
+import time
 from collections.abc import Sequence
 from random import Random
 from types import FrameType
@@ -20,6 +21,7 @@ from tests.mutation.recorded import CORPUS, LOG
 
 SCHEDULES = 100
 MOMENTS = 400
+TOO_LONG = " takes too long"
 _TOO_MANY = "more than"
 
 
@@ -89,13 +91,14 @@ class Tests:
         self._items = items
 
     def __call__(self) -> str | None:
-        """Return the first test that fails, or takes too long: a mutant may wait for what never comes."""
+        """Return the first test that fails, or takes too long, which is noted: a mutant may wait for what never comes."""
         signal.signal(signal.SIGALRM, _end)
         for number, (item, limit_s) in enumerate(self._items, start=1):
             following = self._items[number][0] if number < len(self._items) else None
             signal.setitimer(signal.ITIMER_REAL, limit_s, 1.0)  # again and again: the test may catch what ends it
+            began = time.monotonic()
             if failed(item, following):
-                return item.nodeid
+                return item.nodeid if time.monotonic() < began + limit_s else f"{item.nodeid}{TOO_LONG}"
         return None
 
 

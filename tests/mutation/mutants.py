@@ -1,4 +1,4 @@
-"""Mutants: found in modules, named so that a name survives other changes of the file, and chosen by a seed."""
+"""Mutants: found in modules, named so that a name survives other changes of the file, and chosen by their names."""
 
 import ast
 from collections import Counter
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from random import Random
 
 from tests.mutation.operators import sites
 
@@ -29,17 +28,14 @@ class Mutant:
     line: int
     lines: tuple[int, int]
     in_function: bool
+    digest: str
+    """What has to be the same for an old result to hold: the text of the function, or else of the module."""
 
     @property
     def name(self) -> str:
         """What tells it from others, whatever lines are added above it."""
         again = f" #{self.nth}" if self.nth else ""
         return f"{self.file}:{self.scope}: {self.operator}: {self.before} → {self.after}{again}"
-
-    @property
-    def digest(self) -> str:
-        """What has to be the same for an old result to hold: the module."""
-        return _digest(self.file)
 
     def tree(self) -> ast.Module:
         """Return the changed module."""
@@ -49,8 +45,12 @@ class Mutant:
 
 
 @cache
-def _digest(file: str) -> str:
-    return blake2b((ROOT / file).read_bytes(), digest_size=6).hexdigest()
+def _digest(node: ast.AST) -> str:
+    return _hash(ast.unparse(node))
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 def _parsed(file: str) -> ast.Module:
@@ -59,12 +59,13 @@ def _parsed(file: str) -> ast.Module:
 
 def mutants_of(file: str) -> list[Mutant]:
     """Return all mutants of a module, given by its path below the root."""
-    found, seen = list[Mutant](), Counter[tuple[str, ...]]()
-    for index, site in enumerate(sites(_parsed(file))):
-        scope = ".".join(site.context.scope)
-        name = scope, site.operator, site.before, site.after
-        line = getattr(site.node, "lineno", site.context.lines[0])
-        found.append(Mutant(file, *name, seen[name], index, line, site.context.lines, site.context.in_function))
+    found, seen, module = list[Mutant](), Counter[tuple[str, ...]](), _parsed(file)
+    for index, site in enumerate(sites(module)):
+        context = site.context
+        name = ".".join(context.scope), site.operator, site.before, site.after
+        line = getattr(site.node, "lineno", context.lines[0])
+        digest = _digest(context.function or module)
+        found.append(Mutant(file, *name, seen[name], index, line, context.lines, context.in_function, digest))
         seen[name] += 1
     return found
 
@@ -84,7 +85,8 @@ def mutants_in(places: Iterable[str]) -> list[Mutant]:
 
 
 def sample(mutants: Sequence[Mutant], size: int) -> list[Mutant]:
-    """Return a seeded sample: a smaller one is the beginning of a larger one."""
-    shuffled = [*mutants]
-    Random(SEED).shuffle(shuffled)
-    return shuffled[:size]
+    """Return a sample, chosen by names: a change of the sources replaces only the mutants of what has changed.
+
+    A smaller one is the beginning of a larger one.
+    """
+    return sorted(mutants, key=lambda mutant: _hash(f"{SEED} {mutant.name}"))[:size]

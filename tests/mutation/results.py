@@ -31,7 +31,7 @@ class Result:
 
 
 class Results:
-    """All results; those of a module that has changed since are forgotten."""
+    """All results; those of a function that has changed since are forgotten."""
 
     def __init__(self, path: Path = RESULTS) -> None:
         self._path = path

@@ -22,7 +22,7 @@ from tests.mutation.reach import Lines
 from tests.mutation.results import BROKER, Result, Results
 
 _NEXT_TO_NOTHING_MS = 200
-_PATIENCE_S = 30
+_PATIENCE_S = 12
 """So many seconds of the clock a test may take besides what it takes: the machine does other things."""
 _LIKE_NEW = 5
 """A mutant may take so many times what the program takes, and as many seconds more, before it counts as noticed."""

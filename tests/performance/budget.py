@@ -1,8 +1,8 @@
 """What a saga may cost: `python -m tests.performance.budget [--write]` fails when it costs 3 % more than the figure kept.
 
-It counts calls of functions, with the core from its sources: that count is the same on any machine, to a part in ten thousand.
-Let nothing else run: beside ten busy processes it was 2 to 5 % more, since timers pass meanwhile, as they do while valgrind counts
-instructions.
+It counts calls of functions, with the core from its sources: that count is the same on any machine, to a part in ten thousand where
+many orders are open. Where few are, it is up to 2 % more, since what waits for their end looks as often as time passes: the
+least of three counts is taken. Let nothing else run: beside ten busy processes it was 2 to 5 % more.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from tests.performance import sagas
 KEPT = Path(__file__).with_suffix(".json")
 FEW, MANY = 200, 600
 """Orders that fill the caches, and orders that are counted."""
-LIGHT = 16
+LIGHT, TIMES = 16, 3
 MOST = 1.03
 _COUNT = "import tests.pure_core; from tests.performance import budget; budget.tell()"
 
 
 def tell() -> None:
     """Print the calls that one saga takes when many orders are open at once, and when few are."""
-    counts = {"bulk": asyncio.run(_calls(MANY)), "light": asyncio.run(_calls(LIGHT))}
+    counts = {load: min(asyncio.run(_calls(n)) for _ in range(TIMES)) for load, n in (("bulk", MANY), ("light", LIGHT))}
     print(json.dumps({f"{load}, Python {sys.version_info[0]}.{sys.version_info[1]}": n for load, n in counts.items()}))
 
 

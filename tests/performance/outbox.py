@@ -1,8 +1,9 @@
-"""The outbox's relay and a sink, beside PostgreSQL on this machine: `python -m tests.performance.outbox [EVENTS] [SECONDS]`.
+"""The outbox's relay and a sink, beside PostgreSQL on this machine: `python -m tests.performance.outbox [--kafka] [--fsync]`.
 
-Rates are from a backlog; delays at 500 events/s, from a commit to the other side. The log is a file; the server has fsync off.
+Rates are from a backlog; delays at 500 events/s, from a commit to the other side. The log is a file, or one node of Kafka.
 """
 
+import argparse
 import asyncio
 import os
 import statistics
@@ -11,13 +12,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Protocol
 
 from sqlalchemy import BigInteger, MetaData, create_engine, insert, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from eventlib import EventLog, open_log
+from eventlib.devtools.kafka.owned import running_cluster
 from eventlib.outbox import SqlAlchemyOutbox
 from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
@@ -152,27 +154,36 @@ async def sink_delay(log: EventLog, url: str, sink: SqlSink, seconds: int) -> No
     task = asyncio.create_task(runner.run())
     await asyncio.sleep(2)
     before, delays, told = runner.applied, list[float](), list[tuple[float, int]]()
-    began, total = time.monotonic(), 0
-    while total < PER_S * seconds:
-        await log.publish_many([event(10_000_000 + total + each) for each in range(5)])
-        total += 5
-        told.append((time.monotonic(), total))
-        while (now := time.monotonic()) < began + total / PER_S:
+
+    async def look() -> None:
+        while True:
             while told and runner.applied - before >= told[0][1]:
-                delays.append(now - told.pop(0)[0])
+                delays.append(time.monotonic() - told.pop(0)[0])
             await asyncio.sleep(0.001)
-    tell_delays("sink, log to commit", delays[50:])
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+
+    looking, began = asyncio.create_task(look()), time.monotonic()
+    for total in range(0, PER_S * seconds, 5):
+        await log.publish_many([event(10_000_000 + total + each) for each in range(5)])
+        told.append((time.monotonic(), total + 5))
+        await asyncio.sleep(max(began + total / PER_S - time.monotonic(), 0))
+    while told:
+        await asyncio.sleep(0.01)
+    tell_delays(f"sink, log to commit, published in {time.monotonic() - began:.1f} s,", delays[50:])
+    for each in (looking, task):
+        each.cancel()
+        with suppress(asyncio.CancelledError):
+            await each
     await database.close()
 
 
-async def measure(events: int, seconds: int) -> None:
+async def measure(events: int, seconds: int, *, on_kafka: bool, fsync: bool) -> None:
     """Measure all."""
     os.environ["PGPASSWORD"] = PASSWORD
-    with running_postgres() as postgres, tempfile.TemporaryDirectory() as directory:
-        async with open_log(f"sqlite:///{directory}/log.db", APP) as log:
+    with ExitStack() as stack:
+        postgres = stack.enter_context(running_postgres(fsync=fsync))
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        url = stack.enter_context(running_cluster()).url if on_kafka else f"sqlite:///{directory}/log.db"
+        async with open_log(url, APP) as log:
             await relay_rate(log, postgres.url, events)
             await sink_rate(log, postgres.url, SINGLY, events)
             await sink_rate(log, postgres.url, MANY, events)
@@ -185,9 +196,14 @@ def main(arguments: Sequence[str]) -> None:
     """Measure, or write for a measurement."""
     if arguments[:1] == ["write"]:
         write(arguments[1], int(arguments[2]))
-    else:
-        given = [int(each) for each in arguments]
-        asyncio.run(measure(*(given + [20_000, 10][len(given) :])))
+        return
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=20_000)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--kafka", action="store_true")
+    parser.add_argument("--fsync", action="store_true")
+    given = parser.parse_args(arguments)
+    asyncio.run(measure(given.events, given.seconds, on_kafka=given.kafka, fsync=given.fsync))
 
 
 if __name__ == "__main__":

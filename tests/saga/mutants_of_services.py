@@ -193,7 +193,7 @@ SERVICES: dict[str, Mutant] = {
         handles(payments, StockReserved, charge_whatever_came), "charges_follow_stock", seed=13
     ),
     "a refund before the charge": Mutant(
-        handles(payments, DispatchCancelled, refund_before_the_charge), "steps_happen_once", seed=17
+        handles(payments, DispatchCancelled, refund_before_the_charge), "money_is_conserved", seed=274
     ),
     "a line that comes late is kept": Mutant(
         handles(reservations, LineReserved, keep_a_late_line), "cancelled_orders_leave_nothing", seed=2

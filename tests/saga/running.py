@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +13,10 @@ from eventlib import Event, EventLog, OutcomeUnknown, Runtime, RuntimeConfig, Te
 from eventlib.log.record import Record
 from eventlib.replay import replay
 from services import shop
-from services.dispatch.ports import Booked, Recalled, Undeliverable
+from services.dispatch.ports import Booked, Planned, Recalled, Undeliverable
 from services.order.events import CancelSubmitted, OrderLine, OrderSubmitted
 from services.payment.events import PaymentRefunded, PaymentTaken
-from services.payment.ports import Charged, Declined, Refunded, Voided
+from services.payment.ports import Accepted, Charged, Declined, Refunded, Voided
 from services.simulation.carrier import SimulatedCarrier
 from services.simulation.faults import CarrierFaults, GatewayFaults
 from services.simulation.gateway import SimulatedGateway
@@ -66,7 +66,7 @@ class Gateway(SimulatedGateway):
 
     script: Script
 
-    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
+    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Accepted | Declined:
         await self.script.before("charge")
         answer = await super().charge(key, order_id, amount_cents, currency)
         await self.script.after("charge")
@@ -90,7 +90,7 @@ class Carrier(SimulatedCarrier):
 
     script: Script
 
-    async def book(self, key: str, order_id: str, country: str) -> Booked | Undeliverable:
+    async def book(self, key: str, order_id: str, country: str) -> Booked | Planned | Undeliverable:
         await self.script.before("book")
         answer = await super().book(key, order_id, country)
         await self.script.after("book")
@@ -110,6 +110,7 @@ class RunningShop:
         self.log = log
         self.to_gateway = Script()
         self.to_carrier = Script()
+        self.elsewhere: Mapping[str, object] = {}  # what stands for the scripted ones
         self.set_faults()
         self._ledger = ledger
         self._path = path
@@ -129,7 +130,7 @@ class RunningShop:
         gateway = Gateway(self._ledger, self._faults[0], seed=SEED)
         carrier = Carrier(self._ledger, self._faults[1], seed=SEED)
         gateway.script, carrier.script = self.to_gateway, self.to_carrier
-        return {"gateway": gateway, "carrier": carrier}
+        return {"gateway": gateway, "carrier": carrier, **self.elsewhere}
 
     async def deliver(self) -> None:
         """Put stock on the shelf; the services have to run for it to arrive."""

@@ -29,16 +29,16 @@ class OutOfStock(ShopScenario):
 
 class NotCancelled(ShopScenario):
     def small_case(self) -> SmallCase:
-        before, (order, _) = super().small_case()
-        return SmallCase(before, [order])
+        case = super().small_case()
+        return case._replace(requests=case.requests[:1])
 
 
 class OverdueWithoutStock(OutOfStock):
     """Nobody cancels it but its deadline."""
 
     def small_case(self) -> SmallCase:
-        before, (order, _) = super().small_case()
-        return SmallCase(before, [order])
+        case = super().small_case()
+        return case._replace(requests=case.requests[:1])
 
 
 WITHOUT_DEADLINES = Bounds(deadlines=False)
@@ -95,7 +95,7 @@ def test_an_order_whose_charge_and_booking_go_every_way() -> None:
     explored = explore(Stage(shop), NotCancelled(), WITHOUT_DEADLINES)
     assert explored.violation is None
     assert explored.ends == 8
-    assert explored.moments > 50_000
+    assert explored.moments > 8_000
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def test_an_order_that_is_cancelled_at_every_moment() -> None:
     explored = explore(Stage(shop), ShopScenario(), WITHOUT_DEADLINES)
     assert explored.violation is None
     assert explored.ends == 66
-    assert explored.moments > 600_000
+    assert explored.moments > 150_000
 
 
 @pytest.mark.heavy

@@ -1,31 +1,20 @@
 """The simulator is worth something: each bug that is planted into the shop or the runtime breaks the invariant it has to."""
 
-from random import Random
-
 import pytest
 
-from eventlib.simulation.scenario import drawn_from
-from eventlib.simulation.schedule import InvariantViolated, Schedule
 from eventlib.simulation.stage import Stage
 from services import shop
 from services.simulation.scenario import ShopScenario
 from tests import compiled_core
 from tests.saga.mutants_of_runtime import RUNTIME
 from tests.saga.mutants_of_services import SERVICES
+from tests.saga.planted import broken_by
 
 MUTANTS = {**SERVICES, **RUNTIME}
 PLANTABLE = SERVICES if compiled_core.runs() else MUTANTS
 """In a compiled runtime no bug can be planted: a test below runs this file with the sources."""
 SCHEDULES = 2_500
 """Among so many each bug shows; most of them among the first hundred."""
-
-
-def broken_by(stage: Stage, seed: int) -> str | None:
-    try:
-        Schedule(stage, ShopScenario(), 1 + seed % 3, drawn_from(Random(seed)), keep_story=False).play()
-    except InvariantViolated as broken:
-        return broken.violation.invariant.name
-    return None
 
 
 def orders_of_things() -> list[list[object]]:
@@ -42,7 +31,7 @@ def test_a_planted_bug_breaks_its_law(name: str) -> None:
     mutant, before = MUTANTS[name], orders_of_things()
     with pytest.MonkeyPatch.context() as patch:
         mutant.plant(patch)
-        broken = broken_by(Stage(shop), mutant.seed)
+        broken = broken_by(Stage(shop), ShopScenario, mutant.seed)
     assert broken == mutant.invariant, "what is drawn has changed? The long tests say which schedule shows it now"
     assert orders_of_things() == before, "what comes back in another order is another shop for the tests after"
 
@@ -60,18 +49,21 @@ def test_no_schedule_before_shows_a_planted_bug(name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         mutant.plant(patch)
         stage = Stage(shop)
-        assert next(seed for seed in range(SCHEDULES) if broken_by(stage, seed) == mutant.invariant) == mutant.seed
+        assert (
+            next(seed for seed in range(SCHEDULES) if broken_by(stage, ShopScenario, seed) == mutant.invariant)
+            == mutant.seed
+        )
 
 
 def test_the_shop_breaks_no_law_with_the_same_seeds() -> None:
     stage = Stage(shop)
-    assert {broken_by(stage, seed) for seed in {mutant.seed for mutant in MUTANTS.values()}} == {None}
+    assert {broken_by(stage, ShopScenario, seed) for seed in {mutant.seed for mutant in MUTANTS.values()}} == {None}
 
 
 @pytest.mark.slow
 def test_the_shop_breaks_no_law_with_all_the_same_seeds() -> None:
     stage = Stage(shop)
-    assert {broken_by(stage, seed) for seed in range(SCHEDULES)} == {None}
+    assert {broken_by(stage, ShopScenario, seed) for seed in range(SCHEDULES)} == {None}
 
 
 def test_there_are_laws_of_every_kind_among_those_that_break() -> None:

@@ -20,7 +20,7 @@ from services import shop as the_shop
 from services.dispatch.decider import shipments
 from services.dispatch.ports import Booked
 from services.order.decider import orders
-from services.order.events import CancelSubmitted
+from services.order.events import CancelSubmitted, OrderSubmitted
 from services.payment.decider import payments
 from services.payment.events import PaymentTaken
 from services.payment.ports import Declined
@@ -123,6 +123,16 @@ async def test_an_order_that_never_ends_is_found(shop: RunningShop, monkeypatch:
     assert wrong.invariant in {"sagas_end", "orders_come_to_an_end"}
     assert wrong.keys == BOOKING
     assert wrong.story[0].startswith("DispatchRequested is answered: OrderDispatched")
+
+
+async def test_an_order_that_is_read_and_never_placed_is_found(
+    shop: RunningShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop.submit("7")
+    changed(monkeypatch, orders, OrderSubmitted, lambda *_: [])
+    (wrong,) = (await proved(shop)).unlawful
+    assert (wrong.keys, wrong.invariant) == (("7",), "submitted_orders_are_placed")
+    assert wrong.story == ("order/3 takes OrderSubmitted 7",)
 
 
 async def test_a_circle_is_no_end(shop: RunningShop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,10 +30,12 @@ class FoundBug(NamedTuple):
 _BOOKING = """    match await carrier.book(meta.id, request.order_id, request.country):
         case Booked(tracking=tracking):
             return OrderDispatched(order_id=request.order_id, tracking=tracking)
+        case Planned():
+            return BookingAccepted(order_id=request.order_id)
         case Undeliverable(reason=reason):
             return DispatchFailed(order_id=request.order_id, reason=reason)
 """
-_BOOKING_AND_RECALLING = """    booked: Booked | Undeliverable | Recalled
+_BOOKING_AND_RECALLING = """    booked: Booked | Planned | Undeliverable | Recalled
     try:
         booked = await carrier.book(meta.id, request.order_id, request.country)
     except OutcomeUnknown:
@@ -41,6 +43,8 @@ _BOOKING_AND_RECALLING = """    booked: Booked | Undeliverable | Recalled
     match booked:
         case Booked(tracking=tracking):
             return OrderDispatched(order_id=request.order_id, tracking=tracking)
+        case Planned():
+            return BookingAccepted(order_id=request.order_id)
         case Undeliverable(reason=reason):
             return DispatchFailed(order_id=request.order_id, reason=reason)
         case Recalled():

@@ -37,10 +37,18 @@ def named(expression: str) -> Named:
         elif kind == "name" and open_brackets and open_brackets[-1] in {"by", "{"}:
             found.labels.append(text)
         elif kind == "name":
-            _name(text, after, tokens[at + 1][0] if after else "", found)
+            _name(text, after, _kind_after(tokens, at), found)
     if open_brackets:
         raise ValueError(f"{expression}: {open_brackets[-1]} is never closed")
     return found
+
+
+def _kind_after(tokens: list[tuple[str, str]], at: int) -> str:
+    """Return the kind of what follows a name, and its matchers if it has some."""
+    following = tokens[at + 1 :]
+    if following and following[0][1] == "{":
+        following = following[following.index(("mark", "}")) + 1 :]
+    return following[0][0] if following else ""
 
 
 def _name(text: str, after: str, kind_after: str, found: Named) -> None:

@@ -73,3 +73,15 @@ def test_events_and_mappings() -> None:
 
 def test_what_cannot_be_counted_is_a_change_of_the_whole() -> None:
     assert changes({"a": [{}]}, {"a": [{}, {}]}) == (Change("a", [{}], [{}, {}]),)
+
+
+def test_a_sequence_that_only_grows_or_only_shrinks_changes_by_its_elements_alone() -> None:
+    one, both = Basket(lines=(LAMP,)), Basket(lines=(LAMP, VASE))
+    assert changes(one, both) == (Change("lines", ABSENT, VASE),)
+    assert changes(both, one) == (Change("lines", VASE, ABSENT),)
+
+
+def test_a_sequence_that_becomes_something_else_is_a_change_of_the_whole() -> None:
+    for other in (1, "A", None):
+        assert changes({"a": ("A",)}, {"a": other}) == (Change("a", ("A",), other),)
+        assert changes({"a": other}, {"a": ("A",)}) == (Change("a", other, ("A",)),)

@@ -230,3 +230,13 @@ def test_an_unknown_outcome_that_is_guessed() -> None:
     finding = the(choreography(payment=pay), "step-without-compensation")
     assert (finding.subject, finding.severity) == ("Paid", "error")
     assert "ask may have done it, and not know" in finding.what
+
+
+def test_a_request_of_an_effect_is_no_step_since_its_answers_are() -> None:
+    def parcels(asks: dict[type[Event], Asks]) -> Wired:
+        return Wired({Placed: [SendRequested, Rejected], Sent: [], Rejected: [], Declined: []}, asks, overdue=[Done])
+
+    steps = found(choreography(order=ORDER, parcels=parcels({SendRequested: Asks([Sent, Declined])})))
+    assert ("step-without-compensation", "SendRequested") not in steps
+    handled = choreography(order=ORDER, parcels=parcels({}), others={SendRequested: [Declined]})
+    assert ("step-without-compensation", "SendRequested") in found(handled)

@@ -25,10 +25,15 @@ def config(name: str) -> dict[str, Any]:
     return found
 
 
-def test_the_file_is_valid_by_the_published_schema() -> None:
+def faults_of(file: dict[str, Any]) -> list[str]:
+    """Return what the published schema says against a file."""
     schema = json.loads(gzip.decompress(SCHEMA.read_bytes()))
     Draft202012Validator.check_schema(schema)
-    assert [error.message for error in Draft202012Validator(schema).iter_errors(compose_file())] == []
+    return [error.message for error in Draft202012Validator(schema).iter_errors(file)]
+
+
+def test_the_file_is_valid_by_the_published_schema() -> None:
+    assert faults_of(compose_file()) == []
 
 
 def test_what_is_needed_for_a_start_is_there() -> None:

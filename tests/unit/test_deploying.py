@@ -64,7 +64,14 @@ def test_erasures_have_a_topic_where_fields_are_personal_and_operators_write_it(
 def test_operators_send_what_no_service_emits() -> None:
     sent = allowed(USERS["shop-operator"], Operation.WRITE) - {each.control.name for each in shop.services}
     assert sent == allowed(USERS["shop-outside"], Operation.WRITE)
-    assert sent == {"order.requests", "products", "products.latest", "stock.deliveries"}
+    assert sent == {
+        "dispatch.callbacks",
+        "order.requests",
+        "payment.callbacks",
+        "products",
+        "products.latest",
+        "stock.deliveries",
+    }
 
 
 @pytest.mark.parametrize("viewing", VIEWS, ids=lambda viewing: viewing.service)

@@ -11,6 +11,7 @@ from aiokafka.record.util import calc_crc32c as crc32c
 
 from eventlib.errors import ContractError, DamagedRecord
 from eventlib.log.kafka.batches import Batch, Chunk, Producing, batches, next_sequence
+from eventlib.log.kafka.bounded_consumers import _Batches as Inflated
 from eventlib.log.record import Record
 
 NOBODY = Producing(-1, -1, transactional=False, compression=0)
@@ -49,6 +50,19 @@ def placed(made: list[Batch]) -> bytes:
         offset += len(batch.indexes)
         found += data
     return bytes(found)
+
+
+_ABORT, _COMMIT = 0, 1
+_FIRST_TIMESTAMP = 27  # in a batch's header, behind its checksum
+
+
+def marker(producing: Producing, kind: int) -> Batch:
+    """Return what a broker writes at the end of a transaction."""
+    (batch,) = batches([Record("t", 0, -1, 1, kind.to_bytes(4), b"")], producing, {}, lambda _: 700)
+    data = bytearray(batch.data)
+    data[22] |= 0x20
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4)
+    return batch._replace(data=bytes(data))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -113,6 +127,16 @@ def test_a_batch_whose_bytes_were_changed_is_damage() -> None:
     assert (caught.value.offset, caught.value.resume_at, chunk.next) == (0, 1, 1)
 
 
+def test_a_compressed_batch_whose_header_was_changed_is_not_sealed_again_as_if_it_were_whole() -> None:
+    """For Faust's consumer, which gets batches inflated: with a checksum of their own, it would take them for whole."""
+    (batch,) = batches([Record("t", 0, -1, 1, b"k", b"value")], NOBODY._replace(compression=1), {}, lambda _: 700)
+    bounded = type("Bounded", (Inflated,), {"topic_partition": PLACE, "most_bytes": 10**6})
+    assert bounded(batch.data).next_batch().validate_crc()
+    changed = bytearray(batch.data)
+    changed[_FIRST_TIMESTAMP] ^= 1
+    assert not bounded(bytes(changed)).next_batch().validate_crc()
+
+
 def test_a_batch_is_inflated_within_bounds() -> None:
     records = [Record("t", 0, -1, 1, None, bytes(1_000_000)) for _ in range(300)]
     zipped = NOBODY._replace(compression=1)
@@ -142,6 +166,49 @@ def test_batches_that_are_too_many_when_inflated_come_one_fetch_after_the_other(
         assert [record.offset for record in chunk.records] == [*range(len(seen), chunk.next)]
         seen += [record.offset for record in chunk.records]
     assert seen == [*range(5)]
+
+
+def test_what_was_aborted_is_left_out_and_what_its_producer_wrote_later_is_not() -> None:
+    transactional = Producing(7, 0, transactional=True, compression=0)
+
+    def written(value: bytes) -> Batch:
+        (batch,) = batches([Record("t", 0, -1, 1, b"k", value)], transactional, {}, lambda _: 700)
+        return batch
+
+    data = placed(
+        [written(b"aborted"), marker(transactional, _ABORT), written(b"kept"), marker(transactional, _COMMIT)]
+    )
+    chunk = Chunk(PLACE, 0, data, [(7, 0)])
+    assert [(record.offset, record.value) for record in chunk.records] == [(2, b"kept")]
+    assert chunk.next == 4
+
+
+def test_a_chunk_of_markers_has_nothing_and_is_gone_past() -> None:
+    data = placed([marker(Producing(7, 0, transactional=True, compression=0), _COMMIT)])
+    chunk = Chunk(PLACE, 0, data, None)  # type: ignore[arg-type]  # what a broker sends for none
+    assert (chunk.is_empty, chunk.is_refused, chunk.records, chunk.next) == (True, False, [], 1)
+
+
+@pytest.mark.parametrize(
+    ("offset", "kind", "kept"),
+    [(1, None, {b"a": b"4", b"c": b"5"}), (1, "T", {b"a": b"4"}), (5, None, {b"b": b"older", b"c": b"5"})],
+)
+def test_the_newest_of_each_key_is_kept_from_an_offset_on(
+    offset: int, kind: str | None, kept: dict[bytes, bytes]
+) -> None:
+    values = [
+        (b"a", b"0", "T"),
+        (b"b", b"1", "T"),
+        (b"b", None, "T"),
+        (None, b"3", "T"),
+        (b"a", b"4", "T"),
+        (b"c", b"5", "U"),
+    ]
+    records = [Record("t", 0, -1, 1, key, value, None, type_) for key, value, type_ in values]
+    chunk = Chunk(PLACE, 0, placed([*batches(records, NOBODY, {}, lambda _: 10_000)]), ())
+    found = {b"b": b"older"}
+    chunk.keep_newest(offset, found, kind)
+    assert found == kept
 
 
 @pytest.mark.parametrize(("number", "name"), [(2, "snappy"), (3, "lz4"), (4, "zstd")])

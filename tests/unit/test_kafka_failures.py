@@ -12,6 +12,23 @@ def test_codes_have_the_numbers_of_the_protocol() -> None:
     both = {code: theirs[name] for code in Code if (name := code.name.replace("_", "").lower()) in theirs}
     assert len(both) > 25
     assert {code: number for code, number in both.items() if code != number} == {}
+    # Those that aiokafka does not know, or by another name: https://kafka.apache.org/protocol#protocol_error_codes
+    assert {code.name: int(code) for code in Code if code not in both} == {
+        "NONE": 0,
+        "NOT_LEADER_OR_FOLLOWER": 6,
+        "MESSAGE_TOO_LARGE": 10,
+        "NETWORK_EXCEPTION": 13,
+        "COORDINATOR_LOAD_IN_PROGRESS": 14,
+        "COORDINATOR_NOT_AVAILABLE": 15,
+        "NOT_COORDINATOR": 16,
+        "KAFKA_STORAGE_ERROR": 56,
+        "FENCED_LEADER_EPOCH": 74,
+        "UNKNOWN_LEADER_EPOCH": 75,
+        "OFFSET_NOT_AVAILABLE": 78,
+        "INVALID_RECORD": 87,
+        "THROTTLING_QUOTA_EXCEEDED": 89,
+        "PRODUCER_FENCED": 90,
+    }
 
 
 @pytest.mark.parametrize(

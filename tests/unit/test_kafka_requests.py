@@ -6,6 +6,7 @@ import pytest
 from aiokafka.errors import IncompatibleBrokerVersion
 from aiokafka.protocol.struct import Struct
 
+from eventlib.log.kafka.admin import Operation
 from eventlib.log.kafka.requests import Exactly, ProduceRequest12
 
 
@@ -31,3 +32,16 @@ def test_a_version_that_the_broker_does_not_have_is_refused_and_no_other_is_sent
     for versions in ({}, {0: (0, 11)}, {0: (13, 14)}):
         with pytest.raises(IncompatibleBrokerVersion, match="ProduceRequest12 needs version 12 of API 0"):
             Exactly(request).prepare(versions)
+
+
+def test_acl_operations_have_the_codes_of_the_protocol_and_are_found_among_the_bits_of_a_response() -> None:
+    # https://kafka.apache.org/documentation/#operations_resources_and_protocols, as org.apache.kafka.common.acl.AclOperation
+    assert {each.name: each.value for each in Operation} == {
+        "READ": 3,
+        "WRITE": 4,
+        "CREATE": 5,
+        "DESCRIBE": 8,
+        "DESCRIBE_CONFIGS": 10,
+        "ALTER_CONFIGS": 11,
+    }
+    assert [each for each in Operation if each.among(1 << 4 | 1 << 11)] == [Operation.WRITE, Operation.ALTER_CONFIGS]

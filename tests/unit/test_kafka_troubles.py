@@ -3,8 +3,10 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from socket import EAI_NONAME, gaierror, socket
+from typing import NoReturn
 
 import pytest
 
@@ -39,6 +41,35 @@ async def trouble(port: int, options: KafkaOptions) -> Trouble:
     found = await probe(HOST, port, options)
     assert found is not None
     return found
+
+
+async def test_an_address_that_drops_packets_is_told_from_one_where_nothing_listens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("eventlib.log.kafka.probing._CONNECTS_S", 0.2)
+    with socket() as full, ExitStack() as clients:
+        full.bind((HOST, 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        for _ in range(3):  # until nothing more is accepted, as behind a firewall
+            client = clients.enter_context(socket())
+            client.setblocking(False)
+            client.connect_ex((HOST, port))
+        dropped = await trouble(port, KafkaOptions())
+    refused = await trouble(port, KafkaOptions())
+    assert dropped.what == f"{HOST}:{port} does not answer within 0.2 s"
+    assert refused.what.startswith(f"nothing listens at {HOST}:{port} (")
+    assert not dropped.stays
+
+
+async def test_a_name_that_no_machine_has_is_told_from_a_broker_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> NoReturn:
+        raise gaierror(EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", unknown)  # a real one would be asked of servers that are not here
+    found = await probe("brokre", 9092, KafkaOptions())
+    assert found is not None
+    assert found.what == "the name brokre cannot be resolved from this machine (Name or service not known)"
 
 
 async def test_a_port_that_speaks_tls_is_found_without_its_authority(authority: Authority) -> None:

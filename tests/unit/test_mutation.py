@@ -74,6 +74,13 @@ def test_a_smaller_sample_is_the_beginning_of_a_larger_one() -> None:
     assert sample(found, 10)[:4] == sample(found, 4)
 
 
+def test_a_sample_stays_the_same_where_the_sources_do() -> None:
+    found = mutants_of(STATE)
+    chosen = sample(found, 10)
+    assert chosen == sample(found[::-1], 10)
+    assert chosen[1:] == sample([mutant for mutant in found if mutant != chosen[0]], 9)
+
+
 def open_reservation() -> Mutant:
     return next(mutant for mutant in mutants_of(STATE) if mutant.before == "not self.releasing")
 
@@ -108,7 +115,7 @@ def test_a_mutant_that_never_ends_is_ended() -> None:
     assert [(ended.result, ended.why) for ended in found] == [(None, "ended by SIGXCPU")]
 
 
-def test_a_run_goes_on_where_another_was_ended_unless_the_module_has_changed(tmp_path: Path) -> None:
+def test_a_run_goes_on_where_another_was_ended_unless_the_function_has_changed(tmp_path: Path) -> None:
     mutant = open_reservation()
     kept = Results(tmp_path / "mutants.jsonl")
     kept.add(Result(mutant.name, mutant.digest, "tests", caught=False))

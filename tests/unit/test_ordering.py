@@ -3,7 +3,7 @@
 from random import Random
 
 from eventlib.log.record import Record
-from eventlib.queries.sagas import causes_first, in_order
+from eventlib.queries.causal_order import causes_first, in_order
 
 
 def said(place: str, at_ms: int, event_id: str, cause: str | None = None) -> Record:

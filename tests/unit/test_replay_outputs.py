@@ -61,3 +61,11 @@ def test_of_states_with_several_schemas_one_is_looked_at_for_each_and_none_that_
     for key, value in states:
         samples.add(f"state/a/{key}", Record("t", 0, 0, 1, key.encode(), value))
     assert [record.value for _, record in samples.all()] == [b"second"]
+
+
+def test_of_many_states_with_one_schema_few_are_kept() -> None:
+    samples = _Samples()
+    for key in range(1_000):
+        samples.add(f"state/a/{key}", Record("t", 0, 0, 1, b"%d" % key, b"schema"))
+    assert len(samples._schema_of) < 100  # noqa: SLF001  no one else can see what it keeps
+    assert len([*samples.all()]) == 1

@@ -1,15 +1,25 @@
 """States of a replay that do not fit into memory: none is lost, and each is there once."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
 
 import pytest
 
-from eventlib.replay.spilling_cache import Spill, SpillingCache
+from eventlib import Decider
+from eventlib.personal import Personal
+from eventlib.replay.spilling_cache import IN_MEMORY, Spill, SpillingCache, spilling_caches
 from eventlib.runtime.keyed_state import KeyedState
 from services import shop
 from services.stock.state import Shelf
 
 SHELF = shop.decider("shelf")
+
+
+@dataclass(frozen=True)
+class Card:
+    person_id: str = ""
+    name: Annotated[str, Personal(subject="person_id")] = ""
 
 
 @pytest.fixture
@@ -37,6 +47,21 @@ async def test_what_is_spilled_is_read_back(spill: Spill) -> None:
     cache = await filled(spill, 20)
     assert [cache.get(f"sku-{number}") for number in range(20)] == [shelf(number) for number in range(20)]
     assert cache.get("another") == KeyedState()
+
+
+async def test_personal_fields_are_read_back_and_are_not_on_disk(spill: Spill) -> None:
+    decider: Decider[Card] = Decider("card", state=Card, key="key")
+    await spill.prepare([decider])
+    ada = KeyedState(Card("7", "Ada Lovelace"), sequence=1)
+    spill.write("card", {"7": ada})
+    assert [*spill.all(decider)] == [("7", ada)]
+    (row,) = spill._file.execute("SELECT * FROM entries").fetchall()  # noqa: SLF001  no one else can see the file
+    assert b"Lovelace" not in b"".join(each for each in row if isinstance(each, bytes))
+
+
+def test_all_deciders_together_keep_no_more_in_memory_than_one_alone(spill: Spill) -> None:
+    caches = spilling_caches(shop.deciders, spill).values()
+    assert 0 < sum(cache._most for cache in caches) <= IN_MEMORY  # noqa: SLF001  no one else can see what it keeps
 
 
 async def test_all_are_given_once_as_they_were_put_last_wherever_they_are(spill: Spill) -> None:

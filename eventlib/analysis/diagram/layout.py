@@ -190,7 +190,7 @@ text{font-family:Inter,'Segoe UI','Helvetica Neue',Arial,'DejaVu Sans',sans-seri
 .request .count{fill:#cbd5e1}
 .effect .box{stroke-width:1;fill:#e8ecf1}
 .effect.compensation .box{fill:#fbe9d6}
-.listener .box{fill:none;stroke:#94a3b8}
+.source .box,.listener .box{fill:none;stroke:#94a3b8}
 .deadline .box{stroke-dasharray:3 3}
 .arrow{fill:none;stroke-width:1.5}
 .arrow.step{stroke:#475569}

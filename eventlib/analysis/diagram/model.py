@@ -1,15 +1,17 @@
 """What a picture of a choreography shows, whatever it is drawn in.
 
-Nodes are events, the effects between a request and its answers, deadlines, and the deciders that only listen; an arrow
-leads from a cause to what is emitted. That a decider which emits something listens to other events as well is not drawn.
+Nodes are events, the effects between a request and its answers, deadlines, outboxes that put requests, and what only listens:
+deciders, sinks, and subscribers of webhooks; an arrow leads from a cause to what is emitted. That a decider which emits something listens to other events as well is not drawn.
 """
 
 import inspect
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
+from eventlib.analysis.connectors import Connector
 from eventlib.analysis.event_graph import EventGraph, Transition
 from eventlib.model import signatures
 from eventlib.model.choreography import Choreography
@@ -17,7 +19,7 @@ from eventlib.model.decider import Decider
 from eventlib.model.event import EventType, contract_of
 
 Role = Literal["step", "failure", "compensation"]
-Kind = Literal["request", "event", "effect", "deadline", "listener"]
+Kind = Literal["request", "event", "effect", "deadline", "source", "listener"]
 
 OUTSIDE = "outside"
 """The lane of what no service emits."""
@@ -30,15 +32,13 @@ class Lane:
     service: str | None
     name: str
 
-    @property
-    def is_outside(self) -> bool:
-        """Whether it is none of the services'."""
-        return self.service is None
+
+OUTBOXES = Lane(None, "outboxes")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An event, effect, deadline or listener; `ends` is true of an event that ends a saga. `notes` are for who looks closer."""
+    """An event, effect, deadline, source or listener; `ends` is true of an event that ends a saga. `notes` are for who looks closer."""
 
     id: str
     label: str
@@ -102,9 +102,17 @@ class Picture:
         known = [each for each in (self.traffic or {}).values() if each.p95_ms is not None]
         return "p95" if known and all(each.p99_ms is None for each in known) else "p99"
 
+    def is_countable(self, arrow: Arrow) -> bool:
+        """Tell whether a log shows how often an arrow was taken: it does not say who put a request."""
+        return arrow.source not in self._sources
+
     def is_gone(self, arrow: Arrow) -> bool:
-        """Tell whether an arrow was taken on the log, or nothing was counted."""
-        return self.traffic is None or (arrow.source, arrow.target) in self.traffic
+        """Tell whether an arrow was taken on the log, or that was not counted."""
+        return self.traffic is None or (arrow.source, arrow.target) in self.traffic or not self.is_countable(arrow)
+
+    @cached_property
+    def _sources(self) -> frozenset[str]:
+        return frozenset(node.id for node in self.nodes if node.kind == "source")
 
     def counted(
         self, subtitle: str, counts: Mapping[str, int], traffic: Mapping[tuple[str, str], Traffic]
@@ -116,12 +124,13 @@ class Picture:
         return replace(self, subtitle=subtitle, counts=counts, traffic={**receivers, **traffic})
 
 
-def picture(choreography: Choreography) -> Picture:
-    """Return the picture of a choreography, without traffic."""
+def picture(choreography: Choreography, connectors: Sequence[Connector] = ()) -> Picture:
+    """Return the picture of a choreography and of what takes its events, without traffic."""
     flow = EventGraph(choreography)
-    arrows = tuple({(arrow.source, arrow.target): arrow for arrow in _arrows(flow)}.values())
+    found = [*_arrows(flow), *(arrow for each in connectors for arrow in _connections(each))]
+    arrows = tuple({(arrow.source, arrow.target): arrow for arrow in found}.values())
     shown = {name for arrow in arrows for name in (arrow.source, arrow.target)}
-    nodes = tuple(node for node in _nodes(flow) if node.id in shown)
+    nodes = tuple(node for node in [*_nodes(flow), *map(_connector, connectors)] if node.id in shown)
     size = f"{len(choreography.services)} services, {len(choreography.deciders)} deciders"
     subtitle = f"{size}, {len(choreography.events)} events: what may follow from what"
     return Picture(choreography.name, subtitle, tuple(_lanes(choreography, nodes)), nodes, arrows)
@@ -216,6 +225,28 @@ def _arrows(flow: EventGraph) -> Iterator[Arrow]:
             yield Arrow(source, listener_id(reaction.decider), "step", reaction.where)
 
 
+def _connector(connector: Connector) -> Node:
+    where = ", ".join(f"{name} = {value!r}" for name, value in connector.where.items())
+    notes = (str(connector), *([f"where {where}"] if where else []))
+    kind: Kind = "source" if connector.kind == "outbox" else "listener"
+    return Node(_connector_id(connector), connector.name, kind, "step", _lane_of(connector), False, notes)
+
+
+def _connections(connector: Connector) -> Iterator[Arrow]:
+    for event in connector.events:
+        ends = (event.__name__, _connector_id(connector))
+        source, target = reversed(ends) if connector.kind == "outbox" else ends
+        yield Arrow(source, target, "step", str(connector))
+
+
+def _lane_of(connector: Connector) -> Lane:
+    return OUTBOXES if connector.kind == "outbox" else Lane(None, f"{connector.kind}s")
+
+
+def _connector_id(connector: Connector) -> str:
+    return f"{connector.kind}/{connector.name}"
+
+
 def _role(flow: EventGraph, event: EventType) -> Role:
     if event in flow.compensating:
         return "compensation"
@@ -247,11 +278,12 @@ def _about(flow: EventGraph, event: EventType) -> tuple[str, ...]:
     return tuple(line for line in lines if line)
 
 
-def _lanes(choreography: Choreography, nodes: Iterable[Node]) -> Iterator[Lane]:
-    """Yield the lanes that hold anything: what is outside, then each decider, and its ports behind it."""
+def _lanes(choreography: Choreography, nodes: Sequence[Node]) -> Iterator[Lane]:
+    """Yield the lanes that hold anything: what is outside, then each decider, and its ports behind it; listeners are last."""
     held = {node.lane for node in nodes}
-    wanted = [Lane(None, OUTSIDE)]
+    wanted = [OUTBOXES, Lane(None, OUTSIDE)]
     for service in choreography.services:
         wanted += [Lane(service.name, decider.name) for decider in service.deciders]
         wanted += [Lane(None, port) for port in sorted(service.ports)]
+    wanted += [node.lane for node in nodes if node.kind == "listener"]
     yield from (lane for lane in dict.fromkeys(wanted) if lane in held)

@@ -13,10 +13,18 @@ _MERMAID_SHAPES = {
     "event": '["{}"]',
     "effect": '{{{{"{}"}}}}',
     "deadline": '>"{}"]',
+    "source": '("{}")',
     "listener": '("{}")',
     "end": '[["{}"]]',
 }
-_DOT_SHAPES = {"request": "oval", "event": "box", "effect": "hexagon", "deadline": "cds", "listener": "box"}
+_DOT_SHAPES = {
+    "request": "oval",
+    "event": "box",
+    "effect": "hexagon",
+    "deadline": "cds",
+    "source": "box",
+    "listener": "box",
+}
 
 
 def mermaid(picture: Picture) -> str:

@@ -18,7 +18,8 @@ from eventlib.operations.reprocessing.comparison import (
     difference,
 )
 from eventlib.operations.reprocessing.cutover import Switched, preview_switch, switch
-from eventlib.operations.reprocessing.metadata import RerunSpec, existing_metadata, name_of_reset
+from eventlib.operations.reprocessing.listing import existing_metadata, name_of_reset
+from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import Rerun, rerunning
 from eventlib.state.open import open_stores
 
@@ -34,9 +35,6 @@ EffectsOption = Annotated[
     Effects,
     typer.Option("--effects", help="Whether effects that were never requested run then, or are parked (recorded)."),
 ]
-
-
-YesOption = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
 
 
 @dataclass(frozen=True, slots=True)

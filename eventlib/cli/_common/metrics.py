@@ -1,15 +1,21 @@
-"""The metrics and traces of a long-running command that runs no services."""
+"""Runs what a command that runs no services does on a log until it is stopped, with its metrics and traces."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, closing, suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
+from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import RetryableError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.http.serving import Listening, metered
 from eventlib.identity.identity import identity_of
 from eventlib.model.choreography import Choreography
+from eventlib.opening import open_log
+from eventlib.startup import Startup
+from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
 
 if TYPE_CHECKING:
@@ -79,8 +85,53 @@ async def unless_failed(work: Coroutine[Any, Any, None], serving: "asyncio.Task[
         await asyncio.wait([doing])
 
 
-async def look_at_relay(work: "Relay", table: "OutboxTable") -> "Snapshot":
-    """See what a relay is at; while its database does not answer, only what it has counted itself."""
+class Work(NamedTuple):
+    """Work on an open log: what runs until it is cancelled, what its metrics show, and what it tells first and last."""
+
+    run: Callable[[Startup], Coroutine[Any, Any, None]]
+    see: "Callable[[], Awaitable[Snapshot]]"
+    begins: str
+    ended: Callable[[], str]
+
+
+def work_until_stopped(  # noqa: PLR0913  what the commands differ in
+    url: str,
+    choreography: Choreography,
+    name: str,
+    measured_by: "Meter",
+    metrics_port: str | None,
+    begin: "Callable[[AsyncExitStack, EventLog, Recorder | None], Work]",
+    *,
+    personal: bool | None = None,
+) -> None:
+    """Open the log as soon as it answers, and do what `begin` makes of it until SIGINT or SIGTERM.
+
+    Raises: what the work fails with; WiringError when metrics or traces cannot be had.
+    """
+    settings, metrics = eventlib_settings(), metrics_address(metrics_port)
+    set_up_logging(settings.log_format, settings.log_level)
+
+    async def done() -> None:
+        stop = stop_signal()
+        with starting_up(url, runtime_config().state_dir, name) as startup, suppress(Stopped):
+            async with AsyncExitStack() as stack, unless_stopped(stop):
+                opened = partial(open_log, url, choreography, services=[], personal=personal)
+                log = await startup.enter(stack, "the log", opened)
+                work = begin(stack, log, trace(stack, log, url))
+                serving, shown = None, ""
+                if metrics is not None:
+                    lacks = lambda: startup.lacks  # noqa: E731  one line, used once
+                    seen, serving = await serve_metrics(stack, metrics, choreography, measured_by, work.see, lacks)
+                    shown = f" Metrics at {seen}/metrics."
+                tell(f"{work.begins}.{shown}")
+                stack.callback(lambda: tell(f"Stopped; {work.ended()}."))
+                await unless_failed(work.run(startup), serving)
+
+    asyncio.run(done())
+
+
+async def relay_snapshot(work: "Relay", table: "OutboxTable") -> "Snapshot":
+    """Return what the metrics of a relay are now; while its database does not answer, only what it has counted itself."""
     from eventlib.telemetry.counters import Snapshot
 
     seen = Snapshot()
@@ -93,8 +144,8 @@ async def look_at_relay(work: "Relay", table: "OutboxTable") -> "Snapshot":
     return seen
 
 
-async def look_at_sink(work: "SinkRunner", log: EventLog, database: "SinkDatabase") -> "Snapshot":
-    """See what a sink is at; while its database or the log does not answer, only what it has counted itself."""
+async def sink_snapshot(work: "SinkRunner", log: EventLog, database: "SinkDatabase") -> "Snapshot":
+    """Return what the metrics of a sink are now; while its database or the log does not answer, only what it has counted itself."""
     from eventlib.sinks.consuming import topic_partitions
     from eventlib.telemetry.counters import Snapshot
 
@@ -110,8 +161,8 @@ async def look_at_sink(work: "SinkRunner", log: EventLog, database: "SinkDatabas
     return seen
 
 
-async def look_at_webhooks(work: "WebhookRunner", log: EventLog) -> "Snapshot":
-    """See what webhooks are at; while the log does not answer, only what this process has counted itself."""
+async def webhooks_snapshot(work: "WebhookRunner", log: EventLog) -> "Snapshot":
+    """Return what the metrics of webhooks are now; while the log does not answer, only what this process has counted itself."""
     from eventlib.telemetry.counters import Snapshot
     from eventlib.webhooks.acts import status_of
 

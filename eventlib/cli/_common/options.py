@@ -61,6 +61,10 @@ ServicesOption = Annotated[
     list[str] | None,
     typer.Option("--service", "-s", metavar="NAME", help="Only this service; may be repeated.", show_default=False),
 ]
+OfServicesOption = Annotated[
+    list[str] | None,
+    typer.Option("--service", "-s", metavar="NAME", help="Only of this service; may be repeated.", show_default=False),
+]
 
 
 InsecureOption = Annotated[

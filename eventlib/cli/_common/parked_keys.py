@@ -13,12 +13,6 @@ from eventlib.log.record import key_text
 from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput
 from eventlib.search.parked import parked_where
 
-ServicesOption = Annotated[
-    list[str] | None,
-    typer.Option("--service", "-s", metavar="NAME", help="Only of this service; may be repeated.", show_default=False),
-]
-
-
 DecidersOption = Annotated[
     list[str] | None,
     typer.Option("--decider", metavar="NAME", help="Only of this decider; may be repeated.", show_default=False),

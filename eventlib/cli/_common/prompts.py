@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from getpass import getuser
+from typing import Annotated
 
 import typer
 
@@ -10,6 +11,11 @@ from eventlib.config.settings import eventlib_settings
 from eventlib.errors import ContractError
 from eventlib.identity.identity import identity_of
 from eventlib.identity.principal import Principal, Role, Unauthenticated
+
+ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log, with your name.", show_default=False)
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
 
 
 def actor(display: str | None = None) -> str:

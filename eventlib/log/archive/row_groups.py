@@ -2,8 +2,9 @@
 
 from collections import OrderedDict
 from itertools import starmap
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,13 +26,27 @@ class RowGroup(NamedTuple):
     most: tuple[int, int]
 
 
+class _Rows:
+    """The rows of a group, in order of partition and offset, as all of a file's are."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch = batch
+        self._partitions = batch["partition"].to_numpy()
+        self._offsets = batch["offset"].to_numpy()
+
+    def span(self, partition: int, offset: int) -> tuple[int, int]:
+        """Return where a partition's rows from an offset on begin, and where they end."""
+        begin, end = np.searchsorted(self._partitions, [partition, partition + 1])
+        return int(begin + np.searchsorted(self._offsets[begin:end], offset)), int(end)
+
+
 class Groups:
     """The row groups of an archive's files."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._groups = dict[str, list[RowGroup]]()
-        self._tables = OrderedDict[tuple[str, int], pa.Table]()
+        self._groups_read = OrderedDict[tuple[str, int], _Rows]()
         self._bytes = 0
 
     def records(self, file: DataFile, partition: int, offset: int, limit: int) -> list[Record]:
@@ -44,10 +59,9 @@ class Groups:
                 continue
             if len(found) >= limit:
                 break
-            table = self._table(file, group.number)
-            wanted = pc.and_(pc.equal(table["partition"], partition), pc.greater_equal(table["offset"], offset))
-            rows = pc.indices_nonzero(wanted)
-            found += _records(table.take(rows[: limit - len(found)]))
+            rows = self._rows(file, group.number)
+            first, end = rows.span(partition, offset)
+            found += _records(rows.batch.slice(first, min(end - first, limit - len(found))))
         return found
 
     def first_at(self, file: DataFile, partition: int, timestamp_ms: int) -> int | None:
@@ -55,10 +69,12 @@ class Groups:
         at = pa.scalar(timestamp_ms, pa.int64()).cast(pa.timestamp("ms", "UTC"))
         for group in self._of(file):
             if group.least[0] <= partition <= group.most[0]:
-                table = self._table(file, group.number)
-                wanted = pc.and_(pc.equal(table["partition"], partition), pc.greater_equal(table["recorded_at"], at))
-                if pc.any(wanted).as_py():
-                    return int(pc.min(pc.filter(table["offset"], wanted)).as_py())
+                rows = self._rows(file, group.number)
+                first, end = rows.span(partition, 0)
+                of_partition = rows.batch.slice(first, end - first)
+                wanted = pc.indices_nonzero(pc.greater_equal(of_partition["recorded_at"], at))
+                if len(wanted):
+                    return int(of_partition["offset"][wanted[0].as_py()].as_py())
         return None
 
     def _of(self, file: DataFile) -> list[RowGroup]:
@@ -67,21 +83,22 @@ class Groups:
                 self._groups[file.path] = groups_of(opened)
         return self._groups[file.path]
 
-    def _table(self, file: DataFile, index: int) -> pa.Table:
+    def _rows(self, file: DataFile, index: int) -> "_Rows":
         key = file.path, index
-        if key in self._tables:
-            self._tables.move_to_end(key)
-            return self._tables[key]
+        if key in self._groups_read:
+            self._groups_read.move_to_end(key)
+            return self._groups_read[key]
         with self._open(file) as opened:
             try:
                 table = opened.read_row_group(index)
             except (OSError, pa.ArrowException) as error:
                 raise unreadable(located(self._place, file.path), error) from error
-        self._tables[key] = table
-        self._bytes += table.nbytes
-        while self._bytes > _KEPT_BYTES and len(self._tables) > 1:
-            self._bytes -= self._tables.popitem(last=False)[1].nbytes
-        return table
+        (batch,) = table.combine_chunks().to_batches()
+        rows = self._groups_read[key] = _Rows(batch)
+        self._bytes += batch.nbytes
+        while self._bytes > _KEPT_BYTES and len(self._groups_read) > 1:
+            self._bytes -= self._groups_read.popitem(last=False)[1].batch.nbytes
+        return rows
 
     def _open(self, file: DataFile) -> Any:
         try:
@@ -109,10 +126,28 @@ def groups_of(opened: Any) -> list[RowGroup]:
     return found
 
 
-def _records(table: pa.Table) -> list[Record]:
-    columns = [table[name] for name in RECORD_FIELDS if name != "timestamp_ms"]
-    times = table["recorded_at"].cast(pa.int64()).to_pylist()
-    values = [column.to_pylist() for column in columns]
-    values.insert(RECORD_FIELDS.index("timestamp_ms"), times)
-    values[-1] = [tuple((each["name"], each["value"]) for each in headers) for headers in values[-1]]
-    return list(starmap(Record, zip(*values, strict=True)))
+def _records(batch: pa.RecordBatch) -> list[Record]:
+    values = [column_values(batch[name]) for name in RECORD_FIELDS if name not in {"timestamp_ms", "headers"}]
+    values.insert(RECORD_FIELDS.index("timestamp_ms"), column_values(batch["recorded_at"].cast(pa.int64())))
+    return list(starmap(Record, zip(*values, header_pairs(batch["headers"]), strict=True)))
+
+
+def column_values(column: pa.Array) -> list[Any]:
+    """Return a column's values; text and numbers through NumPy, in a third of Arrow's own time."""
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        return cast("list[Any]", column.to_numpy(zero_copy_only=False).tolist())
+    if pa.types.is_dictionary(column.type):
+        values = np.array([*column.dictionary.to_pylist(), None], object)
+        return cast("list[Any]", values[column.indices.fill_null(-1).to_numpy()].tolist())
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return cast("list[Any]", column.to_numpy().tolist())
+    return cast("list[Any]", column.to_pylist())
+
+
+def header_pairs(headers: pa.Array) -> list[tuple[tuple[str, bytes], ...]]:
+    """Return the headers of each row."""
+    found: list[tuple[tuple[str, bytes], ...]] = [()] * len(headers)
+    if len(headers.flatten()):  # nearly never
+        for i in pc.indices_nonzero(pc.list_value_length(headers).fill_null(0)).to_pylist():
+            found[i] = tuple((each["name"], each["value"]) for each in headers[i].as_py())
+    return found

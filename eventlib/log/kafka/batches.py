@@ -12,7 +12,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from aiokafka.record.memory_records import MemoryRecords
 
 from eventlib.errors import ContractError, DamagedRecord, LogCorrupt
-from eventlib.log.base import TopicPartition, keep_newest
+from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.compressed import compression_of, end_of, uncompressed
 from eventlib.log.record import Record, text_of
 
@@ -223,12 +223,7 @@ class Chunk:
         return self._records
 
     def keep_newest(self, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None) -> None:
-        """Fold the records from `offset` on as `Log.newest` does, without creating them. Raises: as `records` does."""
-        if self._refused is not None:
-            raise self._refused
-        if self._records is not None:
-            keep_newest((record for record in self._records if record.offset >= offset), kept, kind)
-            return
+        """Fold the records from `offset` on as `Log.newest` does, instead of creating them. Raises: as `records` does."""
         with self._explained():
             for batch in self._batches:
                 raws = batch if batch.base_offset >= offset else [raw for raw in batch if raw.offset >= offset]

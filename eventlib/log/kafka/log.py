@@ -133,7 +133,6 @@ class KafkaLog(Log):
 
     async def owners(self, service: str) -> Mapping[int, str]:
         """See `Log.owners`."""
-        self._check_open()
         await self._know([REGISTER])
         if REGISTER[0] not in self._cluster.topics:
             return {}

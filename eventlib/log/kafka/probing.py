@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from aiokafka.conn import AIOKafkaConnection, create_conn
 from aiokafka.errors import (
-    AuthenticationFailedError,
     IllegalSaslStateError,
     IncompatibleBrokerVersion,
     KafkaError,
@@ -90,7 +89,7 @@ def _named(address: str, options: KafkaOptions, error: BaseException) -> Trouble
         case IllegalSaslStateError():
             what = f"{address} accepts no sign-in"
             found = what, "unset EVENTLIB_KAFKA_SASL, or use another port"
-        case AuthenticationFailedError() | SaslAuthenticationFailed():
+        case SaslAuthenticationFailed():
             found = _refused(address, options, str(error))
         case ssl.SSLCertVerificationError():
             found = _untrusted(address, options, error)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from eventlib.errors import LogUnavailable
 from eventlib.log.base import Batch, Claim, Share
 from eventlib.log.kafka.append_batcher import AppendBatch
 from eventlib.log.kafka.client import Cluster
@@ -93,10 +92,10 @@ class Transaction(Batch):
             await self._producer.end()
 
     def is_over(self, turn: "asyncio.Future[list[int]]") -> None:
-        """Handle the end of its turn, or its cancellation."""
-        error = None if turn.cancelled() else turn.exception()
-        if not self._is_told:
-            self._fail(error if isinstance(error, Exception) else LogUnavailable("the log was closed meanwhile"))
+        """Handle the end of its turn; if that did not begin, or was cut short, the share learns of it here."""
+        error = turn.exception()
+        if isinstance(error, Exception) and not self._is_told:
+            self._fail(error)
         if not self._under_way.done():
             self._under_way.set_result(None)
 

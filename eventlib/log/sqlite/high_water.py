@@ -90,7 +90,7 @@ def mark_beside(path: Path) -> Mark | None:
         content = mark_path(path).read_bytes()
     except OSError:
         return None
-    marks = [mark for _, mark in _slots(content.ljust(_BYTES, b"\0")) if mark is not None and mark.offsets]
+    marks = [mark for _, mark in _slots(content.ljust(_BYTES, b"\0")) if mark is not None]
     return max(marks, key=lambda mark: mark.offsets, default=None)
 
 

@@ -57,13 +57,13 @@ class SqliteLog(Log):
         file.listeners.appended.append(self._appended)
 
     @classmethod
-    async def open(cls, path: Path | str, *, url: str | None = None, options: SqliteOptions | None = None) -> Self:
+    async def open(cls, path: Path | str, *, options: SqliteOptions | None = None) -> Self:
         """Open a log, or create it; a missing directory is created.
 
         Raises: LogCorrupt, LogVersionMismatch, LogReadOnly, LogFull; LogUnavailable.
         """
         file = await LogFile.open(_absolute(path), options or SqliteOptions())
-        return cls(file, url or f"sqlite:///{path}")
+        return cls(file, f"sqlite:///{path}")
 
     @property
     def commits(self) -> int:

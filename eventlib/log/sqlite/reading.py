@@ -25,7 +25,6 @@ FROM records WHERE position >= :base + :offset AND position < :top ORDER BY posi
 """  # noqa: S608  names of this package
 _THERE = "SELECT 1 FROM records WHERE position = ? AND recorded_at IS NOT NULL"
 _OFFSET, _AT, _VALUE, _HEADERS, _CHECKSUM = 2, 3, 5, 14, 15
-_ROWS = 64
 _PROBED = 10_000
 _TYPES: tuple[type, ...] = (bytes, bytes, str, str, str, str, int, str, str, str)
 
@@ -70,11 +69,13 @@ async def _read_rows(file: LogFile, place: tuple[str, int], offset: int, limit: 
 
 
 def _take(offset: int, limit: int, cursor: sqlite3.Cursor) -> list[Row]:
-    """Return a query's rows up to `limit` records."""
+    """Return a query's rows up to `limit` records: not one batch more, since each is inflated and proved."""
     rows = list[Row]()
-    while limit > 0 and (more := cursor.fetchmany(min(limit, _ROWS))):
-        rows += more
-        limit -= _covered(more, offset)
+    for row in cursor:
+        rows.append(row)
+        limit -= 1 if row[_HEADERS] is None else _at_least(row, offset)
+        if limit <= 0:
+            break
     cursor.close()
     return rows
 

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from eventlib.log.checksum import MASK, computed, corrected, is_as_written, partition_seed, row_checksum
@@ -20,8 +21,12 @@ from eventlib.log.sqlite.state import OFFSET_BITS
 Progress = Callable[[int], None]
 """Called with how many more records were verified."""
 
+Row = tuple[Any, ...]
+
 _ALL = f"SELECT position, {', '.join(COLUMNS)} FROM records NOT INDEXED"  # noqa: S608  names of this package
 _AFTER = f"{_ALL} WHERE position > ? ORDER BY position"
+_NEXT = f"{_ALL} WHERE position >= ? ORDER BY position LIMIT 1"
+_BEFORE_ALL = -1 << 63
 _ROW = """
 UPDATE partitions SET topic = ?, partition = ?, next_offset = ?, newest_at = ?, clean_to = ?, kept = ?, kept_bytes = ?,
     dense_from = ?, checked_from = ?, digest = ?, checksum = ? WHERE number = ?
@@ -44,7 +49,7 @@ class ScanPart:
     unsealed: int = 0
     unsealed_to: int = 0
     newest_at: int = 0
-    changed: int = 0
+    changed: bool = False
     missing: list[tuple[int, int]] = field(default_factory=list)
     seed: int = field(init=False)
 
@@ -159,13 +164,13 @@ class Scan:
             self._finish(each)
         return self._damages
 
-    def _rows(self) -> Iterator[tuple[Any, ...]]:
+    def _rows(self) -> Iterator[Row]:
         """Yield all readable rows, skipping what cannot be read."""
         self._connection.text_factory = str
-        cursor, last, told = self._connection.execute(_ALL), -1, 0
+        rows, last, told = self._after(_BEFORE_ALL), -1, 0
         while True:
             try:
-                for row in cursor:
+                for row in rows:
                     last = row[0]
                     yield row
                     self.records += extent(row[-2])[0] or 1
@@ -173,39 +178,51 @@ class Scan:
                         told += _TOLD_EVERY
                         self._progress(_TOLD_EVERY)
             except sqlite3.DatabaseError as error:
-                if not hasattr(error, "sqlite_errorcode") and self._connection.text_factory is str:
-                    self._connection.text_factory = as_it_stands  # raised by Python: a text is not UTF-8
-                    cursor = self._connection.execute(_AFTER, (last,))
+                if self._connection.text_factory is str:  # perhaps Python's own error: a text is not UTF-8
+                    self._connection.text_factory = as_it_stands
+                    rows = self._after(last)
                     continue
                 found = self._next_readable(last)
-                why = f"after position {last} the file cannot be read: {error}"
-                self._damages.append(Damage("structure", why))
+                if found is None or found[0] > last + 1:
+                    why = f"after position {last} the file cannot be read: {error}"
+                    self._damages.append(Damage("structure", why))
                 if found is None:
                     return
-                cursor, last = found
+                rows = chain([found], self._after(found[0]))
             else:
                 return
 
-    def _next_readable(self, last: int) -> tuple[sqlite3.Cursor, int] | None:
-        """Return the rows after the next readable position, found by growing steps and then bisection."""
+    def _after(self, position: int) -> Iterator[Row]:
+        yield from self._connection.execute(_AFTER, (position,))
+
+    def _next_readable(self, last: int) -> Row | None:
+        """Return the next readable row, found by growing steps and then bisection.
+
+        It may be the very next one: a cursor reads a row ahead, so that an error loses the row before what is damaged.
+        """
         top = max((part.base + OFFSETS for part in self.parts.values()), default=0)
-        unread, step = max(last, min(self.parts, default=0) << OFFSET_BITS), 1
-        while not self._is_readable(unread + step, last):
+        unread, step = max(last, (min(self.parts, default=0) << OFFSET_BITS) - 1), 1
+        while (found := self._readable(unread + step, last)) is None:
             unread, step = unread + step, step * 2
             if unread > top:
                 return None
         readable = unread + step
         while readable - unread > 1:
             middle = (unread + readable) // 2
-            unread, readable = (unread, middle) if self._is_readable(middle, last) else (middle, readable)
-        return self._connection.execute(_AFTER, (readable - 1,)), readable - 1
+            row = self._readable(middle, last)
+            if row is None:
+                unread = middle
+            else:
+                readable, found = middle, row
+        return found
 
-    def _is_readable(self, position: int, last: int) -> bool:
+    def _readable(self, position: int, last: int) -> Row | None:
+        """Return the first row from a position on, if it can be read."""
         try:
-            row = self._connection.execute(_AFTER, (position - 1,)).fetchone()
+            row: Row | None = self._connection.execute(_NEXT, (position,)).fetchone()
         except sqlite3.DatabaseError:
-            return False
-        return row is not None and row[0] > last
+            return None
+        return row if row is not None and row[0] > last else None
 
     def _mismatch(self, position: int, row: tuple[Any, ...], part: ScanPart, before: ScanPart) -> None:
         """Examine a record that does not match its checksum at its position."""
@@ -243,7 +260,7 @@ class Scan:
             right = written_as(position, (*before, checksum))
             self._damages.append(of_record(what, location, before, "what its checksum says", (right,)))
             return
-        part.changed += 1
+        part.changed = True
         if offset == part.next or offset < part.row[3]:
             part.found(offset, row)
         part.sum += checksums(row)

@@ -14,7 +14,7 @@ from eventlib.log.record import key_text
 from eventlib.log.sqlite.high_water import missing_offsets
 from eventlib.log.sqlite.sealed import meta_value, partition_rows
 from eventlib.operations.backup.manifest import Manifest
-from eventlib.state.inspect import looks
+from eventlib.state.inspect import snapshots_in
 
 _MOST_KEYS = 1_000
 _AT_ONCE = 2_000
@@ -106,13 +106,13 @@ def _ends_in(path: Path, log_id: str) -> Mapping[TopicPartition, int] | str | No
 
 def _ends_in_stores(path: Path, log_id: str) -> Mapping[TopicPartition, int] | None:
     """Return the changelog ends that the stores beside a log's file know; None when there are none."""
-    found = [look for look in _plain(path) if look[2] == log_id]
+    found = [each for each in _plain(path) if each[2] == log_id]
     return {(f"{service}.changelog", partition): end for service, partition, _, end in found} if found else None
 
 
 def _plain(path: Path) -> Iterable[tuple[str, int, str, int]]:
-    for look in looks(f"sqlite:///{path}", "", ""):
-        yield look.service, look.partition, look.log_id, look.checkpoint
+    for each in snapshots_in(f"sqlite:///{path}", "", ""):
+        yield each.service, each.partition, each.log_id, each.checkpoint
 
 
 async def _add_live(found: Testimony, manifest: Manifest, log: Log) -> None:

@@ -163,7 +163,7 @@ async def _examine_positions(url: str, choreography: Choreography) -> list[Diagn
     try:
         there = await port.topics()
         notes = TaskNotes(EventLog(port, FramedCodec(port), choreography))
-        await notes.look()
+        await notes.refresh()
         found = list[Diagnosis]()
         for service, partition in notes.tasks:
             positions = await notes.positions(service, partition)

@@ -49,13 +49,13 @@ def examine_file(path: Path) -> list[Diagnosis]:
             )
             found += [each for check in checks if (each := check(connection, path)) is not None]
     except sqlite3.Error as trouble:
-        found.append(_told(explained(trouble, path)))
+        found.append(_diagnosis_of(explained(trouble, path)))
     except EventlibError as trouble:
-        found.append(_told(trouble))
+        found.append(_diagnosis_of(trouble))
     return found
 
 
-def _told(trouble: EventlibError) -> Diagnosis:
+def _diagnosis_of(trouble: EventlibError) -> Diagnosis:
     what, _, remedy = str(trouble).partition(": ")
     return error("file", what, remedy)
 

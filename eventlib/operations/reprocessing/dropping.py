@@ -7,7 +7,8 @@ from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
 from eventlib.operations.dry_run import token_of
-from eventlib.operations.reprocessing.metadata import existing_metadata, switched_tasks
+from eventlib.operations.reprocessing.listing import existing_metadata
+from eventlib.operations.reprocessing.metadata import switched_tasks
 
 
 async def droppable(log: EventLog, service: Service, name: str) -> Mapping[str, int]:

@@ -48,7 +48,7 @@ class Follower:
         self._journal_topic = rails.service.journal.name
         self._entries: AsyncIterator[tuple[Record, JournalEntry]] | None = None
         self._ahead = deque[Done]()
-        self._said_then, self._then_ms = outline.done_emitted, outline.done_ms
+        self._emitted_then, self._then_ms = outline.done_emitted, outline.done_ms
         self._naming = Naming(rails.log.codec, ())
         self._recorded_decisions = recorded_decisions
         self._uncommitted = 0
@@ -70,21 +70,21 @@ class Follower:
             ]
             beginnings = [InputStart(topic, first, first) for topic, first in begun]
             await self._commit(Inputs(self._outline.first_ms, beginnings=beginnings))
-        self._naming = Naming(self._rails.log.codec, await self._said_when_taken_over())
+        self._naming = Naming(self._rails.log.codec, await self._takeover_outputs())
         for builder in task.processor.builders.values():
             builder.names = self._naming
         await self._rails.pending.load(self.partition, task.positions)
         for topic in {*self._outline.begun, *self._unread} & task.positions.next.keys():
             self._journal.begin(topic, task.positions.next[topic])
 
-    async def _said_when_taken_over(self) -> list[Record]:
+    async def _takeover_outputs(self) -> list[Record]:
         """Return the outputs of the service's task in its takeovers of earlier reruns."""
         found = list[Record]()
         if any(count for _, count in self._outline.taken_over):
             recorded = self._rails.recorded.again()
             await recorded.begin(self._outline.taken_over[0][0])
             for at_ms, count in self._outline.taken_over:
-                found += (await recorded.said(self.partition, at_ms, count)).all
+                found += (await recorded.outputs(self.partition, at_ms, count)).all
         return found
 
     @property
@@ -92,7 +92,7 @@ class Follower:
         """The service's next transaction, if known yet."""
         return self._ahead[0] if self._ahead else None
 
-    async def look(self) -> None:
+    async def read_ahead(self) -> None:
         """Read all transactions of the service's task in its next active millisecond."""
         if self._entries is None:
             first = self._ahead[-1].offset + 1 if self._ahead else self.task.positions.next[self._journal_topic]
@@ -184,10 +184,10 @@ class Follower:
         done = self.head
         assert done is not None  # noqa: S101  asked only when there is one
         # Earlier outputs of the same millisecond count too: nothing distinguishes them.
-        before = self._said_then if self._then_ms == done.at_ms else 0
+        before = self._emitted_then if self._then_ms == done.at_ms else 0
         count = before + sum(each.said for each in self._ahead if each.at_ms == done.at_ms)
         inputs = await self._planner.plan(done, await self._due_in(done))
-        then = await self._rails.recorded.said(self.partition, done.at_ms, count if done.said else 0)
+        then = await self._rails.recorded.outputs(self.partition, done.at_ms, count if done.said else 0)
         if done.at_ms <= self._rails.since_ms:
             await self._recorded_decisions.recall(done, then)
         else:
@@ -197,9 +197,9 @@ class Follower:
             await self._commit(each)
         self._naming.begin(OutputsAt())
         self.entries += 1
-        self._said_then, self._then_ms = before + done.said, done.at_ms
+        self._emitted_then, self._then_ms = before + done.said, done.at_ms
         self._ahead.popleft()
-        await self.look()
+        await self.read_ahead()
         if self.head is None or self.head.at_ms > done.at_ms:
             self._rails.recorded.past(self.partition, done.at_ms)
 

@@ -95,7 +95,7 @@ def _matched(
 ) -> Iterator[tuple[int, Record]]:
     """Yield matches of events without ids with recorded ones, and remove these from `left`."""
     open_ones = [ordinal for ordinal, event_id in enumerate(ids) if event_id is None]
-    for is_same in (_in_place, _alike, _one_fact):
+    for is_same in (_in_place, _equal, _one_fact):
         for ordinal in [*open_ones]:
             found = next((at for at, each in left.items() if is_same(ordinal, whole[ordinal], at, each)), None)
             if found is not None:
@@ -116,12 +116,12 @@ def _what(event: Event, value: bytes) -> _What:
     return contract_of(type(event)).type, (key_of(event) or "").encode(), value
 
 
-def _alike(_ordinal: int, what: _What, _at: int, recorded: Record) -> bool:
+def _equal(_ordinal: int, what: _What, _at: int, recorded: Record) -> bool:
     return what == (recorded.type, recorded.key, recorded.value)
 
 
 def _in_place(ordinal: int, what: _What, at: int, recorded: Record) -> bool:
-    return ordinal == at and _alike(ordinal, what, at, recorded)
+    return ordinal == at and _equal(ordinal, what, at, recorded)
 
 
 def _one_fact(_ordinal: int, what: _What, _at: int, recorded: Record) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -16,13 +16,14 @@ from eventlib.model.service import Service
 from eventlib.opening import open_log
 from eventlib.operations.reprocessing.comparison import Difference, difference
 from eventlib.operations.reprocessing.cutover import Switched, preview_switch, switch
-from eventlib.operations.reprocessing.metadata import RerunSpec, name_of_reset
+from eventlib.operations.reprocessing.listing import name_of_reset
+from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import Rerun, rerunning
 from eventlib.operations.seek import Later
 from eventlib.personal.opening import personal_classes
 from eventlib.replay.comparison import Change
 from eventlib.state.open import open_stores
-from eventlib.values import from_ms, now_ms, to_ms
+from eventlib.values import from_ms, to_ms
 
 _log = logging.getLogger(__name__)
 _LISTED = 200
@@ -48,7 +49,6 @@ class RerunJob:
     cutover: bool = False
     runs_effects: bool = False
     dry_run: bool = False
-    begun_at: datetime = field(default_factory=lambda: from_ms(now_ms()))
     status: Literal["waiting", "running", "done", "failed"] = "waiting"
     done: int = 0
     of: int = 0

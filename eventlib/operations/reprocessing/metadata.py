@@ -1,11 +1,9 @@
-"""The reruns on a log: the service of each, who began it and why, its progress, and its outcome.
+"""What a rerun notes of itself in its own control topic: its service, who began it and why, and who took its states over.
 
-A rerun describes itself in its own control topic, so that reruns can be listed from the log alone.
+Reruns can be listed from the log alone, by these; see `listing`.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import count
 from secrets import token_hex
 from typing import TypeVar
 
@@ -15,11 +13,10 @@ from eventlib.log.record import Record
 from eventlib.model.evolution import wire_name, wire_name_of
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
-from eventlib.operations.seek import positions_of
 from eventlib.runtime.records import code_version
 from eventlib.runtime.runtime import prepare_own
 from eventlib.state.base import Store, Stores
-from eventlib.values import now_ms
+from eventlib.values import now_ms, time_of, to_ms
 
 _CHUNK = 100
 
@@ -36,6 +33,12 @@ class RerunSpec:
     since_ms: int = 0
     until_ms: int = 0
     follow: bool = False
+
+    @classmethod
+    def of(cls, why: str, since: str | None, until: str | None, *, follow: bool = False) -> "RerunSpec":
+        """Return the options for two times as they were written, if they were. Raises: ContractError for an invalid time."""
+        since_ms, until_ms = (0 if at is None else to_ms(time_of(at)) for at in (since, until))
+        return cls(why, since_ms, until_ms, follow)
 
 
 @wire_name("Note")
@@ -66,22 +69,6 @@ class CutoverMetadata:
 
 
 N = TypeVar("N", RerunMetadata, CutoverMetadata)
-
-
-@dataclass(frozen=True, slots=True)
-class KnownRerun:
-    """A rerun on the log.
-
-    `handled` counts the service's transactions that it has followed, out of `of`; `switched` counts the tasks that have
-    taken over its states, out of `tasks`.
-    """
-
-    name: str
-    note: RerunMetadata
-    handled: int
-    of: int
-    switched: int
-    tasks: int
 
 
 class RerunStores(Stores):
@@ -118,20 +105,6 @@ async def metadata_of(log: EventLog, name: str) -> RerunMetadata | None:
     return None if record is None else await _decoded(log, record, RerunMetadata)
 
 
-class UnknownRerun(ContractError):
-    """A service has no rerun of a name."""
-
-
-async def existing_metadata(log: EventLog, service: Service, name: str) -> RerunMetadata:
-    """Return the metadata of a service's rerun. Raises: UnknownRerun."""
-    note = await metadata_of(log, name)
-    if note is None or note.service != service.name:
-        of_this = [each.name for each in await reruns(log, service)]
-        there = f"it has {', '.join(of_this)}" if of_this else "it has none"
-        raise UnknownRerun(f"{service.name} has no rerun {name!r} on this log ({there}): `eventlib rerun --list`")
-    return note
-
-
 async def begin_or_resume(log: EventLog, service: Service, name: str, wanted: RerunSpec) -> RerunMetadata:
     """Return a rerun's metadata, after beginning the rerun if it is new.
 
@@ -162,28 +135,6 @@ async def prepare(log: EventLog, run: Service) -> None:
     await log.port.create_topics(topics_of(run))
     await prepare_own(log, [run])
     await log.codec.prepare([(run.control.name, RerunMetadata), (run.control.name, CutoverMetadata)])
-
-
-async def reruns(log: EventLog, service: Service | None = None) -> list[KnownRerun]:
-    """Return the reruns on a log, or those of a service, oldest first."""
-    found = list[KnownRerun]()
-    for name in _candidates(log, await log.port.topics()):
-        note = await metadata_of(log, name)
-        if note is not None and (service is None or note.service == service.name):
-            found.append(await _progress_of(log, name, note))
-    return sorted(found, key=lambda each: each.note.begun_ms)
-
-
-async def name_of_reset(log: EventLog, service: Service, since_ms: int) -> str:
-    """Return the rerun name for a service's reset to a time: that of an unfinished reset, or a new one."""
-    prefix, there = f"{service.name}-reset-", await reruns(log, service)
-    version = code_version(log.choreography)
-    for each in there:
-        is_left = each.name.startswith(prefix) and each.switched < each.tasks
-        if is_left and (each.note.since_ms, each.note.code_version) == (since_ms, version):
-            return each.name
-    taken = {each.name for each in there}
-    return next(name for number in count(1) if (name := f"{prefix}{number}") not in taken)
 
 
 async def switched_tasks(log: EventLog, run: Service) -> dict[int, CutoverMetadata]:
@@ -233,29 +184,6 @@ async def _newest(
         offset = records[-1].offset + 1
         found = next((each for each in reversed(records) if each.type == wire_name_of(kind)), found)
     return found
-
-
-async def _progress_of(log: EventLog, name: str, note: RerunMetadata) -> KnownRerun:
-    service = log.choreography.service(note.service)
-    run, journal = service.under(name), service.journal.name
-    handled = of = 0
-    there = await log.port.topics()  # of a rerun that just begins, or was interrupted there, some are missing
-    is_there = journal in there and run.changelog.name in there
-    for partition in range(service.partitions if is_there else 0):
-        done, end = (
-            (await positions_of(log, run, partition)).next.get(journal, 0),
-            await log.port.end(journal, partition),
-        )
-        # Kafka counts control records in its ends.
-        handled += done if await log.port.read(journal, partition, done, 1) else end
-        of += end
-    return KnownRerun(name, note, handled, of, len(await switched_tasks(log, run)), run.partitions)
-
-
-def _candidates(log: EventLog, there: Iterable[str]) -> list[str]:
-    services = {service.name for service in log.choreography.services}
-    names = [topic.removesuffix(".control") for topic in there if topic.endswith(".control")]
-    return sorted(name for name in names if name not in services)
 
 
 async def _decoded(log: EventLog, record: Record, kind: type[N]) -> N:

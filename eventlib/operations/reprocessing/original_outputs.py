@@ -86,7 +86,7 @@ class OriginalOutputs:
                 self._next[place] = await self._log.port.offset_at(*place, since_ms)
                 self._newest_ms[place] = since_ms
 
-    async def said(self, task: int, at_ms: int, count: int) -> "OutputsAt":
+    async def outputs(self, task: int, at_ms: int, count: int) -> "OutputsAt":
         """Return a task's outputs at a time: at least `count` events, if the log has so many."""
         while (found := self._at(task, at_ms)).count < count and await self._read_on():
             pass
@@ -131,7 +131,7 @@ class RecordedDecisions:
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._said: Mapping[str, Event] | None = None
+        self._outputs: Mapping[str, Event] | None = None
         self._refused: Mapping[tuple[str, str], str] = {}
 
     async def recall(self, done: Done, then: OutputsAt) -> None:
@@ -140,7 +140,7 @@ class RecordedDecisions:
         Events that the current code cannot read are left out.
         """
         decoded = await self._log.decode_many(then.all)
-        self._said = {record.event_id: event for record, event in decoded if isinstance(event, Event)}
+        self._outputs = {record.event_id: event for record, event in decoded if isinstance(event, Event)}
         self._refused = {
             (act.record.event_id, decider): refusal.reason
             for act in done.acts
@@ -151,17 +151,17 @@ class RecordedDecisions:
 
     def forget(self) -> None:
         """Let the current code decide from now on."""
-        self._said = None
+        self._outputs = None
 
     @property
     def decides(self) -> bool:
         """Whether recorded decisions are repeated."""
-        return self._said is not None
+        return self._outputs is not None
 
-    def said(self, cause_id: str, decider: str, key: str) -> list[Event]:
+    def outputs_of(self, cause_id: str, decider: str, key: str) -> list[Event]:
         """Return the recorded outputs for a cause."""
         found = list[Event]()
-        while event := (self._said or {}).get(derived_id(cause_id, decider, key, len(found))):
+        while event := (self._outputs or {}).get(derived_id(cause_id, decider, key, len(found))):
             found.append(event)
         return found
 
@@ -198,11 +198,11 @@ class ReplayingDecider(Decider[Any]):
         if not past.decides:
             return super().answer(state, event, meta)
         past.refuse(meta.id, self.name)
-        return past.said(past.cause_of(meta), self.name, "" if self.key is None else key_of(event) or "")
+        return past.outputs_of(past.cause_of(meta), self.name, "" if self.key is None else key_of(event) or "")
 
     def answer_deadline(self, name: str, state: Any, meta: Meta) -> list[Event]:
         """Return the outputs for a deadline that has passed."""
         past = self._recorded_decisions
         if not past.decides:
             return super().answer_deadline(name, state, meta)
-        return past.said(meta.id, self.name, meta.subject)
+        return past.outputs_of(meta.id, self.name, meta.subject)

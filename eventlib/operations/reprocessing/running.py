@@ -87,7 +87,7 @@ class Rerun:
             self.entries += seen.entries
         for follower in self.followers.values():
             await follower.begin()
-            await follower.look()
+            await follower.read_ahead()
         await self.recorded.begin(min((f.head.at_ms for f in self.followers.values() if f.head), default=0))
 
     def _consumed_to(self, topic: str, partition: int) -> int:
@@ -107,7 +107,7 @@ class Rerun:
     async def step(self) -> bool:
         """Do the next step, of one task; False if the rerun is caught up, or at its end."""
         for follower in self.followers.values():
-            await follower.look()
+            await follower.read_ahead()
         turn = await self._first(await self._turns())
         if turn is None or (self.until_ms and turn.at_ms > self.until_ms):
             return False
@@ -184,7 +184,7 @@ class Rerun:
             task = self.recorded.task_of(missing)
             emitters = [f for p, f in self.followers.items() if task is None or p == task]
             for emitter in (each for each in emitters if each is not consumer):  # its own are emitted before
-                await emitter.look()  # the emitting transaction was committed earlier, so it is visible by now
+                await emitter.read_ahead()  # the emitting transaction was committed earlier, so it is visible by now
                 if emitter.may_emit(missing):
                     return True
         return False

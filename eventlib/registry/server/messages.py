@@ -14,7 +14,7 @@ from eventlib.errors import EventlibError
 from eventlib.http.body_limit import compression_of
 from eventlib.registry.errors import Refused, invalid_schema, store_failed
 from eventlib.registry.parsing import SchemaType
-from eventlib.registry.records import Reference, Schema, Version, told_schema
+from eventlib.registry.records import Reference, Schema, Version, schema_json
 from eventlib.registry.registrar import RegistrationRequest
 from eventlib.strict_json import JsonRefused, decode_json
 
@@ -156,4 +156,4 @@ def described(version: Version) -> dict[str, Any]:
     found: dict[str, Any] = {"subject": version.subject, "version": version.version, "id": version.id}
     if version.deleted:
         found["deleted"] = True
-    return {**found, **told_schema(schema)}
+    return {**found, **schema_json(schema)}

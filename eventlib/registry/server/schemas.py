@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from eventlib.registry.errors import Refused, no_schema
 from eventlib.registry.parsing import SchemaType, parse
-from eventlib.registry.records import Schema, told_schema
+from eventlib.registry.records import Schema, schema_json
 from eventlib.registry.server.messages import Answer, SchemaBody, described, read
 from eventlib.registry.server.names import Deleted, Limit, Normalize, Offset, SchemaId, Subject, VersionNumber, page
 from eventlib.registry.server.service import Service
@@ -53,7 +53,7 @@ def schemas_router(service: Service) -> APIRouter:
     ) -> Answer:
         """Return a schema; one that is deleted too, so that what was written with it can be read."""
         del subject  # ids are the same under every subject
-        answer: dict[str, Any] = {**told_schema(found(schema_id)), "schema": text_in(service, found(schema_id), format)}
+        answer: dict[str, Any] = {**schema_json(found(schema_id)), "schema": text_in(service, found(schema_id), format)}
         return Answer({**answer, "maxId": catalogue.highest} if fetchMaxId else answer)
 
     @router.get("/ids/{schema_id}/schema")

@@ -1,5 +1,6 @@
 """Parking: an input that cannot be handled waits, with all later inputs of its key; other keys continue."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import TracebackException
@@ -20,6 +21,7 @@ WAITS_BEHIND = "waits behind an earlier input of its key"
 PAUSED = "paused by "
 """Why an input is parked whose key is paused, before who wants that and the reason."""
 _CHUNK = 1_000
+_PLACE = re.compile(r".+/\d+/\d+")
 
 
 class Failure(NamedTuple):
@@ -97,6 +99,7 @@ class ParkedKeys:
         self._state = state
         self._codec = codec
         self._known = {(p.decider, p.key) for p in self.all()}
+        self._nameless = {name for name in self._known if _PLACE.fullmatch(name[1])}
 
     @property
     def any(self) -> bool:
@@ -114,11 +117,17 @@ class ParkedKeys:
         record = self._state.get(parked_key(decider, key))
         return None if record is None else self._read(record)
 
+    def has_nameless(self, decider: str) -> bool:
+        """Tell whether an input of a decider waits under its place, since its key is not known; see `damaged_input`."""
+        return any(name == decider and self.get(name, key) is not None for name, key in self._nameless)
+
     def add(self, parked: ParkedKey) -> None:
         """Park a key, or one more input behind it."""
         before = self.get(parked.decider, parked.key)
         now = parked if before is None else replace(before, count=before.count + parked.count)
         self._known.add((parked.decider, parked.key))
+        if _PLACE.fullmatch(parked.key):
+            self._nameless.add((parked.decider, parked.key))
         record = Record("", 0, -1, 0, b"", self._codec.encode(now), type=wire_name_of(ParkedKey), subject=now.key)
         self._state.put(parked_key(parked.decider, parked.key), record)
 

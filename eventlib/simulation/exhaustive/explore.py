@@ -6,16 +6,20 @@ an input are covered.
 
 Left out, without missing a state: records that no decider handles, since no step depends on them; several inputs in
 one transaction, since a task handles them one after the other; attempts that do not arrive, since they change nothing,
-and giving up after too many of them is explored; calls that arrive later than their answer was given up. A deadline
+and giving up after too many of them is explored; calls on their way that change nothing any more, whatever becomes of the
+external systems; calls that arrive later than their answer was given up. A deadline
 passes at every moment at which its task has read what was there before, however early that is. A state is forgotten
 just before its task takes the next thing, if the task had read all that was there: until then it makes no difference
 but to the times of what others do meanwhile, which are earlier here than they would be. External duplicates, zombies
 and parked keys are covered by simulated schedules.
 """
 
+import marshal
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from sys import intern
 
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
@@ -28,6 +32,9 @@ from eventlib.simulation.exhaustive.steps import Steps
 from eventlib.simulation.invariant_monitor import REST, broken
 from eventlib.simulation.scenario import Scenario
 from eventlib.simulation.stage import BEGIN_MS, Stage
+
+_WITHOUT_REFERENCES = 2
+"""The version of Python's format in which equal values are written in the same way, wherever they come from."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,8 @@ class Explored:
     """The number of moments, of steps to them, and of ends; the first violation, and the fewest steps that lead to it.
 
     `farthest` is how many steps the farthest moment is away; `complete` is False when there are more moments than the
-    bounds allow, and then no violation was found among those that were visited.
+    bounds allow, and then no violation was found among those that were visited. `reliable` are the ports no call of which
+    was lost, as the small case says.
     """
 
     moments: int
@@ -53,6 +61,7 @@ class Explored:
     complete: bool = True
     violation: Violation | None = None
     story: tuple[str, ...] = ()
+    reliable: tuple[str, ...] = ()
 
 
 def explore(stage: Stage, scenario: Scenario, bounds: Bounds | None = None) -> Explored:
@@ -64,21 +73,20 @@ def explore(stage: Stage, scenario: Scenario, bounds: Bounds | None = None) -> E
     case = scenario.small_case()
     if not case.requests:
         raise WiringError(f"{type(scenario).__name__} has no small case to explore: let small_case return its requests")
-    steps = Steps(stage, scenario, stage.declared.invariants, forgets=bounds.deadlines)
+    steps = Steps(stage, scenario, stage.declared.invariants, forgets=bounds.deadlines, reliable=case.reliable)
     before = [steps.tasks.number(record) for record in _records(steps.log, case.before, "before")]
     steps.requests = [steps.tasks.number(record) for record in _records(steps.log, case.requests, "request")]
-    return Exploration(steps, bounds).run(_settled(steps, before))
+    return replace(Exploration(steps, bounds).run(_settled(steps, before)), reliable=tuple(sorted(case.reliable)))
 
 
 def _settled(steps: Steps, before: Sequence[int]) -> Moment:
     """Return the moment after the initial events are handled, one step after the other."""
-    every_request = (1 << len(steps.requests)) - 1
     moment = steps.first
     for number in before:
-        moment = steps.after_emitting("", moment, (number,), ()).moment._replace(asked=every_request)
-        while step := next(steps.after(moment, deadlines=False), None):
+        moment = steps.after_emitting("", moment, (number,), ()).moment
+        while step := next(steps.before(moment), None):
             moment = step.moment
-    return moment._replace(asked=0)
+    return moment
 
 
 class Exploration:
@@ -87,18 +95,29 @@ class Exploration:
     def __init__(self, steps: Steps, bounds: Bounds) -> None:
         self._steps = steps
         self._bounds = bounds
+        self._forget()
+
+    def _forget(self) -> None:
         self._moments = list[Moment | None]()  # None: its steps are known, and nothing else of it is needed
-        self._numbers = dict[Moment, int]()
+        self._numbers = dict[bytes, int]()  # by a digest of the moment, which takes a tenth of its memory
         self._came_from = array("q")
         self._by = list[str]()
         self._edges = array("q")
         self._ends = list[int]()
         self._taken = 0
 
-    def run(self, first: Moment) -> Explored:
-        """Visit all moments, within the bounds."""
-        self._visit(first, -1, "")
-        at, farthest, last_of_level = 0, 0, 0
+    def run(self, *firsts: Moment) -> Explored:
+        """Visit all moments that can follow from the first ones, within the bounds."""
+        found = self._run(firsts)
+        while found.complete and found.violation is None and self._steps.outside.misjudged():
+            self._forget()
+            found = self._run(firsts)
+        return found
+
+    def _run(self, firsts: Sequence[Moment]) -> Explored:
+        for first in firsts:
+            self._visit(first, -1, "")
+        at, farthest, last_of_level = 0, 0, len(self._moments) - 1
         while at < len(self._moments):
             if self._bounds.moments is not None and len(self._moments) > self._bounds.moments:
                 return self._explored(farthest, complete=False)
@@ -111,15 +130,17 @@ class Exploration:
         endless = self._endless()
         if endless is not None:
             what = "from here on no order of events, answers and deadlines leads to an end"
-            return self._explored(farthest, broken_by=Step("", first, [broken(REST, "all", what)]), at=endless)
+            return self._explored(farthest, broken_by=Step("", firsts[0], [broken(REST, "all", what)]), at=endless)
         return self._explored(farthest)
 
     def _visit(self, moment: Moment, came_from: int, by: str) -> int:
-        number = self._numbers.setdefault(moment, len(self._moments))
+        moment = self._steps.without_what_is_over(moment)
+        digest = blake2b(marshal.dumps(tuple(moment), _WITHOUT_REFERENCES), digest_size=16).digest()
+        number = self._numbers.setdefault(digest, len(self._moments))
         if number == len(self._moments):
             self._moments.append(moment)
             self._came_from.append(came_from)
-            self._by.append(by)
+            self._by.append(intern(by))
         return number
 
     def _expand(self, at: int) -> Step | None:
@@ -162,7 +183,7 @@ class Exploration:
         if broken_by is None:
             return Explored(moments, self._taken, ends, farthest, complete)
         story = [broken_by.what] if broken_by.what else []
-        while at > 0:
+        while self._came_from[at] >= 0:
             story.append(self._by[at])
             at = self._came_from[at]
         violation = broken_by.violations[0]

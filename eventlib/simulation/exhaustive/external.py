@@ -1,6 +1,6 @@
 """The external systems of an exploration: each call is made on a copy, once for every possible outcome."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from eventlib.simulation.scenario import Choices
 
 Ports = Mapping[str, object]
 
+_CERTAIN = 100
 _WAYS = 3
 _NEVER_ARRIVES = 2
 """A call is answered (0), takes place and loses its answer (1), or does not arrive."""
@@ -26,14 +27,18 @@ class _Attempted(NamedTuple):
 
 
 class ExternalWorlds:
-    """External systems by number; `first` is a scenario's initial one."""
+    """External systems by number; `first` is a scenario's initial one. Each call of a `reliable` port is answered."""
 
-    def __init__(self, ports: Callable[[Choices], Ports]) -> None:
+    def __init__(self, ports: Callable[[Choices], Ports], reliable: Collection[str] = ()) -> None:
         self._choose = _Enumerated()
+        self._reliable = reliable
         self._worlds = Numbered[Ports]()
         self._calls = Numbered[Call]()
         self._attempts: dict[tuple[int, int], _Attempted] = {}
         self._landed: dict[tuple[int, int], list[int]] = {}
+        self._leads_to: dict[int, set[int]] = {}
+        self._taken_as_over: dict[tuple[int, int], bool] = {}
+        self._never_over = set[int]()
         self.first = self._number(dict(ports(self._choose)))
 
     def __getitem__(self, world: int) -> Ports:
@@ -68,6 +73,8 @@ class ExternalWorlds:
                 ends.setdefault((after, same), (after, answer))
             answered = {world, *(after for after, answer in ends.values() if answer is not None)}
             found.ends.extend((after, answer) for after, answer in ends.values() if answer or after not in answered)
+            left = (after for after, _ in found.departures)
+            self._leads_to.setdefault(world, set()).update(left, (after for after, _ in ends.values()))
         return found
 
     def _attempt(
@@ -91,7 +98,7 @@ class ExternalWorlds:
             return follows if isinstance(follows, Answer) else None
 
     def _answer(self, call: Call) -> tuple[object, Exception | None]:
-        how = self._choose.number_of("how a call goes", _WAYS)
+        how = 0 if call.port in self._reliable else self._choose.number_of("how a call goes", _WAYS)
         acted = (None, None) if how == _NEVER_ARRIVES else _acted(call)
         return acted if how == 0 else (None, OutcomeUnknown("explored: no answer"))
 
@@ -108,7 +115,44 @@ class ExternalWorlds:
             for ports in self._copies(world):
                 _acted(Call(port, ports[port], method, arguments, named))
                 found.append(self._number(ports))
+            self._leads_to.setdefault(world, set()).update(found)
         return found
+
+    def is_over(self, world: int, number: int) -> bool:
+        """Tell whether a call that is on its way changes nothing any more, whenever it arrives, as far as is known.
+
+        So it is where the system has carried out the same request by now, or will refuse it. What can still become of the
+        world is not all known before the end of an exploration: see `misjudged`.
+        """
+        if number in self._never_over:
+            return False
+        found = self._taken_as_over.get((world, number))
+        if found is None:
+            found = self._taken_as_over[world, number] = self._changes_nothing(world, number)
+        return found
+
+    def misjudged(self) -> bool:
+        """Tell whether a call that was taken as over can change something after all; it is not taken so again."""
+        wrong = {
+            number
+            for (world, number), is_over in [*self._taken_as_over.items()]
+            if is_over and not self._changes_nothing(world, number)
+        }
+        self._never_over |= wrong
+        self._taken_as_over.clear()
+        return bool(wrong)
+
+    def _changes_nothing(self, world: int, number: int) -> bool:
+        """Tell whether a call changes nothing in a world, nor in one that can come of it."""
+        seen, left = {world}, [world]
+        while left:
+            at = left.pop()
+            if set(self.land(at, number)) != {at}:
+                return False
+            new = self._leads_to.get(at, set()) - seen
+            seen |= new
+            left += new
+        return True
 
     def described(self, number: int) -> str:
         """Return a call for a story."""
@@ -158,7 +202,7 @@ class _Enumerated(Choices):
 
     def whether(self, what: str, percent: int = 50) -> bool:
         """See `Choices.whether`: every possible event is explored, however rare."""
-        return percent > 0 and bool(self.number_of(what, 2))
+        return percent >= _CERTAIN or (percent > 0 and bool(self.number_of(what, 2)))
 
 
 def _standing(ports: Ports) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """The steps that are possible at a moment of an exploration."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from eventlib.errors import OutcomeUnknown
 from eventlib.eventlog import EventLog
@@ -22,18 +22,25 @@ from eventlib.simulation.stage import BEGIN_MS, Stage
 class Steps:
     """What can happen next to an application and its external systems; `requests` may come at any moment.
 
-    Without `forgets`, no state is forgotten.
+    Without `forgets`, no state is forgotten. Calls of `reliable` ports are made once, and answered.
     """
 
     def __init__(
-        self, stage: Stage, scenario: Scenario, invariants: Sequence[Invariant], *, forgets: bool = True
+        self,
+        stage: Stage,
+        scenario: Scenario,
+        invariants: Sequence[Invariant],
+        *,
+        forgets: bool = True,
+        reliable: Collection[str] = (),
     ) -> None:
         self.stage = stage
         self._scenario = scenario
         self._forgets = forgets
+        self._reliable = reliable
         self.log: EventLog = stage.set(lambda: BEGIN_MS)
         self.tasks = Tasks(stage, self.log)
-        self.outside = ExternalWorlds(scenario.ports)
+        self.outside = ExternalWorlds(scenario.ports, reliable)
         self.verdicts = Verdicts(invariants, self.tasks)
         self.requests: Sequence[int] = ()
         self._reports: dict[int, Sequence[int]] = {}
@@ -55,13 +62,7 @@ class Steps:
             if not moment.asked >> number & 1:
                 asked = moment._replace(asked=moment.asked | 1 << number)
                 yield self.after_emitting(f"{self.tasks.record(request).type} is asked", asked, (request,), ())
-        for (service, partition, topic), (number, *left) in moment.waiting:
-            task, record = (service, partition), self.tasks.record(number)
-            taken = moment._replace(waiting=put(moment.waiting, (service, partition, topic), tuple(left)))
-            for before, now in self._remembering(moment, taken, task):
-                made = self.tasks.handle(task, _known(now, task), number, now.at_ms)
-                what = f"{service}/{partition} takes {record.type} {record.subject}"
-                yield self.made(f"{before}{what}", now, task, made)
+        yield from self._inputs(moment)
         for task, known in moment.knows:
             for pending in self.tasks.pending(known):
                 yield from self._effect(moment, task, pending)
@@ -72,6 +73,30 @@ class Steps:
         yield from self._callbacks(moment)
         if deadlines:
             yield from self._deadlines(moment)
+
+    def without_what_is_over(self, moment: Moment) -> Moment:
+        """Return a moment without the calls on their way that change nothing any more: it has the same future."""
+        if not moment.flying:
+            return moment
+        is_over = self.outside.is_over
+        return moment._replace(flying=tuple(call for call in moment.flying if not is_over(moment.outside, call)))
+
+    def before(self, moment: Moment) -> Iterator[Step]:
+        """Yield the steps that come before the exploration: inputs, and effects of ports whose calls are always answered."""
+        yield from self._inputs(moment)
+        for task, known in moment.knows:
+            for pending in self.tasks.pending(known):
+                if self.effects[task[0], pending.type or ""].ask.port in self._reliable:
+                    yield from self._effect(moment, task, pending)
+
+    def _inputs(self, moment: Moment) -> Iterator[Step]:
+        for (service, partition, topic), (number, *left) in moment.waiting:
+            task, record = (service, partition), self.tasks.record(number)
+            taken = moment._replace(waiting=put(moment.waiting, (service, partition, topic), tuple(left)))
+            for before, now in self._remembering(moment, taken, task):
+                made = self.tasks.handle(task, _known(now, task), number, now.at_ms)
+                what = f"{service}/{partition} takes {record.type} {record.subject}"
+                yield self.made(f"{before}{what}", now, task, made)
 
     def at_rest(self, moment: Moment) -> Sequence[Violation]:
         """Return the invariants that a moment breaks at which nothing can happen."""
@@ -92,20 +117,25 @@ class Steps:
                 made = self.tasks.handle_answer(task, _known(now, task), answer, now.at_ms)
                 yield self.made(f"{before}{request.type} {what}", now, task, made)
 
-        name = self.tasks.number(request)
+        name, is_reliable = self.tasks.number(request), effect.ask.port in self._reliable
         for world, answer in self.outside.attempts(moment.outside, name, course):
             acted = moment._replace(outside=world)
             if answer is not None:
                 emitted = type(answer.event).__name__ if answer.event else answer.reason
                 yield from answered(acted, answer, f"is answered: {emitted}")
-            if world != moment.outside:
+            if world != moment.outside and not is_reliable:
                 yield Step(f"{request.type} takes place, and its answer is lost", acted)
-        for world, call in self.outside.departures(moment.outside, name, course):
+        if is_reliable:
+            return
+        yield from self._departures(moment, self.outside.departures(moment.outside, name, course))
+        if effect.ask.retry.attempts is not None:
+            yield from answered(moment, _given_up(course()), "is given up")
+
+    def _departures(self, moment: Moment, departures: Iterable[tuple[int, int]]) -> Iterator[Step]:
+        for world, call in departures:
             if call not in moment.flying:
                 on_its_way = moment._replace(outside=world, flying=tuple(sorted((*moment.flying, call))))
                 yield Step(f"{self.outside.described(call)} is on its way", on_its_way)
-        if effect.ask.retry.attempts is not None:
-            yield from answered(moment, _given_up(course()), "is given up")
 
     def _remembering(self, moment: Moment, now: Moment, task: TaskName) -> Iterator[tuple[str, Moment]]:
         """Yield what a task that takes something has before that: what it knows, and what is left once it has forgotten."""
@@ -119,15 +149,19 @@ class Steps:
 
     def _callbacks(self, moment: Moment) -> Iterator[Step]:
         """Yield what external systems may report, each once; that they report it twice is covered by simulated schedules."""
-        if moment.outside not in self._reports:
-            events = self._scenario.callbacks(self.outside[moment.outside])
-            published = [Publication(event, f"callback {name}") for name, event in events.items()]
-            records = [self.log.records_of(each, BEGIN_MS)[0] for each in published]
-            self._reports[moment.outside] = [self.tasks.number(record) for record in records]
-        for number in self._reports[moment.outside]:
+        for number in self.reports(moment.outside):
             if number not in moment.reported:
                 reported = moment._replace(reported=tuple(sorted((*moment.reported, number))))
                 yield self.after_emitting(f"{self.tasks.record(number).type} is reported", reported, (number,), ())
+
+    def reports(self, world: int) -> Sequence[int]:
+        """Return what a world's external systems report, by the numbers of its events."""
+        if world not in self._reports:
+            events = self._scenario.callbacks(self.outside[world])
+            published = [Publication(event, f"callback {name}") for name, event in events.items()]
+            records = [self.log.records_of(each, BEGIN_MS)[0] for each in published]
+            self._reports[world] = [self.tasks.number(record) for record in records]
+        return self._reports[world]
 
     def _deadlines(self, moment: Moment) -> Iterator[Step]:
         """Yield the passing of each task's next deadline, once the task has read what was there before.

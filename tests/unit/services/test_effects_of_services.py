@@ -15,7 +15,7 @@ from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.payment.decider import payments
 from services.payment.effects import charge, refund, void
 from services.payment.events import ChargeRequested, RefundRequested, VoidRequested
-from services.payment.ports import Charged, Declined, Refunded, Voided
+from services.payment.ports import Accepted, Charged, Declined, Refunded, Voided
 from tests.unit.services import telling
 from tests.unit.services.telling import (
     BOOKING_KEY,
@@ -38,11 +38,11 @@ META = Meta(id=CHARGE_KEY)
 class Answers:
     """A gateway and carrier with one answer ready for each question."""
 
-    charged: Charged | Declined = field(default_factory=Charged)
+    charged: Charged | Accepted | Declined = field(default_factory=Charged)
     booked: Booked | Undeliverable = field(default_factory=lambda: Booked("P-1"))
     recalled: Booked | Recalled = field(default_factory=Recalled)
 
-    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
+    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Accepted | Declined:
         assert (key, order_id, amount_cents, currency) == (CHARGE_KEY, "1", 750, "GBP")
         return self.charged
 
@@ -65,6 +65,10 @@ class Answers:
 
 async def test_a_charge_is_taken_under_the_id_of_its_request() -> None:
     assert await charge(CHARGE, Answers(), META) == TAKEN
+
+
+async def test_a_charge_that_the_customer_has_to_confirm_is_accepted() -> None:
+    assert await charge(CHARGE, Answers(charged=Accepted()), META) == telling.ACCEPTED
 
 
 async def test_a_declined_charge_has_failed() -> None:

@@ -23,11 +23,13 @@ TOPICS = {
     "stock.requests sku": "StockReceived LineRequested LineReleaseRequested LineShipped",
     "stock.lines order_id": "LineReserved LineRefused LineReleased",
     "stock order_id": "StockReserved StockRejected StockReleased StockShipped",
-    "payments order_id": "ChargeRequested PaymentTaken PaymentFailed ChargeUncertain VoidRequested PaymentVoided "
+    "payments order_id": "ChargeRequested ChargeAccepted PaymentTaken PaymentFailed ChargeUncertain VoidRequested PaymentVoided "
     "RefundRequested PaymentRefunded PaymentWaived",
-    "dispatches order_id": "DispatchRequested DispatchUncertain RecallRequested OrderDispatched DispatchFailed "
+    "dispatches order_id": "DispatchRequested BookingAccepted DispatchUncertain RecallRequested OrderDispatched DispatchFailed "
     "DispatchCancelled CancelRefused",
+    "dispatch.callbacks order_id": "ParcelCollected ParcelRefused",
     "orders.large order_id": "LargeOrderSeen",
+    "payment.callbacks order_id": "ChargeConfirmed ChargeDeclined",
     "payments.alerts country": "PaymentsDegraded",
     "stock.alerts sku": "ShelfRunningLow",
 }
@@ -47,7 +49,8 @@ def test_every_event_is_on_its_topic_under_its_key() -> None:
 
 def test_only_requests_come_from_outside() -> None:
     requests = {event.__name__ for event in shop.events if contract_of(event).request}
-    assert requests == {"OrderSubmitted", "CancelSubmitted", "DeliverySubmitted"}
+    callbacks = {"ChargeConfirmed", "ChargeDeclined", "ParcelCollected", "ParcelRefused"}
+    assert requests == {"OrderSubmitted", "CancelSubmitted", "DeliverySubmitted"} | callbacks
 
 
 def test_products_are_held_twice() -> None:

@@ -16,8 +16,16 @@ from services.invariants.story import Story
 
 ROLES = [
     ("final", {"OrderCompleted", "OrderCancelled"}),
-    ("request", {"OrderSubmitted", "CancelSubmitted", "DeliverySubmitted"}),
-    ("failure", {"StockRejected", "LineRefused", "PaymentFailed", "DispatchFailed", "DispatchCancelled"}),
+    (
+        "request",
+        {"OrderSubmitted", "CancelSubmitted", "DeliverySubmitted", "ChargeConfirmed", "ChargeDeclined"}
+        | {"ParcelCollected", "ParcelRefused"},
+    ),
+    (
+        "failure",
+        {"StockRejected", "LineRefused", "PaymentFailed", "ChargeDeclined", "DispatchFailed", "DispatchCancelled"}
+        | {"ParcelRefused"},
+    ),
 ]
 
 

@@ -81,7 +81,13 @@ def without(story: list[Event], *left_out: Event) -> list[Event]:
     return [event for event in story if event not in left_out]
 
 
+def told_after(story: list[Event], event: Event, *more: Event) -> list[Event]:
+    at = story.index(event) + 1
+    return [*story[:at], *more, *story[at:]]
+
+
 def test_whole_stories_keep_every_law() -> None:
+    assert broken(told_after(COMPLETED, told.CHARGE, told.CONFIRMED, told.ACCEPTED), 750, 0, 1) == set()
     assert broken(COMPLETED, 750, 0, 1) == set()
     assert broken(CANCELLED, 750, 750, 0) == set()
 
@@ -94,6 +100,8 @@ WRONG: list[tuple[str, list[Event]]] = [
     ("money_is_conserved", without(CANCELLED, told.TAKEN)),
     ("charges_follow_stock", without(COMPLETED, told.RESERVED)),
     ("charges_follow_stock", [*CANCELLED[:-1], told.waived(), CANCELLED[-1]]),
+    ("accepted_charges_are_confirmed", told_after(COMPLETED, told.CHARGE, told.ACCEPTED)),
+    ("accepted_bookings_are_collected", told_after(COMPLETED, told.DISPATCH, told.BOOKING_ACCEPTED)),
     ("cancelled_parcels_stay", [*CANCELLED[:-1], told.DISPATCH, CANCELLED[-1]]),
     ("completed_orders_are_whole", without(COMPLETED, told.B_SHIPPED)),
     ("completed_orders_are_whole", without(COMPLETED, told.TAKEN)),
@@ -101,6 +109,7 @@ WRONG: list[tuple[str, list[Event]]] = [
     ("cancelled_orders_leave_nothing", without(CANCELLED, told.refunded("customer"))),
     ("cancelled_orders_leave_nothing", [*CANCELLED[:-1], told.cancelled("magic", 750)]),
     ("cancelled_orders_leave_nothing", [*CANCELLED[:-1], told.cancelled("customer", 1)]),
+    ("submitted_orders_are_placed", [told.SUBMITTED]),
     ("orders_come_to_an_end", CANCELLED[:-1]),
     ("wishes_are_answered", [told.CANCEL_SUBMITTED, *COMPLETED]),
     ("wishes_are_answered", [CancelRefused(order_id="1", reason="late"), told.TOO_LATE, *COMPLETED]),

@@ -1,4 +1,4 @@
-"""What an operator looks at of live views: counted while they run, or read when asked for."""
+"""The metrics of live views: counted while they run, or read when asked for."""
 
 import asyncio
 from collections import Counter
@@ -34,11 +34,11 @@ class ViewCounters:
             self.newest_ms[topic] = max(self.newest_ms.get(topic, 0), records[-1].timestamp)
 
 
-async def look_at(apps: Iterable["LiveApp"]) -> Snapshot:
-    """See what views are at."""
+async def views_snapshot(apps: Iterable["LiveApp"]) -> Snapshot:
+    """Return what the metrics of views are now."""
     seen = Snapshot()
     for app in apps:
-        _count(seen, app.of, app.figures)
+        _count(seen, app.of, app.counters)
         for at, lag in (await _lags(app)).items():
             seen.add("eventlib.live.lag", (app.of, app.connection.logical(at.topic), str(at.partition)), lag)
         for table in {rows.table.name: rows.table for rows in app.views.values()}.values():
@@ -46,11 +46,11 @@ async def look_at(apps: Iterable["LiveApp"]) -> Snapshot:
     return seen
 
 
-def _count(seen: Snapshot, service: str, figures: ViewCounters) -> None:
-    for topic, count in figures.read.items():
+def _count(seen: Snapshot, service: str, counters: ViewCounters) -> None:
+    for topic, count in counters.read.items():
         seen.add("eventlib.live.records.read", (service, topic), count)
-        seen.add("eventlib.live.records.failed", (service, topic), figures.failed[topic])
-    for topic, newest_ms in figures.newest_ms.items():
+        seen.add("eventlib.live.records.failed", (service, topic), counters.failed[topic])
+    for topic, newest_ms in counters.newest_ms.items():
         seen.add("eventlib.live.event.age", (service, topic), max(0.0, time() - newest_ms / 1000))
 
 

@@ -1,0 +1,162 @@
+"""The sinks, outboxes and subscribers that commands name, and the log that the work on subscribers is on."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from eventlib.analysis.connectors import Connector
+from eventlib.cli._common.options import LogOptions
+from eventlib.config.settings import eventlib_settings
+from eventlib.config.variables import read_settings
+from eventlib.errors import WiringError
+from eventlib.eventlog import EventLog
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.model.choreography import Choreography
+from eventlib.opening import open_log
+from eventlib.outbox.declaration import Outbox, outbox_of
+from eventlib.project import load_choreography, load_named, named_connectors
+from eventlib.webhooks.ledger import WEBHOOKS, service_of
+from eventlib.webhooks.subscribers import Subscriber, read_subscribers
+
+if TYPE_CHECKING:
+    from eventlib.manifests.connectors import ConnectorProgram
+    from eventlib.sinks.declaration import SqlSink
+
+T = TypeVar("T")
+
+FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--subscribers",
+        metavar="FILE",
+        help="The subscribers, in TOML. [dim]Default: $EVENTLIB_WEBHOOKS[/dim]",
+        show_default=False,
+    ),
+]
+
+
+def _module_option(option: str, what: str, setting: str) -> Any:
+    return typer.Option(
+        option,
+        metavar="MODULE:NAME",
+        help=f"{what}; may be repeated. [dim]Default: {setting} in \\[tool.eventlib] of pyproject.toml[/dim]",
+        show_default=False,
+    )
+
+
+SinksOption = Annotated[list[str] | None, _module_option("--sink", "A sink", "sinks")]
+
+OutboxesOption = Annotated[list[str] | None, _module_option("--outbox", "An outbox", "outboxes")]
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The subscriber's name.", show_default=False)]
+
+
+def file_of(given: Path | None) -> Path:
+    """Return the file of subscribers: the option's, or the setting's. Raises: WiringError without one."""
+    path = eventlib_settings(webhooks=None if given is None else str(given)).webhooks
+    if path is None:
+        raise WiringError("name the file of subscribers: --subscribers FILE, or EVENTLIB_WEBHOOKS")
+    return Path(path)
+
+
+def connectors_of(
+    choreography: Choreography, sinks: Sequence[str] | None, outboxes: Sequence[str] | None, path: Path | None
+) -> list[Connector]:
+    """Return the sinks, outboxes and subscribers that are named, by options or as settings. Raises: WiringError."""
+    found = [_outbox(choreography, each) for each in (outboxes or named_connectors("outboxes", Path.cwd()))]
+    found += [_sink(choreography, each) for each in (sinks or named_connectors("sinks", Path.cwd()))]
+    if path is not None or eventlib_settings().webhooks is not None:
+        found += [_subscriber(choreography, each) for each in read_subscribers(file_of(path)).values()]
+    return found
+
+
+def programs_of(
+    choreography: Choreography, sinks: Sequence[str] | None, outboxes: Sequence[str] | None, path: Path | None
+) -> "list[ConnectorProgram]":
+    """Return what runs the connectors that are named, by options or as settings. Raises: WiringError."""
+    from eventlib.manifests.connectors import ConnectorProgram, relay_program, sink_program, webhook_program
+
+    options, found = read_settings(KafkaOptions, {}), list[ConnectorProgram]()
+    named_outboxes = [load_outbox(each) for each in (outboxes or named_connectors("outboxes", Path.cwd()))]
+    if named_outboxes:
+        from eventlib.outbox.relay import OUTBOXES  # which needs the database's driver
+
+        names = dict.fromkeys(each.name for each in named_outboxes)
+        found += [relay_program(choreography, name, OUTBOXES, options) for name in names]
+    for named in sinks or named_connectors("sinks", Path.cwd()):
+        sink = load_sink(named)
+        found.append(sink_program(sink.name, named, sink.topics, options))
+    if path is not None or eventlib_settings().webhooks is not None:
+        file = file_of(path)
+        subscribers = read_subscribers(file)
+        topics = [topic for each in subscribers.values() for topic in each.topics(choreography)]
+        services = map(service_of, subscribers)
+        found.append(webhook_program(services, topics, WEBHOOKS, file.read_text(encoding="utf-8"), options))
+    return found
+
+
+def load_sink(named: str) -> "SqlSink":
+    """Import a sink. Raises: WiringError when there is none."""
+    from eventlib.sinks.declaration import sink_of
+
+    return sink_of(named, _loaded("sink", named))
+
+
+def load_outbox(named: str) -> Outbox:
+    """Import an outbox. Raises: WiringError when there is none."""
+    return outbox_of(named, _loaded("outbox", named))
+
+
+def _loaded(option: str, named: str) -> object:
+    if "DJANGO_SETTINGS_MODULE" in os.environ:  # the module may import models
+        from eventlib.sinks.django.database import set_up
+
+        set_up()
+    return load_named(option, named, Path.cwd())
+
+
+def _outbox(choreography: Choreography, named: str) -> Connector:
+    outbox = load_outbox(named)
+    _refuse_other(choreography, outbox.choreography, f"outbox {outbox.name}")
+    return Connector("outbox", outbox.name, outbox.puts)
+
+
+def _refuse_other(choreography: Choreography, own: Choreography, what: str) -> None:
+    if own is not choreography:
+        raise WiringError(f"{what} is one of {own.name}, not of {choreography.name}: name another --app")
+
+
+def _sink(choreography: Choreography, named: str) -> Connector:
+    sink = load_sink(named)
+    _refuse_other(choreography, sink.choreography, f"sink {sink.name}")
+    tables = None if sink.tables is None else len(sink.tables.tables)
+    return Connector("sink", sink.name, tuple(sink.handlers), tables=tables)
+
+
+def _subscriber(choreography: Choreography, found: Subscriber) -> Connector:
+    events = tuple(found.event_types(choreography))
+    return Connector("webhook", found.name, events, found.where, asks_for_all="*" in found.events)
+
+
+def subscriber_of(path: Path | None, name: str) -> Subscriber:
+    """Return a subscriber by its name. Raises: WiringError when there is none."""
+    found = read_subscribers(file_of(path))
+    if name not in found:
+        known = ", ".join(found) or "none"
+        raise WiringError(f"there is no subscriber {name!r} in {file_of(path)}: there are {known}")
+    return found[name]
+
+
+def on_log(options: LogOptions, work: Callable[[EventLog], Awaitable[T]], *, read_only: bool = False) -> T:
+    """Do some work on the log, which needs no keys of personal fields, and return what it returns."""
+    choreography = load_choreography(options.app)
+
+    async def opened() -> T:
+        async with open_log(options.url, choreography, services=[], read_only=read_only, personal=False) as log:
+            return await work(log)
+
+    return asyncio.run(opened())

@@ -1,0 +1,33 @@
+"""The page that previews a deployment: contracts, what would be decided otherwise, and whether what is in flight ends lawfully."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from eventlib.console.forms import OwnForm
+from eventlib.console.rendering import Pages
+from eventlib.deployment_previews import DeploymentAsked, DeploymentPreviews
+from eventlib.errors import ContractError
+from eventlib.identity.gate import Caller
+from eventlib.identity.principal import READERS, Role, allow
+
+
+def deployment_routes(pages: Pages, previews: DeploymentPreviews) -> APIRouter:
+    """Return the routes of previews of deployments."""
+    routes = APIRouter()
+
+    @routes.get("/deployment")
+    @allow(*READERS)
+    async def show(request: Request) -> Response:
+        return pages.render(request, "deployment.html", run=previews.newest, wrong="")
+
+    @routes.post("/deployment")
+    @allow(Role.OPERATOR)
+    async def begin(request: Request, form: OwnForm, caller: Caller) -> Response:
+        asked = DeploymentAsked(form.get("code").strip(), form.get("against").strip())
+        try:
+            previews.begin(asked, caller.by)
+        except ContractError as error:
+            return pages.render(request, "deployment.html", 422, run=previews.newest, wrong=str(error))
+        return RedirectResponse("/deployment", 303)
+
+    return routes

@@ -1,0 +1,102 @@
+"""Previews of deployments that a server makes beside its requests: `eventlib prove --deploy` in a process of its own, one at a time."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from eventlib.errors import ContractError
+from eventlib.values import from_ms, now_ms
+
+_REVISION = re.compile(r"([A-Za-z0-9][^\s:]*)?")
+"""Nothing that a command would take for an option."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentAsked:
+    """What is previewed: the revision that is deployed (empty: the server's directory as it is), and the one that runs now.
+
+    Without `against`, what is decided is compared with what was recorded; `since` leaves out what is older.
+    """
+
+    code: str = ""
+    against: str = ""
+    since: str = ""
+
+    @property
+    def options(self) -> list[str]:
+        """It as options of the command."""
+        return [f"--{name}={value}" for name in self.__slots__ if (value := getattr(self, name))]
+
+
+@dataclass(slots=True)
+class PreviewRun:
+    """A preview that is made or was made: `found` is what the command prints as JSON, once it is done."""
+
+    asked: DeploymentAsked
+    by: str
+    begun_at: datetime = field(default_factory=lambda: from_ms(now_ms()))
+    status: Literal["running", "done", "failed"] = "running"
+    found: Mapping[str, object] = field(default_factory=dict)
+    error: str = ""
+
+
+class DeploymentPreviews:
+    """The newest preview of one server, of what is on a log; `app` is the application's name for the command, if it has one."""
+
+    def __init__(self, url: str, app: str | None = None) -> None:
+        self.newest: PreviewRun | None = None
+        self._place = ("--log", url, *(() if app is None else ("--app", app)))
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, asked: DeploymentAsked, by: str) -> PreviewRun:
+        """Begin a preview, which replaces the one before.
+
+        Raises: ContractError for what cannot be a revision, and while another one is made.
+        """
+        for name in ("code", "against"):
+            if not _REVISION.fullmatch(getattr(asked, name)):
+                raise ContractError(f"{name} is the name of a branch or a tag, or a commit's id; leave it out for none")
+        if self.newest is not None and self.newest.status == "running":
+            raise ContractError(f"{self.newest.by} has begun a preview that is not done yet: wait until it is")
+        self.newest = PreviewRun(asked, by)
+        self._task = asyncio.create_task(self._make(self.newest))
+        return self.newest
+
+    async def close(self) -> None:
+        """End the process that makes a preview."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _make(self, run: PreviewRun) -> None:
+        command = [sys.executable, "-m", "eventlib", "prove", "--deploy", "--json", *run.asked.options, *self._place]
+        code, out, err = await _ended(command)
+        try:
+            run.found = json.loads(out)
+            run.status = "done"
+        except ValueError:
+            lines = err.decode(errors="replace").split("\n")
+            run.error = " ".join(" ".join(lines).split()) or f"it ended with exit code {code}"
+            run.status = "failed"
+
+
+async def _ended(command: Sequence[str]) -> tuple[int | None, bytes, bytes]:
+    """Run a command with all the processes that it starts, and end these if this is cancelled."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
+    )
+    try:
+        out, err = await process.communicate()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, out, err

@@ -1,0 +1,87 @@
+"""The simulated gateway and carrier behind a connection that fails: one durable ledger, and faults that change while they run."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from services.dispatch.http_carrier import ToBeFetched
+from services.payment.http_gateway import Pending
+from services.settings import ShopSettings
+from services.simulation.callbacks import Reporting
+from services.simulation.carrier import SimulatedCarrier
+from services.simulation.faults import AnswerLost, Chance, NeverArrived
+from services.simulation.gateway import SimulatedGateway
+from services.simulation.ledger import Ledger, LedgerConflict
+from services.simulation.lines import Line
+from services.simulation.wire import AllFaults, HttpFaults
+
+
+class Simulators:
+    """Both systems on one ledger; their faults can be changed while they run."""
+
+    def __init__(self, ledger: Ledger, settings: ShopSettings) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._chance = Chance(settings.seed, "http")
+        self._attempts = Counter[str]()
+        self.reporting = Reporting(ledger, settings)
+        gateway = replace(settings.gateway_faults, later=settings.later)
+        carrier = replace(settings.carrier_faults, later=settings.parcels_later)
+        self.set_faults(AllFaults(gateway=gateway, carrier=carrier, http=HttpFaults()))
+
+    def set_faults(self, faults: AllFaults) -> None:
+        """Replace the faults."""
+        self.faults = faults
+        self.gateway = SimulatedGateway(
+            self._ledger, faults.gateway, seed=self._settings.seed, confirm_s=self._settings.confirm_s
+        )
+        self.carrier = SimulatedCarrier(
+            self._ledger, faults.carrier, seed=self._settings.seed, collect_s=self._settings.collect_s
+        )
+
+    async def answer(  # noqa: PLR0911  one return for each fault
+        self, request: Request, key: str, act: Callable[[], Awaitable[BaseModel]]
+    ) -> Response:
+        """Execute one call, and send its answer as the faults allow."""
+        line, call = Line.of(request), f"{request.url.path} {key}"
+        self._attempts[call] += 1
+        if self.faults.http.down:
+            return _cut(line)
+        if self._hits("error", call):
+            return Response(status_code=503)
+        if self._hits("throttle", call):
+            return Response(status_code=429, headers={"Retry-After": "1"})
+        try:
+            return await self._sent(await act(), line, call)
+        except LedgerConflict as conflict:
+            return JSONResponse({"detail": str(conflict)}, status_code=422)
+        except sqlite3.Error:  # the ledger's disk is full or broken: what was not written was not done
+            return Response(status_code=503, headers={"Retry-After": "1"})
+        except AnswerLost:
+            return _cut(line)
+        except NeverArrived:
+            await self._hang(line)
+            return _cut(line)
+
+    async def _sent(self, answer: BaseModel, line: Line, call: str) -> Response:
+        if self._hits("late", call):
+            await self._hang(line)
+        if self._hits("garbage", call):
+            return Response("<h1>It works!</h1>", media_type="text/html")
+        return JSONResponse(answer.model_dump(), 202 if isinstance(answer, Pending | ToBeFetched) else 200)
+
+    def _hits(self, fault: str, call: str) -> bool:
+        return self._chance.of(getattr(self.faults.http, fault), fault, call, self._attempts[call])
+
+    async def _hang(self, line: Line) -> None:
+        await line.hang(self.faults.http.hang_s or self._settings.hang_s)
+
+
+def _cut(line: Line) -> Response:
+    line.cut()
+    return Response(status_code=502)  # never sent

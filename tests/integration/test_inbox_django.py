@@ -1,0 +1,140 @@
+"""An application on Django takes events within its own transactions, each once, whatever dies."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from subprocess import Popen, run
+
+import pytest
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.exc import ProgrammingError
+
+from eventlib import EventLog, open_log
+from services import shop
+from services.order.events import OrderLine, OrderPlaced
+from tests.postgres import PASSWORD, Postgres
+
+NAMED = "examples.desk.inbox:inbox"
+LONGEST_S = 60
+
+
+@pytest.fixture
+def desk(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """The desk's database, migrated, with two customers."""
+    name = f"desk_{token_hex(4)}"
+    postgres.run(f"CREATE DATABASE {name}")
+    url = postgres.url.rpartition("/")[0].replace("postgresql://", "postgresql+psycopg://") + f"/{name}"
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "examples.desk.settings")
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    engine = create_engine(url)
+    for key, value in (("HOST", engine.url.host), ("PORT", engine.url.port), ("USER", engine.url.username)):
+        monkeypatch.setenv(f"PG{key}", str(value))
+    monkeypatch.setenv("PGDATABASE", name)
+    run([sys.executable, "-m", "django", "migrate", "--run-syncdb", "-v", "0"], check=True)
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO desk_customer VALUES ('ada', 100000, 0), ('poor', 100, 0)"))
+    yield engine
+    engine.dispose()
+
+
+def started(log_url: str) -> "Popen[str]":
+    return Popen([sys.executable, "-m", "eventlib", "sink", "run", NAMED, "--log", log_url], text=True)
+
+
+def printed(command: str, *more: str) -> str:
+    done = run([sys.executable, "-m", "eventlib", "sink", command, NAMED, *more], capture_output=True, text=True)  # noqa: PLW1510  its error is shown
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def number(desk: Engine, question: str) -> int:
+    try:
+        with desk.connect() as connection:
+            return int(connection.execute(text(question)).scalar() or 0)
+    except ProgrammingError:  # the inbox has not made its tables yet
+        return 0
+
+
+async def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LONGEST_S
+    while not done():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
+
+
+async def place(log: EventLog, numbers: range, customer: str = "ada", amount_cents: int = 10) -> None:
+    line = OrderLine(line_no=1, sku="85123A", quantity=1, unit_price_cents=amount_cents)
+    await log.publish_many(
+        [
+            OrderPlaced(
+                order_id=f"{customer}{n}",
+                customer_id=customer,
+                country="France",
+                currency="GBP",
+                amount_cents=amount_cents,
+                lines=(line,),
+                placed_at=datetime(2026, 1, 1, tzinfo=UTC),
+            )
+            for n in numbers
+        ]
+    )
+
+
+@pytest.mark.heavy
+async def test_a_desk_on_django_takes_each_order_once_though_it_is_killed(desk: Engine, tmp_path: Path) -> None:
+    log_url = f"sqlite:///{tmp_path}/log.db"
+    async with open_log(log_url, shop) as log:
+        await log.prepare()
+        with ExitStack() as stack:
+            for start in (0, 100, 200):
+                work = stack.enter_context(started(log_url))
+                stack.callback(work.kill)
+                if start == 0:
+                    await until(lambda: number(desk, POSITIONS) == 8)
+                await place(log, range(start, start + 100))
+                await until(lambda: number(desk, SPENT) > start * 10)  # noqa: B023  it is asked at once
+                work.send_signal(signal.SIGKILL if start < 200 else signal.SIGTERM)
+                work.wait()
+            await place(log, range(2), "poor", 101)
+            work = stack.enter_context(started(log_url))
+            stack.callback(work.kill)
+            await until(lambda: number(desk, CALLED_OFF) == 2 and number(desk, SPENT) == 3_000)
+            work.terminate()
+            assert work.wait(LONGEST_S) == 0
+    assert number(desk, SPENT) == 3_000
+
+
+@pytest.mark.heavy
+async def test_what_the_desk_cannot_handle_is_parked_and_tried_again(desk: Engine, tmp_path: Path) -> None:
+    log_url = f"sqlite:///{tmp_path}/log.db"
+    async with open_log(log_url, shop) as log:
+        await log.prepare()
+        with ExitStack() as stack:
+            work = stack.enter_context(started(log_url))
+            stack.callback(work.kill)
+            await until(lambda: number(desk, POSITIONS) == 8)
+            with desk.begin() as connection:
+                connection.execute(text("ALTER TABLE desk_customer ADD CHECK (spent_cents < 25)"))
+            await place(log, range(4))
+            await until(lambda: number(desk, PARKED) == 2)
+            shown = printed("status", "--log", log_url)
+            assert "desk is 0 offsets behind the log; 2 events parked, 2 with an error." in shown
+            assert "IntegrityError" in shown
+            with desk.begin() as connection:
+                connection.execute(text("ALTER TABLE desk_customer DROP CONSTRAINT desk_customer_spent_cents_check"))
+            printed("retry")
+            await until(lambda: number(desk, SPENT) == 40)
+            work.terminate()
+            assert work.wait(LONGEST_S) == 0
+
+
+POSITIONS = "SELECT count(*) FROM eventlib_sink_positions"
+SPENT = "SELECT sum(spent_cents) FROM desk_customer"
+CALLED_OFF = "SELECT count(*) FROM eventlib_outbox WHERE type = 'CancelSubmitted'"
+PARKED = "SELECT count(*) FROM eventlib_sink_parked"

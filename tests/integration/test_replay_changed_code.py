@@ -1,0 +1,76 @@
+"""What a replay says of deadlines, parked keys and sagas, where the code is another one than that which made the log."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from eventlib import EventLog, Runtime, open_log
+from eventlib.model.decider import Deadline, Handler
+from eventlib.replay import replay, replaying
+from tests.integration.test_runtime import Expired, Ordered, Outside, everything, make_shop
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def deadline_of(log: EventLog) -> Deadline[Any]:
+    ((deadline,),) = (each.deadlines.values() for each in log.choreography.services[0].deciders)
+    return deadline
+
+
+async def handled(log: EventLog, *orders: Ordered) -> None:
+    """Let the services handle orders one after the other, each at a later time."""
+    for order in orders:
+        await log.publish(order)
+        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(120):
+            await runtime.idle()
+        await asyncio.sleep(0.002)
+
+
+async def test_a_deadline_that_emitted_nothing_and_is_due_no_more_is_named_from_its_time_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_log("memory://", make_shop(set())) as log:
+        deadline = deadline_of(log)
+        monkeypatch.setattr(deadline, "handler", Handler(lambda _: [], (Expired,), wants_meta=False))
+        monkeypatch.setattr(deadline, "due_at", lambda _: LONG_AGO)
+        await handled(log, Ordered(order_id="1", cents=5))
+        assert (await replay(log)).same
+        monkeypatch.setattr(deadline, "due_at", lambda _: None)
+        assert {each.kind for each in (await replay(log)).first} == {"no-deadline"}
+        assert (await replay(log, since=datetime.now(UTC) + timedelta(hours=1))).same
+
+
+async def test_a_deadline_that_has_passed_is_not_overdue_after_another_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_log("memory://", make_shop(set())) as log:
+        await handled(log, Ordered(order_id="1", cents=5))
+        due_at = datetime.now(UTC)
+        monkeypatch.setattr(deadline_of(log), "due_at", lambda _: due_at)
+        async with Runtime(log, ports={"gateway": Outside()}), asyncio.timeout(120):
+            while not await everything(log, "expiries"):
+                await asyncio.sleep(0.01)
+        await handled(log, Ordered(order_id="1", cents=5))
+        monkeypatch.setattr(replaying, "code_version", lambda _: "another")
+        report = await replay(log)
+        assert report.same, report.first
+
+
+async def test_no_deadline_of_a_parked_key_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = set[str]()
+    async with open_log("memory://", make_shop(broken)) as log:
+        await handled(log, *[Ordered(order_id=each, cents=5) for each in ("parked", "goes on")])
+        due_at = datetime.now(UTC)
+        broken.add("parked")
+        await handled(log, *[Ordered(order_id=each, cents=5) for each in ("parked", "goes on")])
+        broken.clear()
+        monkeypatch.setattr(deadline_of(log), "due_at", lambda _: due_at)
+        monkeypatch.setattr(replaying, "code_version", lambda _: "another")
+        assert {(each.key, each.kind) for each in (await replay(log)).first} == {("goes on", "overdue")}
+
+
+async def test_a_request_about_a_saga_that_is_under_way_is_compared_with_it() -> None:
+    async with open_log("memory://", make_shop(set())) as log:
+        await handled(log, *[Ordered(order_id="1", cents=5)] * 2)
+        (first, _) = await everything(log, "orders.requests")
+        assert (await replay(log, sagas={first.event_id})).decisions == (await replay(log)).decisions > 4

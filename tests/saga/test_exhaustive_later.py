@@ -1,0 +1,52 @@
+"""A gateway, and a carrier, that answer later: a callback, a wish to cancel and each deadline at every moment keep the invariants."""
+
+import pytest
+
+from eventlib import Event, Meta
+from eventlib.simulation.exhaustive import Bounds, explore
+from eventlib.simulation.stage import Stage
+from services import shop
+from services.dispatch.decider import follow, shipments
+from services.dispatch.events import BookingAccepted
+from services.dispatch.state import Shipment
+from services.simulation.later import SmallCarrierScenario, SmallGatewayScenario
+from services.simulation.scenario import ShopScenario
+
+SMALL = pytest.mark.parametrize(
+    ("scenario", "reliable"), [(SmallGatewayScenario, ("carrier",)), (SmallCarrierScenario, ("gateway",))]
+)
+
+
+@pytest.mark.heavy
+@SMALL
+def test_a_callback_at_every_moment(scenario: type[ShopScenario], reliable: tuple[str, ...]) -> None:
+    explored = explore(Stage(shop), scenario(), Bounds(deadlines=False))
+    assert explored.violation is None
+    assert explored.complete
+    assert explored.reliable == reliable
+    assert explored.moments > 10_000
+
+
+@pytest.mark.extended  # minutes
+@SMALL
+def test_a_callback_at_every_moment_and_every_deadline(scenario: type[ShopScenario], reliable: tuple[str, ...]) -> None:
+    explored = explore(Stage(shop), scenario())
+    assert explored.violation is None
+    assert explored.complete
+    assert explored.reliable == reliable
+    assert explored.moments > 40_000
+
+
+@pytest.mark.extended
+def test_an_answer_after_the_order_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the shop had it: the callback ends the order, and days later the call that it was about is answered."""
+
+    def read(shipment: Shipment, event: Event, meta: Meta) -> Shipment:
+        if isinstance(event, BookingAccepted):
+            return Shipment(**{**vars(shipment), "accepted_at": meta.recorded_at})
+        return follow(shipment, event, meta)
+
+    monkeypatch.setattr(shipments, "_apply", read)
+    violation = explore(Stage(shop), SmallCarrierScenario()).violation
+    assert violation is not None
+    assert violation.invariant.name == "shipments_are_forgotten"

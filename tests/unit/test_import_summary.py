@@ -1,0 +1,18 @@
+"""What the summary of an import says of its examples."""
+
+import pytest
+
+from services.importing import summary
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        ("undeliverable", "could not be delivered"),
+        ("declined", "payment was declined"),
+        ("out_of_stock", "was out of stock"),
+        ("payment_uncertain", "payment stayed unknown"),
+    ],
+)
+def test_each_example_is_described_by_its_own_reason(reason: str, says: str) -> None:
+    assert says in summary._STORIES[reason]  # noqa: SLF001  all of them are shown only of a large import

@@ -1,0 +1,105 @@
+"""What follows from a broker's answer: the responses are as the protocol has them, and no broker gives them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiokafka.protocol.admin import DescribeConfigsResponse_v1
+from aiokafka.protocol.fetch import FetchResponse_v11
+from aiokafka.protocol.transaction import InitProducerIdResponse_v0
+
+from eventlib.errors import LogDenied
+from eventlib.log.kafka.append_batcher import Appends
+from eventlib.log.kafka.client import Broker, Cluster
+from eventlib.log.kafka.failures import Code
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.kafka.partition_fetcher import Slot
+from eventlib.log.kafka.point_reads import PointReads, Written
+from eventlib.log.kafka.producer import Producer
+from eventlib.log.kafka.tail import Tail
+from eventlib.log.kafka.topics import Topics
+from tests.unit.test_kafka_slot import PLACE, Reader
+
+PATIENCE_S = 20.0
+
+
+async def fetches(monkeypatch: pytest.MonkeyPatch, session: int) -> list[tuple[int, int, int]]:
+    """Return of three fetches the session, its epoch, and how many topics they name."""
+    sent, third = list[tuple[int, int, int]](), asyncio.Event()
+
+    async def send(_cluster: Cluster, _node: int, message: Any, _lane: str) -> FetchResponse_v11:
+        request = message.prepare({1: (0, 11)})
+        sent.append((request.session_id, request.session_epoch, len(request.topics)))
+        if len(sent) == 3:
+            third.set()
+        await asyncio.sleep(0)
+        return FetchResponse_v11(0, 0, session, [])
+
+    monkeypatch.setattr(Cluster, "send", send)
+    tail = Tail(Cluster(["127.0.0.1:1"], KafkaOptions()), 0, "tail")
+    tail.follow(Slot(Reader(), PLACE, 0))
+    await asyncio.wait_for(third.wait(), PATIENCE_S)
+    await tail.close()
+    return sent[:3]
+
+
+async def test_a_session_is_kept_up_where_a_broker_gives_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await fetches(monkeypatch, 7) == [(0, 0, 1), (7, 1, 0), (7, 2, 0)]
+
+
+async def test_each_fetch_is_whole_where_a_broker_has_no_room_for_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await fetches(monkeypatch, 0) == [(0, 0, 1)] * 3
+
+
+async def test_a_coordinator_that_has_moved_is_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, asked = iter([1, 2]), list[int]()
+
+    class Coordinator:
+        error_code = 0
+
+        @property
+        def coordinator_id(self) -> int:
+            return next(found)
+
+    async def ask(_cluster: Cluster, _message: Any) -> Coordinator:
+        return Coordinator()
+
+    async def send(_cluster: Cluster, node: int, _message: Any, _lane: str) -> InitProducerIdResponse_v0:
+        asked.append(node)
+        return InitProducerIdResponse_v0(0, Code.NOT_COORDINATOR if node == 1 else Code.NONE, 5, 0)
+
+    monkeypatch.setattr(Cluster, "ask", ask)
+    monkeypatch.setattr(Cluster, "send", send)
+    cluster = Cluster(["127.0.0.1:1"], KafkaOptions(append_timeout_s=PATIENCE_S))
+    cluster.brokers = {node: Broker("127.0.0.1", 1) for node in (1, 2)}
+    await Producer(cluster, "write", lambda _: 1_000_000, "shop~1.a").start()
+    assert asked == [1, 2]
+
+
+async def configs_answered_with(code: Code, monkeypatch: pytest.MonkeyPatch) -> Topics:
+    """Return the topics of a cluster that has one, and answers with a code when it is asked for its configs."""
+
+    async def refresh(_cluster: Cluster) -> None:
+        return None
+
+    async def ask(_cluster: Cluster, _message: Any) -> Any:
+        return DescribeConfigsResponse_v1(0, [(code, "", 2, "a", [])])
+
+    monkeypatch.setattr(Cluster, "refresh", refresh)
+    monkeypatch.setattr(Cluster, "ask", ask)
+    cluster, written = Cluster(["127.0.0.1:1"], KafkaOptions()), Written()
+    cluster.topics = {"a": {0: 1}}
+    topics = Topics(cluster, PointReads(cluster, written), Appends(cluster, written, lambda _: 1_000_000))
+    await topics.load()
+    return topics
+
+
+async def test_a_topic_that_is_deleted_before_its_configs_are_read_is_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert (await configs_answered_with(Code.UNKNOWN_TOPIC_OR_PARTITION, monkeypatch)).known == {}
+
+
+async def test_who_may_not_read_the_configs_of_a_topic_learns_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LogDenied, match="reading the configs of topic a"):
+        await configs_answered_with(Code.TOPIC_AUTHORIZATION_FAILED, monkeypatch)
