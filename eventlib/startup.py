@@ -63,9 +63,13 @@ class Startup:
         more = [f"and {len(steps) - _SHOWN} more"] if len(steps) > _SHOWN else []
         return "; ".join([*shown, *more])
 
+    def begin(self, what: str) -> None:
+        """Take note that a step has not worked yet: until `done`, `lacks` names it."""
+        self._open.setdefault(what, _Step())
+
     async def run(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try a step until it works, and return its result. Raises: any error of it that is not RetryableError."""
-        self._open.setdefault(what, _Step())
+        self.begin(what)
         slow = asyncio.get_running_loop().call_later(self._backoff.slow_s, self._slow, what)
         try:
             while True:

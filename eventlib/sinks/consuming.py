@@ -166,6 +166,7 @@ class ConsumptionRunner:
     async def run(self, startup: Startup | None = None) -> None:
         """Work until cancelled; what does not answer is waited for. Raises: WiringError, ContractError, LogCorrupt."""
         startup = startup or Startup()
+        startup.begin(self._what)
         member = await startup.run(
             f"the right to work: {self._what}", lambda: self._log.port.join(self._service, self._parts)
         )
@@ -180,6 +181,7 @@ class ConsumptionRunner:
                     moved.cancel()
                     await asyncio.wait([moved])
         finally:
+            startup.drop(self._what)
             with suppress(EventlibError):
                 await member.leave()
 
@@ -194,7 +196,9 @@ class ConsumptionRunner:
             except RetryableError as error:
                 await asyncio.wait([moved], timeout=startup.failed(self._what, error))
         if not held:
+            startup.drop(self._what)
             await asyncio.wait([moved])
+            startup.begin(self._what)
 
     async def _work(
         self, held: Mapping[int, Claim], moved: "asyncio.Future[Mapping[int, Claim]]", works: Callable[[], None]

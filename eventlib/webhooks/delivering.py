@@ -61,8 +61,7 @@ class Delivering(Consumption):
         self, log: EventLog, subscriber: Subscriber, claim: Claim, sender: Sender, timing: Timing | None = None
     ) -> None:
         topics = subscriber.topics(log.choreography)
-        what = f"webhooks of subscriber {subscriber.name}"
-        super().__init__(log, what, topics, from_now=subscriber.begin == "now")
+        super().__init__(log, subscriber.work, topics, from_now=subscriber.begin == "now")
         self._subscriber = subscriber
         self._types = {contract_of(each).type for each in subscriber.event_types(log.choreography)}
         self._claim = claim

@@ -53,6 +53,7 @@ class WebhookRunner:
                         del running[name]
                 for name, subscriber in self.subscribers.items():
                     if name not in running:
+                        startup.begin(subscriber.work)
                         running[name] = subscriber, asyncio.create_task(self._deliver(subscriber, startup))
                 await asyncio.sleep(_LOOK_S)
                 self.subscribers = self._file.content
@@ -78,7 +79,6 @@ class WebhookRunner:
         return found
 
     async def _deliver(self, subscriber: Subscriber, startup: Startup) -> None:
-        what = f"webhooks of subscriber {subscriber.name}"
         while True:
             runner = runner_of(
                 self._log, subscriber, lambda: Sender(self._log, subscriber, Endpoint(subscriber), self._note)
@@ -87,8 +87,7 @@ class WebhookRunner:
                 await runner.run(startup)
             except Exception as error:  # noqa: BLE001  whatever it is, others go on, and another attempt may work
                 unforeseen = None if isinstance(error, TerminalError) else error
-                _log.error("%s stopped, and will be tried again: %s", what, error, exc_info=unforeseen)
-                startup.drop(what)
+                _log.error("%s stopped, and will be tried again: %s", subscriber.work, error, exc_info=unforeseen)
                 await asyncio.sleep(_AGAIN_S)
 
 
@@ -98,7 +97,7 @@ def runner_of(
     """Return one process's work for a subscriber, which makes a sender each time that it begins."""
     return ConsumptionRunner(
         log,
-        f"webhooks of subscriber {subscriber.name}",
+        subscriber.work,
         service_of(subscriber.name),
         1,
         lambda held: Delivering(log, subscriber, held[0], sender(), timing),

@@ -48,6 +48,11 @@ class Subscriber(BaseModel):
     retry_s: Annotated[float, Field(gt=0, le=86_400)] = 5
     longest_retry_s: Annotated[float, Field(gt=0, le=604_800)] = 21_600
 
+    @property
+    def work(self) -> str:
+        """What is done for it, in messages."""
+        return f"webhooks of subscriber {self.name}"
+
     @field_validator("secrets")
     @classmethod
     def _references(cls, secrets: tuple[str, ...]) -> tuple[str, ...]:

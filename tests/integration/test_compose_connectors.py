@@ -1,19 +1,25 @@
 """Sinks and webhooks as Compose runs them: valid by its published schema, with no rights, and each by its command."""
 
+import asyncio
 import os
 import subprocess
 import sys
 import tomllib
 from base64 import b64encode
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_bytes
+from time import monotonic
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from tenacity import Retrying, stop_after_delay, wait_fixed
 
+from eventlib import open_log
 from tests.commands import ended, said
+from tests.integration.outbox_app import APP
 from tests.ports import free_port
 from tests.unit.test_compose_files import faults_of
 
@@ -65,7 +71,9 @@ def test_without_sinks_and_subscribers_there_is_nothing_to_write() -> None:
     assert "name some, with --sink or --subscribers" in done.stderr
 
 
-def test_it_is_healthy_with_what_the_file_gives_it(exported: dict[str, Any], tmp_path: Path) -> None:
+def test_it_is_healthy_with_what_the_file_gives_it_once_the_log_has_its_topics(
+    exported: dict[str, Any], tmp_path: Path
+) -> None:
     webhooks = exported["services"]["webhooks"]
     (tmp_path / "mounted.toml").write_text(exported["configs"]["webhooks"]["content"].replace("$$", "$"))
     port = str(free_port())
@@ -80,9 +88,28 @@ def test_it_is_healthy_with_what_the_file_gives_it(exported: dict[str, Any], tmp
     _, _, *check = (part.replace("9464", port) for part in webhooks["healthcheck"]["test"])
     with subprocess.Popen(command, env={**os.environ, **given}) as process:
         try:
+            answers = first_answers(f"http://127.0.0.1:{port}/readyz")
+            assert {status for status, _ in answers} == {503}, answers
+            asyncio.run(create(given["EVENTLIB_LOG"]))
             for attempt in Retrying(wait=wait_fixed(0.2), stop=stop_after_delay(60), reraise=True):
                 with attempt:
                     subprocess.run([sys.executable, *check], check=True, capture_output=True)
         finally:
             process.terminate()
     assert process.returncode == 0
+
+
+def first_answers(url: str) -> list[tuple[int, str]]:
+    """Ask without a pause, from the first moment that something listens, until it says what it waits for."""
+    deadline, answers = monotonic() + 60, list[tuple[int, str]]()
+    with httpx.Client() as client:
+        while monotonic() < deadline and not any("no topic" in text for _, text in answers):
+            with suppress(httpx.ConnectError):
+                answer = client.get(url)
+                answers.append((answer.status_code, answer.text))
+    return answers
+
+
+async def create(log_url: str) -> None:
+    async with open_log(log_url, APP):
+        pass

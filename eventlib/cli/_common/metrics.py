@@ -118,6 +118,7 @@ def work_until_stopped(  # noqa: PLR0913  what the commands differ in
                 opened = partial(open_log, url, choreography, services=[], personal=personal)
                 log = await startup.enter(stack, "the log", opened)
                 work = begin(stack, log, trace(stack, log, url))
+                startup.begin(name)
                 serving, shown = None, ""
                 if metrics is not None:
                     lacks = lambda: startup.lacks  # noqa: E731  one line, used once
@@ -125,7 +126,11 @@ def work_until_stopped(  # noqa: PLR0913  what the commands differ in
                     shown = f" Metrics at {seen}/metrics."
                 tell(f"{work.begins}.{shown}")
                 stack.callback(lambda: tell(f"Stopped; {work.ended()}."))
-                await unless_failed(work.run(startup), serving)
+                await unless_failed(begun(work, startup), serving)
+
+    async def begun(work: Work, startup: Startup) -> None:
+        startup.drop(name)  # what it waits for from here on, it says itself
+        await work.run(startup)
 
     asyncio.run(done())
 
