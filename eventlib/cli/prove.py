@@ -96,7 +96,8 @@ def prove(  # noqa: PLR0913, PLR0917  one argument for each option
     --deploy previews a deployment: besides that, it compares the contracts with
     those of the log, and what the code decides with what was recorded (from
     --since on) or what --against decides. Exit code 0 if no contract breaks,
-    all differences are declared (eventlib diff --accept) and all ends lawfully.
+    all differences are declared (eventlib diff --accept), all ends lawfully, and
+    nothing is damaged: what depends on damage is not known.
 
     [dim]Examples:[/dim]
       eventlib prove --in-flight

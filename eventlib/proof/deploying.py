@@ -39,7 +39,7 @@ class DeploymentPreview:
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """What speaks against it; nothing, if no contract breaks, all differences are declared, and all ends lawfully."""
+        """What speaks against it; nothing, if no contract breaks, all differences are declared, all ends lawfully, and nothing is damaged."""
         return tuple(self._objections())
 
     @property
@@ -54,6 +54,8 @@ class DeploymentPreview:
             yield f"{count_of(len(self.problems), 'problem')} with contracts"
         if self.past.unexpected:
             yield f"{count_of(len(self.past.unexpected), 'kind')} of difference not declared"
+        if self.past.damaged:
+            yield f"{count_of(len(self.past.damaged), 'damaged place')} on the log, and what depends on that is not known"
         for those, what in ((self.ahead.unlawful, "not lawful"), (self.ahead.open, "not explored to the end")):
             if those:
                 yield f"{sum(len(each.keys) for each in those):,} in flight {what}"
@@ -120,13 +122,22 @@ def as_markdown(found: DeploymentPreview, limit: int) -> str:
 
 
 def as_junit(found: DeploymentPreview) -> bytes:
-    """Return it as JUnit's XML: a suite for the contracts, one for the past, one for what is in flight."""
-    count = str(len(found.problems))
-    contracts = Element("testsuite", {"name": "eventlib schemas check", "tests": count, "failures": count})
-    for each in found.problems:
-        case = SubElement(contracts, "testcase", {"classname": "eventlib.schemas", "name": escaped(each.name)})
-        SubElement(case, "failure", {"message": escaped(line(each))})
-    return formats.junit(contracts, formats.junit_suite(found.past), in_flight_formats.junit_suite(found.ahead))
+    """Return it as JUnit's XML: suites for the contracts, the past and what is in flight, and one for damage where there is any."""
+    contracts = _failures("eventlib schemas check", [(each.name, line(each)) for each in found.problems])
+    damage = [_failures("eventlib doctor", [(each, each) for each in found.past.damaged])] if found.past.damaged else []
+    return formats.junit(
+        contracts, *damage, formats.junit_suite(found.past), in_flight_formats.junit_suite(found.ahead)
+    )
+
+
+def _failures(command: str, failures: Sequence[tuple[str, str]]) -> Element:
+    """Return a suite of what a command finds, by name and message."""
+    count = str(len(failures))
+    suite = Element("testsuite", {"name": command, "tests": count, "failures": count})
+    for name, message in failures:
+        case = SubElement(suite, "testcase", {"classname": ".".join(command.split()[:2]), "name": escaped(name)})
+        SubElement(case, "failure", {"message": escaped(message)})
+    return suite
 
 
 def line(problem: Problem) -> str:

@@ -20,6 +20,7 @@ from eventlib.queries.parked import parkings
 from services import shop
 from services.order.events import CancelSubmitted
 from tests.commands import ended
+from tests.contract.test_sqlite_batches import change
 from tests.integration.shop_log import fill_ended
 from tests.integration.test_diff import SURCHARGE, Repository
 from tests.integration.test_prove import FAILS
@@ -29,6 +30,9 @@ DECIDER = "services/order/decider.py"
 ASKED = ("prove", "--deploy", "--against", "recorded", "--scenario", "services.simulation.scenario:ShopScenario")
 PREVIEW = "/deployment/preview"
 TOKEN = "x" * 32
+HURT = (
+    "UPDATE records SET value = x'00' WHERE position = (SELECT max(position) FROM records WHERE type = 'JournalEntry')"
+)
 Preview = Callable[..., CompletedProcess[str]]
 
 
@@ -141,6 +145,19 @@ def test_a_contract_that_breaks_is_an_objection_in_each_form(repository: Reposit
     suites = ET.fromstring(preview("--format", "junit").stdout)  # noqa: S314  our own
     assert [each.get("name") for each in suites] == ["eventlib schemas check", "eventlib diff", "eventlib prove"]
     assert (suites.get("tests"), suites.get("failures"), suites.get("errors")) == ("3", "1", "0")
+
+
+def test_what_depends_on_damage_is_not_known(preview: Preview, log: str) -> None:
+    change(Path(log.removeprefix("sqlite:///")), HURT)
+    text = preview("--code", "recorded")
+    assert text.stdout, text.stderr
+    assert text.returncode == 1
+    headline = "Do not deploy recorded: 1 damaged place on the log, and what depends on that is not known."
+    assert text.stdout.splitlines()[0] == headline
+    suites = ET.fromstring(preview("--code", "recorded", "--format", "junit").stdout)  # noqa: S314  our own
+    assert suites.get("failures") == "1"
+    (damage,) = suites.findall("testsuite[@name='eventlib doctor']/testcase")
+    assert "is damaged" in str(damage.get("name"))
 
 
 @pytest.mark.usefixtures("repository")
