@@ -6,7 +6,7 @@ import logging
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,28 +34,18 @@ app = typer.Typer(
 LogOption = Annotated[
     str | None,
     typer.Option(
-        "--log",
-        metavar="URL",
-        help=f"The log. [dim]Default: $EVENTLIB_LOG, or {DEFAULT_URL}[/dim]",
-        show_default=False,
+        "--log", metavar="URL", help=f"The log. [dim]Default: $EVENTLIB_LOG, or {DEFAULT_URL}[/dim]", show_default=False
     ),
 ]
-DeclineOption = Annotated[
-    float | None,
-    typer.Option(metavar="RATE", min=0, max=1, help="Share of orders whose payment is refused.", show_default=False),
-]
-UndeliverableOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="RATE", min=0, max=1, help="Share of orders that the carrier refuses to deliver.", show_default=False
-    ),
-]
-GatewayTimeoutOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="RATE", min=0, max=1, help="Share of calls to the gateway that stay unanswered.", show_default=False
-    ),
-]
+
+
+def _rate(told: str) -> Any:  # an option's type is not public
+    return typer.Option(metavar="RATE", min=0, max=1, help=told, show_default=False)
+
+
+DeclineOption = Annotated[float | None, _rate("Share of orders whose payment is refused.")]
+UndeliverableOption = Annotated[float | None, _rate("Share of orders that the carrier refuses to deliver.")]
+GatewayTimeoutOption = Annotated[float | None, _rate("Share of calls to the gateway that stay unanswered.")]
 SeedOption = Annotated[
     int | None,
     typer.Option("--seed", metavar="N", help="Selects the orders that the rates apply to.", show_default=False),
