@@ -5,7 +5,7 @@ Uses only `read`, `start` and `end`, which every log has, and reads forwards in 
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, NoReturn
 
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError
@@ -101,12 +101,20 @@ class TaskJournal:
             for record in records:
                 entry = await self._decoded(record)
                 if first and not any(step.kind == "begin" for step in entry.steps):
-                    raise ContractError(
-                        f"the journal of {self._service.name}/{partition} begins in the middle, at offset "
-                        f"{record.offset}: its beginning was dropped, and earlier states cannot be known"
-                    )
+                    await self._refuse(record)
                 first = False
                 yield record, entry
+
+    async def _refuse(self, record: Record) -> NoReturn:
+        """Refuse a journal of which this record is not the first."""
+        topic_partition = record.topic, record.partition
+        missing = "was dropped"
+        if (start := await self._log.port.log_start(*topic_partition)) < record.offset:
+            missing = f"cannot be read (`eventlib doctor --deep` names what is damaged from offset {start} on)"
+        raise ContractError(
+            f"the journal of {self._service.name}/{record.partition} begins in the middle, at offset {record.offset}: its "
+            f"beginning {missing}, and earlier states cannot be known"
+        )
 
     async def _decoded(self, record: Record) -> JournalEntry:
         codec = self._log.codec

@@ -170,6 +170,8 @@ class Replay:
                 answers.setdefault((record.source, record.subject, record.causation_id), []).append(item)
         for (source, subject, cause_id), then in answers.items():
             cause = causes.get(cause_id or "")
+            if cause is None and self._is_cut(source, at_ms):
+                continue
             if cause is None and self._has_damage(transactions):
                 self._context.doubtful.add((source or "", subject or ""))
                 continue
@@ -188,6 +190,11 @@ class Replay:
             for location in self._reader.damaged
         )
 
+    def _is_cut(self, source: str | None, at_ms: int) -> bool:
+        """Return whether what a source emitted then may be of a journal that is not followed any more."""
+        since = self._cut.get((source or "").partition("/")[0])
+        return since is not None and at_ms >= since
+
     def _record_unknown(self, before_ms: int) -> None:
         for record, _ in self._scanner.unknown(before_ms):
             if len(self._unknown) < _MOST_UNKNOWN:
@@ -200,12 +207,12 @@ class Replay:
             return
         known = set[Moment]()
         for task in self._tasks.values():
-            async for _, entry in TaskJournal(self._log, task.service, task.partition).entries():
+            begins_at = await self._log.port.start(task.service.journal.name, task.partition)
+            async for _, entry in TaskJournal(self._log, task.service, task.partition).entries(begins_at):
                 known.add((task.service.name, entry.at_ms))
         for r in self._unknown.values():
             service = (r.source or "").partition("/")[0]
-            is_cut = service in self._cut and r.timestamp_ms >= self._cut[service]
-            if not is_cut and (service, r.timestamp_ms) not in known:
+            if not self._is_cut(r.source, r.timestamp_ms) and (service, r.timestamp_ms) not in known:
                 self._tally.unknown.append(f"{r.type} {r.event_id} ({r.topic}/{r.partition}/{r.offset})")
 
     def _note_unread(self) -> None:

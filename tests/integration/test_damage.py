@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlib import EventLog, Runtime, open_log
+from eventlib import ContractError, EventLog, Runtime, open_log
 from eventlib.errors import DamagedRecord
 from eventlib.log.reading import SkippingReader
 from eventlib.log.record import Record
@@ -17,6 +17,7 @@ from eventlib.operations.parked_commands import request_discard, request_retry
 from eventlib.operations.status import StatusReader
 from eventlib.queries.parked import parkings
 from eventlib.replay import Report, replay
+from eventlib.replay.journal import TaskJournal
 from eventlib.runtime.records import JournalEntry, Positions, Step
 from eventlib.state.memory import MemoryStores
 from tests.in_rows import in_rows
@@ -26,6 +27,9 @@ KEYS = [str(number) for number in range(8)]
 NOWHERE = "UPDATE records SET value = x'00', subject = 'b', key = x'01' WHERE id = ?"
 SAME_KEY = "UPDATE records SET value = x'00ff', type = 'x' WHERE id = ?"
 GONE = "DELETE FROM records WHERE id = ?"
+FIRST_ENTRY = """UPDATE records SET value = x'00' WHERE position = (
+    SELECT min(position) FROM records WHERE type = 'JournalEntry' GROUP BY position >> 40 ORDER BY count(*) DESC LIMIT 1
+)"""
 
 INSERT = "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -307,3 +311,24 @@ async def test_a_damaged_store_is_thrown_away_and_restored(
     said = [each.getMessage() for each in caplog.records if "thrown away" in each.getMessage()]
     assert len([each for each in said if each.startswith("the state store")]) == 1
     assert "Traceback" not in caplog.text
+
+
+async def test_a_damaged_beginning_of_a_journal_makes_nothing_differ(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/log.db"
+    async with open_log(url, make_shop(set())) as log:
+        await log.publish_many([Ordered(order_id=key, cents=5) for key in KEYS])
+        await run(log)
+        emitted = {(each.timestamp_ms, each.partition) for each in await everything(log, "notes")}
+    assert len({at_ms for at_ms, _ in emitted}) < len(emitted), "no two tasks have emitted at the same time"
+    change(tmp_path / "log.db", FIRST_ENTRY)
+    async with open_log(url, make_shop(set())) as log:
+        report = await replay(log)
+        assert report.same, report.first or report.unknown
+        assert [note for note in report.notes if "up to its damaged journal entry" in note]
+        (damaged,) = report.damaged
+        assert damaged.startswith("orders.journal/")
+        partition = int(damaged.split("/")[1])
+        (service,) = log.choreography.services
+        readable = log.over(SkippingReader(log.port), log.codec)
+        with pytest.raises(ContractError, match=r"its beginning cannot be read .* from offset 0 on"):
+            await anext(TaskJournal(readable, service, partition).entries())
