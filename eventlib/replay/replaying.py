@@ -52,7 +52,7 @@ class Replay:
         self._full_log = log
         self._reader = SkippingReader(log.port)
         self._log = log = EventLog(self._reader, log.codec, log.choreography)
-        self._cut: dict[str, int] = {}
+        self._cut = list[tuple[TaskReplayer, int]]()
         self._services = services
         self._part = part
         self._spill = Spill()
@@ -139,7 +139,7 @@ class Replay:
                 at_ms = entry.at_ms
                 yield entry
         except DamagedRecord as error:
-            self._cut[name] = min(at_ms, self._cut.get(name, at_ms))
+            self._cut.append((task, at_ms))
             self._tally.damaged.add(str(error))
             self._tally.notes[f"{name}/{task.partition} is compared up to its damaged journal entry"] = None
 
@@ -166,12 +166,10 @@ class Replay:
         answers: dict[tuple[str | None, ...], list[Item]] = {}
         for item in sorted(left, key=lambda item: item[0].sequence or 0):
             record = item[0]
-            if query.about(record.correlation_id):
+            if query.about(record.correlation_id) and not self._is_cut(record):
                 answers.setdefault((record.source, record.subject, record.causation_id), []).append(item)
         for (source, subject, cause_id), then in answers.items():
             cause = causes.get(cause_id or "")
-            if cause is None and self._is_cut(source, at_ms):
-                continue
             if cause is None and self._has_damage(transactions):
                 self._context.doubtful.add((source or "", subject or ""))
                 continue
@@ -190,10 +188,19 @@ class Replay:
             for location in self._reader.damaged
         )
 
-    def _is_cut(self, source: str | None, at_ms: int) -> bool:
-        """Return whether what a source emitted then may be of a journal that is not followed any more."""
-        since = self._cut.get((source or "").partition("/")[0])
-        return since is not None and at_ms >= since
+    def _is_cut(self, record: Record) -> bool:
+        """Return whether a task may have emitted a record in, or after, the damaged entry of its journal."""
+        name, key = service_of(record), record.subject
+        return any(
+            task.service.name == name and record.timestamp_ms >= at_ms and (not key or self._may_have(task, key))
+            for task, at_ms in self._cut
+        )
+
+    def _may_have(self, task: TaskReplayer, key: str) -> bool:
+        """Return whether a key is one of a task, as far as that can be told: others partition external topics."""
+        topics = task.service.inputs
+        is_external = any(each.name in self._log.external.topics for each in topics)
+        return is_external or topics[0].partition_of(key.encode()) == task.partition
 
     def _record_unknown(self, before_ms: int) -> None:
         for record, _ in self._scanner.unknown(before_ms):
@@ -211,8 +218,7 @@ class Replay:
             async for _, entry in TaskJournal(self._log, task.service, task.partition).entries(begins_at):
                 known.add((task.service.name, entry.at_ms))
         for r in self._unknown.values():
-            service = (r.source or "").partition("/")[0]
-            if not self._is_cut(r.source, r.timestamp_ms) and (service, r.timestamp_ms) not in known:
+            if not self._is_cut(r) and (service_of(r), r.timestamp_ms) not in known:
                 self._tally.unknown.append(f"{r.type} {r.event_id} ({r.topic}/{r.partition}/{r.offset})")
 
     def _note_unread(self) -> None:
@@ -232,6 +238,11 @@ class Replay:
                     for task in self._tasks.values():
                         if task.service is service and home in {None, task.partition}:
                             task.end(decider, key, entry)
+
+
+def service_of(record: Record) -> str:
+    """Return the service that emitted a record."""
+    return (record.source or "").partition("/")[0]
 
 
 async def inputs_of(log: EventLog, task: TaskReplayer, entry: JournalEntry) -> list[Record]:
