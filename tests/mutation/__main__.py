@@ -45,7 +45,7 @@ _PYTEST = [
 _IN_PROCESS = [
     f"tests/integration/test_{name}.py"
     for name in (
-        *("runtime", "relay", "parked", "parked_previews", "pausing", "damage", "reset"),
+        *("runtime", "relay", "parked", "parked_previews", "pausing", "damage", "rebuilding", "reset"),
         *("history", "cli_history", "cli_debugging", "replay_journal", "effect_limits", "acts"),
         *("doctor_deep", "traces", "metrics", "status", "switch"),
         *("replay_changed_code", "foreign_topics", "cli_on_a_log"),
