@@ -243,6 +243,25 @@ async def test_a_task_that_is_lost_takes_no_turn_and_the_others_go_on() -> None:
         assert set(await said(log, Charged)) == {str(n) for n in range(80)}
 
 
+async def test_a_task_gives_up_its_share_once_it_finds_that_another_owns_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The membership may learn of it much later, and until then the two would take twice the share."""
+    given_up, disown = list[int](), EffectTurns.disown
+
+    def noting(turns: EffectTurns, partition: int) -> None:
+        given_up.append(partition)
+        disown(turns, partition)
+
+    monkeypatch.setattr(EffectTurns, "disown", noting)
+    async with open_log("memory://", shop({"gateway": Limit()})) as log:
+        async with Runtime(log, ports={"gateway": Gateway()}) as runtime, asyncio.timeout(10):
+            await runtime.idle()
+            log.port._owners.claim("orders", 0)  # type: ignore[attr-defined]  # noqa: SLF001  as another process does
+            await log.publish_many([Publication(Ordered(order_id=str(n))) for n in range(80)])
+            while not given_up:
+                await asyncio.sleep(0.005)
+        assert given_up[0] == 0
+
+
 async def test_an_operator_sets_a_limit_while_effects_wait_and_it_outlives_a_restart() -> None:
     gateway, choreography = Gateway(), shop({"gateway": Limit(per_second=8)})
     target = PauseTarget("orders", limit="gateway")

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Never
 
 import pytest
 
-from eventlib import Choreography, EventLog, Publication, Runtime, WiringError, open_log
+from eventlib import Choreography, Event, EventLog, Publication, Runtime, Service, WiringError, open_log
 from eventlib.errors import ContractError
 from eventlib.model.decider import Decider
 from eventlib.operations.parked_commands import request_retry
@@ -18,6 +19,7 @@ from eventlib.replay.comparison import Change
 from eventlib.replay.key_history import key_history
 from eventlib.replay.point_in_time import state_at
 from eventlib.replay.steps import HistoryStep, Kind
+from eventlib.runtime.keyed_state import KeyedState
 from eventlib.values import from_ms
 from tests.integration.test_runtime import (
     ChargeAsked,
@@ -26,6 +28,7 @@ from tests.integration.test_runtime import (
     Order,
     Ordered,
     Outside,
+    Uncharged,
     everything,
     make_shop,
     settle,
@@ -204,3 +207,26 @@ async def test_a_fact_that_came_twice_said_the_same_twice() -> None:
         past = await key_history(log, log.choreography.decider("order"), "1")
         assert past.doubt == ""
         assert past.steps[-1].after == Order(count=1, charged=3)
+
+
+async def test_a_fact_begins_a_state_another_forgets_it_and_of_a_forgotten_one_nothing_is_kept() -> None:
+    notes: Decider[Order] = Decider("order", state=Order, key="order_id")
+
+    @notes.evolve
+    def evolve(order: Order, event: Event) -> Order | None:
+        return replace(order, charged=1) if isinstance(event, Charged) else None
+
+    @notes.on(Charged, Uncharged)
+    def quiet(_order: Order, _event: Charged | Uncharged) -> list[Never]:
+        return []
+
+    async with open_log("memory://", Choreography("notes", [Service("orders", deciders=[notes])])) as log:
+        facts = Uncharged(order_id="1"), Charged(order_id="1", by="somebody"), Uncharged(order_id="1")
+        await log.publish_many([Publication(each) for each in facts])
+        await settle(log)
+        first, second, third = await steps_of(log, "1")
+        assert first.entry_after == first.entry_before == KeyedState()
+        assert (second.before, second.after) == (None, Order(charged=1))
+        assert third.entry_after.state is None
+        with pytest.raises(ContractError, match="order had handled nothing of the key then"):
+            await state_at(log, "order", "1", first.input.id if first.input else "")

@@ -1,12 +1,13 @@
 """What a replay says of deadlines, parked keys and sagas, where the code is another one than that which made the log."""
 
 import asyncio
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Never
 
 import pytest
 
-from eventlib import EventLog, Runtime, open_log
+from eventlib import Choreography, Decider, Event, EventLog, Meta, Publication, Runtime, Service, open_log
 from eventlib.model.decider import Deadline, Handler
 from eventlib.replay import replay, replaying
 from tests.integration.test_runtime import Expired, Ordered, Outside, everything, make_shop
@@ -74,3 +75,81 @@ async def test_a_request_about_a_saga_that_is_under_way_is_compared_with_it() ->
         await handled(log, *[Ordered(order_id="1", cents=5)] * 2)
         (first, _) = await everything(log, "orders.requests")
         assert (await replay(log, sagas={first.event_id})).decisions == (await replay(log)).decisions > 4
+
+
+class Begun(Event, topic="tales", key="order_id"):
+    order_id: str
+
+
+class Told(Event, topic="tales", key="order_id"):
+    order_id: str
+
+
+class Heard(Event, topic="heard", key="order_id"):
+    order_id: str
+
+
+class Over(Event, topic="overs", key="order_id", final=True):
+    order_id: str
+    because: str
+
+
+@dataclass(frozen=True)
+class Tale:
+    due_at: datetime | None = None
+
+
+def later_told() -> type[Event]:
+    class Told(Event, topic="tales", key="order_id"):
+        order_id: str
+        by: str
+
+    return Told
+
+
+def telling(told: type[Event] = Told) -> Choreography:
+    """Return a service that ends a tale at once, and says which event was the last one about it."""
+    tales: Decider[Tale] = Decider("tale", state=Tale, key="order_id")
+
+    @tales.evolve
+    def evolve(tale: Tale, event: Event, meta: Meta) -> Tale:
+        return Tale(meta.recorded_at) if isinstance(event, Begun) else tale
+
+    @tales.on(Begun)
+    def begin(_tale: Tale, _event: Begun) -> list[Never]:
+        return []
+
+    @tales.on(told)
+    def tell(_tale: Tale, event: Any) -> list[Heard]:
+        return [Heard(order_id=event.order_id)]
+
+    @tales.deadline
+    def over_at(tale: Tale) -> datetime | None:
+        return tale.due_at
+
+    @over_at.passed
+    def end(_tale: Tale, meta: Meta) -> list[Over]:
+        return [Over(order_id=meta.subject, because=meta.causation_id or "")]
+
+    return Choreography("telling", [Service("tales", deciders=[tales])])
+
+
+async def test_a_deadline_follows_from_the_last_event_about_its_key_also_where_that_left_the_state_as_it_was() -> None:
+    async with open_log("memory://", telling()) as log:
+        await log.publish_many([Publication(Begun(order_id="1")), Publication(Told(order_id="1"))])
+        async with Runtime(log), asyncio.timeout(60):
+            while not await everything(log, "overs"):
+                await asyncio.sleep(0.01)
+        (heard,), (over,) = await everything(log, "heard"), await everything(log, "overs")
+        assert log.decode(over) == Over(order_id="1", because=heard.event_id)
+        report = await replay(log)
+        assert report.same, report.first
+
+
+async def test_an_input_that_the_code_cannot_read_any_more_is_a_difference() -> None:
+    async with open_log("memory://", telling()) as log:
+        await log.publish(Told(order_id="1"))
+        async with Runtime(log) as runtime, asyncio.timeout(60):
+            await runtime.idle()
+        report = await replay(EventLog(log.port, log.codec, telling(later_told())))
+        assert {(each.key, each.kind) for each in report.first} == {("1", "unreadable")}

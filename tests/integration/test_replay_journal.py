@@ -25,6 +25,7 @@ from eventlib.replay.journal_steps import (
 from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.values import now_ms
 from tests.integration.test_runtime import (
+    Noted,
     Ordered,
     Outside,
     events,
@@ -187,3 +188,15 @@ async def test_what_retention_has_dropped_is_named() -> None:
         await log.port.append([record_of(log, Ordered(order_id="1", cents=1))])
         with pytest.raises(ContractError, match=rf"orders.requests/{asked.partition} begins at offset 1: .* from 0 on"):
             await acts(log, "1")
+
+
+@pytest.mark.timeout(30)
+async def test_inputs_up_to_an_offset_in_a_gap_are_those_before_it() -> None:
+    """A transaction's end takes an offset on Kafka, and may be what a task has come to."""
+    async with open_log("memory://", make_shop(set())) as log:
+        noted = record_of(log, Noted(order_id="1", count=1))
+        await log.port.append([noted] * 3)
+        del log.port._partitions["notes", noted.partition].records[1]  # type: ignore[attr-defined]  # noqa: SLF001
+        journal = TaskJournal(log, log.choreography.service("orders"), noted.partition)
+        journal.begin("notes", 0)
+        assert [[each.offset for each in await journal.taken("notes", last)] for last in (1, 1, 2)] == [[0], [], [2]]

@@ -10,6 +10,8 @@ from eventlib.analysis.checks import check
 from eventlib.analysis.diagram.model import effect_id, picture
 from eventlib.log.record import Record
 from eventlib.publication import Publication
+from eventlib.runtime.awaited import CAME, LATE, OVER, TWICE, Await, outcome_of
+from eventlib.runtime.keyed_state import KeyedState, KeyMetadata
 from eventlib.simulation.exhaustive.tasks import Made, Tasks
 from eventlib.simulation.stage import BEGIN_MS, Stage
 from examples.transfers import app
@@ -173,3 +175,30 @@ def test_a_key_is_forgotten_with_its_ids_and_not_before_they_are() -> None:
     notes.pass_deadlines(3.1)
     assert notes.knows == 0  # as if nothing had ever been
     assert notes.take(notes.record, 3.2) == 1
+
+
+BEFORE = KeyedState(Count(), sequence=1, due={"by": 9})
+PASSED = KeyMetadata(passed={"by": 5})
+REPORT = Record("reports", 0, 1, 7, b"O1", b"", "r1", "Reported")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        (BEFORE, BEFORE.replace(sequence=2), CAME),
+        (BEFORE, BEFORE.replace(state=Count(noted=1)), CAME),
+        (BEFORE, BEFORE, TWICE),
+        (BEFORE.replace(memory=KeyMetadata(answered={"r1": "body"})), BEFORE.replace(sequence=2), TWICE),
+        (BEFORE.replace(memory=PASSED, due={}), BEFORE.replace(sequence=2), LATE),
+        (BEFORE.replace(memory=PASSED), BEFORE.replace(sequence=2), CAME),  # it is awaited anew
+        (KeyedState(), BEFORE, LATE),  # its key is forgotten
+    ],
+)
+def test_what_became_of_an_awaited_event(before: KeyedState, after: KeyedState, outcome: str) -> None:
+    assert outcome_of(Await("by", is_report=True), REPORT, 7, before, after) == outcome
+
+
+def test_an_effects_own_answer_is_the_whole_answer_where_nothing_is_awaited_after_it() -> None:
+    own = Await("by", is_report=False)
+    assert outcome_of(own, REPORT, 7, KeyedState(), BEFORE) == ""
+    assert outcome_of(own, REPORT, 7, KeyedState(), BEFORE.replace(due={})) == OVER

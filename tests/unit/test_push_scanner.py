@@ -1,0 +1,46 @@
+"""The inputs and outputs of one task that others push: what is not decoded twice, and what is decoded all the same."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from eventlib import EventLog, open_log
+from eventlib.log.record import Record
+from eventlib.replay.partition_buffer import UNREAD
+from eventlib.replay.push_scanner import CONSUMED, PushScanner
+from tests.integration.test_runtime import Noted, make_shop, record_of
+
+TWO = [Noted(order_id="1", count=count) for count in (1, 2)]
+
+
+@pytest.fixture
+async def log() -> AsyncIterator[EventLog]:
+    async with open_log("memory://", make_shop(set())) as log:
+        yield log
+
+
+def records_of(log: EventLog) -> list[Record]:
+    return [record_of(log, each).placed(offset) for offset, each in enumerate(TWO)]
+
+
+def scanner_of(log: EventLog, partition: int) -> PushScanner:
+    return PushScanner(log, log.choreography.service("orders"), partition)
+
+
+async def test_an_output_has_the_event_of_now_where_the_bytes_are_equal_and_its_own_elsewhere(log: EventLog) -> None:
+    records = records_of(log)
+    now = [TWO[0], Noted(order_id="1", count=9)]
+    found = scanner_of(log, records[0].partition).read([(record, UNREAD) for record in records], now)
+    assert found == list(zip(records, TWO, strict=True))
+    assert found[0][1] is TWO[0]
+
+
+async def test_an_input_has_the_event_that_another_replay_has_made_and_its_own_where_none_has(log: EventLog) -> None:
+    records = records_of(log)
+    scanner = scanner_of(log, records[0].partition)
+    made = Noted(order_id="1", count=1)
+    scanner.made.update({records[0].event_id: (records[0], made), records[1].event_id: (records[1], UNREAD)})
+    await scanner.push([(record, CONSUMED) for record in records])
+    found = await scanner.take(await scanner.cursor(records[0].topic_partition, 0), 1)
+    assert found == list(zip(records, TWO, strict=True))
+    assert found[0][1] is made
