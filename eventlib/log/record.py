@@ -136,7 +136,7 @@ class Record:
     def meta(self) -> Meta:
         """Return the metadata of the event in this record."""
         event_id = self.event_id
-        return Meta(
+        values = (
             event_id,
             self.topic,
             self.partition,
@@ -150,6 +150,7 @@ class Record:
             self.traceparent,
             dict(self.headers) if self.headers else NO_HEADERS,
         )
+        return _MADE(Meta, values)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and self.astuple() == other.astuple()
@@ -162,6 +163,9 @@ class Record:
 
     def __repr__(self) -> str:
         return f"Record({', '.join(f'{name}={value!r}' for name, value in self.asdict().items())})"
+
+
+_MADE = tuple.__new__  # what a named tuple's own __new__ calls: one call less for each record
 
 
 def key_text(record: Record) -> str:

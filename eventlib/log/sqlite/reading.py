@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache, partial
 from itertools import repeat
+from sys import intern
 
 from eventlib.errors import DamagedRecord, LogCorrupt
 from eventlib.log.checksum import corrected, is_as_written, row_checksum
@@ -141,11 +142,34 @@ def _records(row: Row, offset: int) -> list[Record]:
         return [Record(*(*row[:_HEADERS], decode_headers(row[_HEADERS])))]
     topic, partition = row[0], row[1]
     offsets, records = contents(row[_OFFSET], row[_VALUE])
-    return [
-        Record(*(topic, partition, each, *columns[:-1], decode_headers(columns[-1])))
-        for each, columns in zip(offsets, records, strict=True)
-        if each >= offset
-    ]
+    found = list[Record]()
+    for each, columns in zip(offsets, records, strict=True):
+        if each >= offset:
+            at, key, value, id_, type_, source, subject, sequence, saga, cause, trace, headers = columns
+            pairs = () if headers is None else decode_headers(headers)
+            # Of these there are few: who looks them up again and again finds one object, whose hash is known.
+            type_, source = type_ and intern(type_), source and intern(source)
+            # All by position, and none by a star: compiled, it is one call of C then.
+            found.append(
+                Record(
+                    topic,
+                    partition,
+                    each,
+                    at,
+                    key,
+                    value,
+                    id_,
+                    type_,
+                    source,
+                    subject,
+                    sequence,
+                    saga,
+                    cause,
+                    trace,
+                    pairs,
+                )
+            )
+    return found
 
 
 def _as_written(state: PartitionState, row: Row, expected: int) -> Row | None:
