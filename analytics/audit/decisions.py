@@ -1,10 +1,9 @@
 """The differential audit: every output of a decider equals what its pure functions return, folded in its journal's order."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, partial, reduce
+from functools import cache, partial
 from itertools import groupby
-from operator import itemgetter, or_
-from typing import NamedTuple
+from operator import itemgetter
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,8 +19,8 @@ from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET
 from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext
-from eventlib.replay.partition_buffer import UNREAD, Item
-from eventlib.replay.push_scanner import CONSUMED, EMITTED, PushScanner
+from eventlib.replay.partition_buffer import Buffered
+from eventlib.replay.push_scanner import EMITTED, PushScanner
 from eventlib.replay.report import Difference, Tally
 from eventlib.replay.spilling_cache import IN_MEMORY, Spill, SpillingCache
 from eventlib.replay.task_replayer import TaskReplayer
@@ -75,13 +74,6 @@ def _version(application: Application) -> str:
     return code_version(application.choreography)
 
 
-class _Route(NamedTuple):
-    """The tasks that a record concerns, each with its roles there; and whether one consumes what another has emitted."""
-
-    tasks: Sequence[tuple["_Task", int]]
-    is_handed_on: bool
-
-
 class _Share:
     """The tasks of some partitions, replayed side by side in time order."""
 
@@ -90,28 +82,25 @@ class _Share:
         self._opened = opened
         self._share, self._count = share, count
         self._routes = Routes(application.choreography)
-        self._made: dict[str, Item] = {}
         self._tasks: dict[int, _Task] = {}
-        self._known: dict[tuple[str, int, str | None, int], _Route] = {}
+        self._known: dict[tuple[str, int, str | None, int], list[tuple[_Task, int]]] = {}
         of_all = sum(len(service.deciders) * service.partitions for service in self._routes.services)
         self._in_memory = max(1, IN_MEMORY * count // of_all)  # entries of each decider of each task
 
     async def findings(self, past: Iterable[Past]) -> list[Finding]:
         """Replay the tasks, and return what differs."""
-        known, made = self._known, self._made
+        known = self._known
         try:
             for at_ms, moment in groupby(past, key=_TIME):
                 concerned = dict[_Task, None]()
                 for record, _, emitting in moment:
                     by = record.topic, record.partition, record.type, emitting
-                    route = known.get(by) or self._route(*by)
-                    if route.is_handed_on and record.id is not None:
-                        made[record.id] = (record, UNREAD)
-                    for task, role in route.tasks:
+                    item = Buffered(record)
+                    for task, role in known.get(by) or self._route(*by):
                         if role == JOURNAL:
                             task.journalled.append(record)
                         else:
-                            task.given.append((record, role))
+                            task.given.append((item, role))
                         concerned[task] = None
                 for task in concerned:
                     await task.moment(at_ms)
@@ -120,21 +109,20 @@ class _Share:
             for task in self._tasks.values():
                 task.close()
 
-    def _route(self, topic: str, partition: int, kind: str | None, emitting: int) -> _Route:
+    def _route(self, topic: str, partition: int, kind: str | None, emitting: int) -> "list[tuple[_Task, int]]":
         roles = dict[int, int]()
         for number, role in self._routes.roles(topic, partition, kind, None if emitting == NO_TASK else emitting):
             if self._routes.partition(number) % self._count == self._share:
                 roles[number] = role
-        tasks = [(self._task(number), role) for number, role in roles.items()]
-        every = reduce(or_, roles.values(), 0)
-        route = self._known[topic, partition, kind, emitting] = _Route(tasks, every == CONSUMED | EMITTED)
-        return route
+        found = [(self._task(number), role) for number, role in roles.items()]
+        self._known[topic, partition, kind, emitting] = found
+        return found
 
     def _task(self, number: int) -> "_Task":
         if number not in self._tasks:
             spill, (service, partition) = Spill(), self._routes.task(number)
             entries = {each.name: SpillingCache(each, spill, self._in_memory) for each in service.deciders}
-            window = PushScanner(self._opened, service, partition, self._made)
+            window = PushScanner(self._opened, service, partition)
             tally, describer, version = Tally(_MOST), Describer(self._opened.choreography), _version(self._application)
             context = ReplayContext(self._opened, window, entries, tally, OutputQuery(), describer, version)
             again = TaskReplayer(service, partition, context)
@@ -148,7 +136,7 @@ class _Task:
     def __init__(
         self, again: TaskReplayer, window: PushScanner, context: ReplayContext, spill: Spill, story: str
     ) -> None:
-        self.given = list[tuple[Record, int]]()
+        self.given = list[tuple[Buffered, int]]()
         self.journalled = list[Record]()
         self._again = again
         self._window = window
@@ -191,7 +179,7 @@ class _Task:
         about, sentence = f"task {self._service.name}/{self._again.partition}", str(error) or type(error).__name__
         self._found.append(Finding(BROKEN.name, BROKEN.severity, "", about, [], sentence))
 
-    async def _replay(self, at_ms: int, given: Sequence[tuple[Record, int]], journalled: Sequence[Record]) -> None:
+    async def _replay(self, at_ms: int, given: Sequence[tuple[Buffered, int]], journalled: Sequence[Record]) -> None:
         await self._window.push(given)
         if journalled:
             decode = self._context.log.codec.decode

@@ -2,6 +2,7 @@
 
 from bisect import insort
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from analytics.audit.application import Run
@@ -18,6 +19,7 @@ from eventlib.replay.task_replayer import claimed
 Item = list[Any]
 """A record, and its event once it was decoded."""
 
+_RECORD = itemgetter(0)
 _CHUNK = 1_000
 _WORTH_TRIMMING = 512
 
@@ -77,7 +79,7 @@ class TaskRecords:
         """Remove and return the outputs of a cause, decoded, in their order."""
         if not self._outputs:
             return ()
-        found = claimed(self._outputs, by, cause_id, decider)
+        found = claimed(self._outputs, by, cause_id, decider, _RECORD)
         for item in found:
             self.event(item)
         return found

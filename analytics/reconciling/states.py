@@ -26,6 +26,7 @@ from eventlib.model.decider import Decider
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext
+from eventlib.replay.partition_buffer import Buffered
 from eventlib.replay.push_scanner import PushScanner
 from eventlib.replay.report import Tally
 from eventlib.replay.spilling_cache import Spill, SpillingCache, spilling_caches
@@ -102,7 +103,7 @@ class _Task:
     async def _moment(
         self, again: TaskReplayer, entries: Mapping[str, SpillingCache], at_ms: int, moment: Iterable[tuple[Any, ...]]
     ) -> None:
-        done, live, given = list[JournalEntry](), list[Record](), list[tuple[Record, int]]()
+        done, live, given = list[JournalEntry](), list[Record](), list[tuple[Buffered, int]]()
         for record, _, _, role in sorted(moment, key=_place):
             if role == JOURNAL:
                 self._done = f"{record.topic}/{record.partition}:{record.offset}"
@@ -110,7 +111,7 @@ class _Task:
             elif role == LIVE:
                 live.append(record)
             else:
-                given.append((record, role))
+                given.append((Buffered(record), role))
         await self._window.push(given)
         # Where a task has made several transactions in one millisecond, a live state is as of one of them.
         sources = _sources_of(live)

@@ -1,6 +1,6 @@
 """The codec of an alternative past: it reads what the log has, and writes what is on no log."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from eventlib.codec.base import Codec
@@ -46,9 +46,9 @@ class AlternativeCodec(Codec):
         """See `Codec.encode`."""
         return self._own.encode(value)
 
-    def gives(self, value: object, data: bytes) -> bool:
-        """See `Codec.gives`."""
-        return self._recorded.gives(value, data)
+    def rewriter(self, cls: type[Any], data: bytes) -> Callable[[Any], bytes] | None:
+        """See `Codec.rewriter`."""
+        return self._recorded.rewriter(cls, data)
 
     def decode(self, expected: type[T], data: bytes) -> T:
         """See `Codec.decode`."""

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from eventlib.errors import RetryableError
+from eventlib.errors import ContractError, RetryableError, WiringError
 
 if TYPE_CHECKING:
     from eventlib.codec.registry import Registry, Schema
@@ -62,9 +62,20 @@ class Codec(ABC):
     def prepare_subjects(self, values: Iterable[object]) -> None:  # noqa: B027  most encrypt nothing
         """Make the keys that values to be encoded need, all at once."""
 
-    def gives(self, value: object, data: bytes) -> bool:  # noqa: ARG002  a codec that cannot tell needs neither
-        """Tell whether bytes are certainly those of a value, cheaper than by decoding; False when it cannot tell so."""
-        return False
+    def rewriter(self, cls: type[Any], data: bytes) -> Callable[[Any], bytes] | None:  # noqa: ARG002  a codec that cannot tell needs neither
+        """Return what writes a class's values with the schema of some bytes, if that is its own; None if only decoding can tell.
+
+        What it returns raises ContractError and WiringError as `encode` does.
+        """
+        return None
+
+    def gives(self, value: object, data: bytes) -> bool:
+        """Tell whether bytes are certainly those of a value: False too where only decoding could tell."""
+        write = self.rewriter(type(value), data)
+        try:
+            return write is not None and write(value) == data
+        except (ContractError, WiringError):  # WiringError: without the right to encrypt, only decoding can tell
+            return False
 
     @abstractmethod
     def decode(self, expected: type[T], data: bytes) -> T:

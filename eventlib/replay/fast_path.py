@@ -4,79 +4,75 @@ It covers the common case and has no side effect until it is sure; everything el
 from the beginning, which pure functions allow.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from eventlib.codec.base import Codec
+from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.log.record import Record
 from eventlib.model.decider import Decider
-from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.event import Contract, Event, Meta, contract_of
 from eventlib.model.identity import derived_id
 from eventlib.replay.context import meta_when_emitted
-from eventlib.replay.partition_buffer import UNREAD, Item
-from eventlib.replay.scanner import EmissionKey
+from eventlib.replay.partition_buffer import UNREAD, Buffered
+from eventlib.replay.scanner import EmissionKey, LogScanner
 from eventlib.replay.spilling_cache import SpillingCache
 from eventlib.runtime.keyed_state import KeyedState
 
 
-class _Target(NamedTuple):
-    """What the records of an event type have: type, topic and key field."""
+class _Target:
+    """What the records of an event type have: type, topic and key field; and what writes values that begin with a header."""
 
-    type: str
-    topic: str
-    key: str
+    __slots__ = ("header", "key", "topic", "type", "write")
+
+    def __init__(self, contract: Contract, key: str) -> None:
+        self.type = contract.type
+        self.topic = contract.topic.name
+        self.key = key
+        self.header = b""
+        self.write: Callable[[Any], bytes] | None = None
 
 
 class FastPathComparer:
-    """Compares one decider's decisions on one internal event type that is no request. `source` is `service/decider`.
-
-    Events of records in `made` are put there when their bytes are the same.
-    """
+    """Compares one decider's decisions on one internal event type that is no request. `source` is `service/decider`."""
 
     __slots__ = (
         "_call",
+        "_codec",
         "_decider",
         "_entries",
+        "_event_of",
         "_event_type",
+        "_evolve",
         "_evolve_wants_meta",
-        "_evolved",
-        "_gives",
         "_handler_wants_meta",
         "_initial",
-        "_made",
         "_source",
         "_targets",
         "_wants_meta",
     )
 
     def __init__(
-        self,
-        decider: Decider[Any],
-        event_type: type[Event],
-        source: str,
-        entries: SpillingCache,
-        codec: Codec,
-        made: dict[str, Item],
+        self, decider: Decider[Any], event_type: type[Event], source: str, entries: SpillingCache, window: LogScanner
     ) -> None:
         handler = decider.handlers[event_type]
         self._decider = decider.name
         self._event_type = event_type
         self._source = source
         self._entries = entries
-        self._gives = codec.gives
-        self._made = made
+        self._codec = window.codec
+        self._event_of = window.event
         self._initial = decider.initial
-        self._evolved = decider.evolved
+        self._evolve = decider.evolving.call
         self._call = handler.call
         self._handler_wants_meta = handler.wants_meta
         self._evolve_wants_meta = decider.evolve_wants_meta
         self._wants_meta = decider.wants_meta(event_type)
         contracts = {each: contract_of(each) for each in handler.emits}
         self._targets = {
-            each: _Target(c.type, c.topic.name, c.key) for each, c in contracts.items() if c.key is not None
+            each: _Target(contract, contract.key) for each, contract in contracts.items() if contract.key is not None
         }
 
-    def decides(self, record: Record, event: Any, emitted: dict[EmissionKey, list[Item]]) -> bool:
+    def decides(self, record: Record, event: Any, emitted: dict[EmissionKey, list[Buffered]]) -> bool:
         """Replay an input; False, without side effects, unless the outputs certainly equal those `emitted` then."""
         cause_id = record.id
         if event.__class__ is not self._event_type or not cause_id:
@@ -86,7 +82,8 @@ class FastPathComparer:
             entry = self._entries.get(key)
             before, initial = entry.state, self._initial
             meta = record.meta() if self._wants_meta else _NO_META
-            state = self._evolved(initial if before is None else before, event, meta)
+            known = initial if before is None else before
+            state = self._evolve(known, event, meta) if self._evolve_wants_meta else self._evolve(known, event)
             known = initial if state is None else state
             now = self._call(known, event, meta) if self._handler_wants_meta else self._call(known, event)
             by = self._source, key, cause_id
@@ -98,13 +95,13 @@ class FastPathComparer:
         changed_by, saga = cause_id, record.correlation_id or cause_id
         if then:
             del emitted[by]
-            last = then[-1][0]
+            last = then[-1].record
             changed_by, saga = last.event_id, last.correlation_id or saga
         if then or state is not before:
             self._entries.put(key, KeyedState(state, 0, changed_by, saga, None, entry.memory))
         return True
 
-    def _after(self, state: Any, now: Sequence[Event], then: list[Item], by: tuple[str, str, str]) -> Any:
+    def _after(self, state: Any, now: Sequence[Event], then: list[Buffered], by: tuple[str, str, str]) -> Any:
         """Return the state after what was emitted; sorts `then`. Raises: _MayDiffer."""
         if len(then) != len(now):
             raise _MayDiffer
@@ -112,35 +109,45 @@ class FastPathComparer:
             then.sort(key=_sequence)
         _, key, cause_id = by
         for ordinal, each in enumerate(now):
-            was, read = then[ordinal]
-            if was.id != derived_id(cause_id, self._decider, key, ordinal) or not self._is_emitted(each, was, read):
+            item = then[ordinal]
+            was = item.record
+            if was.id != derived_id(cause_id, self._decider, key, ordinal) or not self._is_emitted(each, item):
                 raise _MayDiffer
-            meta = meta_when_emitted(was) if self._evolve_wants_meta else _NO_META
             known = self._initial if state is None else state
-            state = self._evolved(known, read if isinstance(read, Event) else each, meta)
+            if self._evolve_wants_meta:
+                state = self._evolve(known, item.event, meta_when_emitted(was))
+            else:
+                state = self._evolve(known, item.event)
         return state
 
-    def _is_emitted(self, now: Event, was: Record, read: Any) -> bool:
+    def _is_emitted(self, now: Event, item: Buffered) -> bool:
         """Return whether an event certainly equals the emitted one: by bytes if that is not decoded yet."""
-        type_, topic, key = self._targets[now.__class__]
-        if was.topic != topic or was.key != str(now.__dict__[key]).encode():
+        target = self._targets[now.__class__]
+        was, read = item.record, item.event
+        if read is UNREAD and item.is_sample:
+            read = self._event_of(item)
+        if was.topic != target.topic or was.key != str(now.__dict__[target.key]).encode():
             return False
-        if read is UNREAD:
-            if was.type != type_ or was.value is None or not self._gives(now, was.value):
-                return False
-            if was.id in self._made and self._made[was.id][0] is was:
-                self._made[was.id] = (was, now)
-            return True
-        return read.__class__ is now.__class__ and bool(read.__dict__ == now.__dict__)
+        if read is not UNREAD:
+            return read.__class__ is now.__class__ and bool(read.__dict__ == now.__dict__)
+        value = was.value
+        if was.type != target.type or value is None:
+            return False
+        if target.write is None or not value.startswith(target.header):
+            target.header, target.write = value[:HEADER_BYTES], self._codec.rewriter(now.__class__, value)
+        if target.write is None or target.write(now) != value:
+            return False
+        item.event = now
+        return True
 
 
 class _MayDiffer(Exception):
     """The decision may differ."""
 
 
-def _sequence(item: Item) -> int:
-    return item[0].sequence or 0
+def _sequence(item: Buffered) -> int:
+    return item.record.sequence or 0
 
 
 _NO_META = Meta("")
-_NOTHING: list[Item] = []
+_NOTHING: list[Buffered] = []

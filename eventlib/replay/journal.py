@@ -99,7 +99,10 @@ class TaskJournal:
         while offset < end and (records := await port.read(journal, partition, offset, min(_CHUNK, end - offset))):
             offset = records[-1].offset + 1
             for record in records:
-                entry = await self._decoded(record)
+                try:
+                    entry = self._log.codec.decode(JournalEntry, record.value or b"")
+                except UnknownSchema:
+                    entry = await self._decoded(record)
                 if first and not any(step.kind == "begin" for step in entry.steps):
                     await self._refuse(record)
                 first = False

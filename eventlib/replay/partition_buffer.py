@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any, final
 
 from eventlib.errors import UndecodableRecord
 from eventlib.log.base import Log, TopicPartition
@@ -16,7 +17,31 @@ Item = tuple[Record, Event | UndecodableRecord]
 UNREAD = UndecodableRecord("it was not read", "", 0, -1)
 """Placeholder event of a record that is decoded only if comparing bytes is not enough."""
 
-Decode = Callable[[list[Record]], Awaitable[list[Item]]]
+
+@final
+class Buffered:
+    """A record in memory, shared by the replays of the task that emitted it and of those that consume it.
+
+    `event` is UNREAD until one of them needs it: it is what the emitting decider has made again, if its bytes are the
+    record's, else what was decoded, or why it has none. Those that `is_sample` names are decoded in any case.
+    """
+
+    __slots__ = ("event", "record")
+
+    def __init__(self, record: Record, event: Any = UNREAD) -> None:  # Any: compiled code checks a union's classes
+        self.record = record
+        self.event = event
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether it is decoded even if its bytes are those of what was made again: so a fault of decoding shows."""
+        return self.record.id is not None and self.record.id.endswith(_SAMPLE)
+
+
+Load = Callable[[list[Record]], Awaitable[list[Buffered]]]
+
+_SAMPLE = "00"
+"""How the ids of sampled events end, which are hashes in hex digits: one in 256."""
 
 _WORTH_TRIMMING = 512
 _CHUNK = 500
@@ -38,7 +63,7 @@ class PartitionBuffer:
         self.next = self.base = first
         self.newest_ms = -1
         self.ended = False
-        self.items: list[Item] = []
+        self.items: list[Buffered] = []
         self.cursors: list[Cursor] = []
 
     def is_input(self, record: Record) -> bool:
@@ -47,7 +72,7 @@ class PartitionBuffer:
 
     def drop(self, count: int) -> int:
         """Drop the oldest items, and return how many; a cursor that still needs them reads them again."""
-        self.base = self.items[count][0].offset if count < len(self.items) else self.next
+        self.base = self.items[count].record.offset if count < len(self.items) else self.next
         del self.items[:count]
         for cursor in self.cursors:
             cursor.at -= count
@@ -62,42 +87,42 @@ class PartitionBuffer:
 class Cursor:
     """One task's cursor in a buffer. `at` is the index of its next item; negative if the buffer has dropped that."""
 
-    __slots__ = ("_chunk", "_chunk_end", "_decode", "_log", "at", "buffer", "next")
+    __slots__ = ("_chunk", "_chunk_end", "_load", "_log", "at", "buffer", "next")
 
-    def __init__(self, buffer: PartitionBuffer, first: int, log: Log, decode: Decode) -> None:
+    def __init__(self, buffer: PartitionBuffer, first: int, log: Log, load: Load) -> None:
         self.buffer = buffer
         self._log = log
-        self._decode = decode
+        self._load = load
         self.next = first
-        self._chunk: list[Item] = []
+        self._chunk: list[Buffered] = []
         self._chunk_end = first
         self.at = -1
         self._join()
         buffer.cursors.append(self)
 
-    def consume_to(self, last: int) -> list[Item]:
+    def consume_to(self, last: int) -> list[Buffered]:
         """Return the next inputs up to an offset, as far as the buffer has them."""
         items, first = self.buffer.items, self.at
         end = first
-        while end < len(items) and items[end][0].offset <= last:
+        while end < len(items) and items[end].record.offset <= last:
             end += 1
         self.at = end
         self.next = last + 1
         return items[first:end]
 
-    async def catch_up(self, last: int) -> list[Item]:
+    async def catch_up(self, last: int) -> list[Buffered]:
         """Return those that the buffer has dropped, read again in this cursor's own chunks."""
-        found = list[Item]()
+        found = list[Buffered]()
         while self.at < 0 and self.next <= last:
             if self.next >= self._chunk_end:
                 records = await self._log.read(*self.buffer.topic_partition, self.next, _CHUNK)
                 if not records:
                     self.next = last + 1
                     break
-                self._chunk = await self._decode([r for r in records if self.buffer.is_input(r)])
+                self._chunk = await self._load([r for r in records if self.buffer.is_input(r)])
                 self._chunk_end = records[-1].offset + 1
             until = min(last + 1, self._chunk_end)
-            found += [item for item in self._chunk if self.next <= item[0].offset < until]
+            found += [item for item in self._chunk if self.next <= item.record.offset < until]
             self.next = until
             self._join()
         return found
@@ -113,8 +138,8 @@ class Cursor:
             self._chunk, self._chunk_end = [], self.next
 
 
-def _offset(item: Item) -> int:
-    return item[0].offset
+def _offset(item: Buffered) -> int:
+    return item.record.offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,12 +232,14 @@ class Replay:
     def _end(self) -> None:
         """Report deadlines of the current code that would have passed by the end, and did not."""
         for service in self._services:
-            for decider in (each for each in service.deciders if each.deadlines):
+            tasks = {
+                each.partition: each for each in self._tasks.values() if each.service is service and each.code_differs
+            }
+            for decider in (each for each in service.deciders if tasks and each.deadlines):
                 for key, entry in self._context.entries[decider.name].all():
                     home = service.inputs[0].partition_of(key.encode()) if decider.key else None
-                    for task in self._tasks.values():
-                        if task.service is service and home in {None, task.partition}:
-                            task.end(decider, key, entry)
+                    for task in tasks.values() if home is None else [tasks[home]] if home in tasks else []:
+                        task.end(decider, key, entry)
 
 
 def service_of(record: Record) -> str:

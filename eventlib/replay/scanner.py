@@ -1,18 +1,18 @@
-"""Scans a log forwards in time: each event is read and decoded once, for all tasks of a replay.
+"""Scans a log forwards in time: each event is read once, for all tasks of a replay, and decoded at most once.
 
-An event is decoded if a task consumes it, or if its service emitted it and is compared.
+It is not decoded if the decider that emitted it makes it again, with the same bytes, before it is consumed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from eventlib.codec.base import UnknownSchema
-from eventlib.errors import ContractError, UndecodableRecord
+from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record
-from eventlib.model.event import Event, contract_of
+from eventlib.model.event import contract_of
 from eventlib.model.service import Service
-from eventlib.replay.partition_buffer import Cursor, Item, PartitionBuffer, Shard
+from eventlib.replay.event_loader import EventLoader
+from eventlib.replay.partition_buffer import Buffered, Cursor, Item, PartitionBuffer, Shard
 from eventlib.values import from_ms
 
 _READ_AHEAD = 40_000
@@ -46,13 +46,13 @@ class OutputHistory:
 
     def __init__(self) -> None:
         self.read = 0
-        self.items: dict[EmissionKey, list[Item]] = {}
+        self.items: dict[EmissionKey, list[Buffered]] = {}
 
 
 _NOTHING = OutputHistory()
 
 
-class LogScanner:
+class LogScanner(EventLoader):
     """The events of a log around a time that advances.
 
     Memory is bounded, however long the log is. Guarantee: after `complete`, all outputs of a time are there, although the
@@ -60,18 +60,15 @@ class LogScanner:
     """
 
     def __init__(self, log: EventLog, part: Shard, services: Iterable[Service]) -> None:
-        self._log = log
+        super().__init__(log)
         self._part = part
         self._services = {service.emits_as: (service, service.inputs[0]) for service in services if service.inputs}
-        self._service_of: dict[Emitter, str | None] = {}
-        self._external = log.external.topics
+        self._service_of: dict[Emitter, str] = {}
         self._outputs: dict[Moment, OutputHistory] = {}
         self._buffers: dict[TopicPartition, PartitionBuffer] = {}
         self._chunk = _MOST
         self._horizon_ms = -1
         self._kept = 0
-        self.made: dict[str, Item] = {}
-        """Records, by their ids, of which the event is wanted if a replay makes it again: then it is put here."""
         self.events = 0
 
     async def open(self, topics: Mapping[str, int], tasks: Iterable[tuple[Service, int]]) -> None:
@@ -98,11 +95,11 @@ class LogScanner:
                 f"{topic}/{partition} begins at offset {start}: its records from {first} on were dropped, and later "
                 "states depend on them"
             )
-        return Cursor(self._buffers[topic_partition], first, self._log.port, self.decoded)
+        return Cursor(self._buffers[topic_partition], first, self._log.port, self.load)
 
-    async def take(self, cursor: Cursor, last: int) -> list[Item]:
+    async def take(self, cursor: Cursor, last: int) -> list[Buffered]:
         """Return a cursor's next inputs up to an offset."""
-        found, buffer = list[Item](), cursor.buffer
+        found, buffer = list[Buffered](), cursor.buffer
         while True:
             if cursor.at < 0:
                 found += await cursor.catch_up(last)
@@ -111,13 +108,9 @@ class LogScanner:
             await self._read(buffer)  # may drop items that this cursor still needs
         if cursor.next > last:
             return found
-        buffered = self._inputs(cursor.consume_to(last))
+        buffered = cursor.consume_to(last)
         self._kept -= buffer.trim()
         return found + buffered if found else buffered
-
-    def _inputs(self, items: list[Item]) -> list[Item]:
-        """Return buffered inputs with their events."""
-        return items
 
     async def complete(self, at_ms: int, emitted: Mapping[str, int]) -> None:
         """Read until all outputs of a time are there; `emitted` is their number by service.
@@ -135,18 +128,14 @@ class LogScanner:
                         "log: has retention dropped the others?"
                     )
 
-    def outputs(self, service: str, at_ms: int) -> dict[EmissionKey, list[Item]]:
+    def outputs(self, service: str, at_ms: int) -> dict[EmissionKey, list[Buffered]]:
         """Return a service's unclaimed outputs of a time; remove one to claim it."""
         return self._outputs.get((service, at_ms), _NOTHING).items
-
-    def read(self, emitted: Sequence[Item], now: Sequence[Event]) -> Sequence[Item]:  # noqa: ARG002  decoded already
-        """Return outputs with their events; `now` are the replayed ones."""
-        return emitted
 
     def unclaimed(self, service: str, at_ms: int) -> list[Item]:
         """Drop a service's outputs of a time, and return the unclaimed ones."""
         left = self._outputs.pop((service, at_ms), _NOTHING).items
-        return [item for items in left.values() for item in items]
+        return [item for items in left.values() for item in self.read(items, ())]
 
     def unknown(self, at_ms: int) -> list[Item]:
         """Drop and return the outputs before a time that belong to no journal entry."""
@@ -173,30 +162,39 @@ class LogScanner:
             buffer.ended = True
             return
         self.events += len(records)
-        types, known = buffer.types, self._service_of
-        wanted, services = list[Record](), list[str | None]()
-        for record in records:
-            name = record.source, record.subject
-            service = known[name] if name in known else self._emitting_service(name)
-            if service is not None or types is None or record.type in types:
-                wanted.append(record)
-                services.append(service)
-        inputs = list[Item]()
-        for item, service in zip(await self.decoded(wanted), services, strict=True):
-            if service is not None:
-                self._add_output(service, item)
-            if types is None or item[0].type in types:
-                inputs.append(item)
-        buffer.items += inputs
-        self._kept += len(inputs)
+        for record in self._sift(buffer, records):
+            await self._learn(record)
         buffer.next = records[-1].offset + 1
         buffer.newest_ms = max(buffer.newest_ms, *[record.timestamp_ms for record in records])
         while self._kept > _KEPT:
             longest = max(self._buffers.values(), key=lambda each: len(each.items))
             self._kept -= longest.drop((len(longest.items) + 1) // 2)
 
-    def _add_output(self, service: str, item: Item) -> None:
-        record = item[0]
+    def _sift(self, buffer: PartitionBuffer, records: list[Record]) -> list[Record]:
+        """Keep the inputs and outputs among records, and return those whose schemas are to be learned."""
+        types, known = buffer.types, self._service_of
+        inputs, to_learn = list[Buffered](), list[Record]()
+        for record in records:
+            name = record.source, record.subject
+            service = known.get(name)
+            if service is None:
+                service = self._emitting_service(name)
+            is_input = types is None or record.type in types
+            if not service and not is_input:
+                continue
+            item = Buffered(record)
+            if not self._is_ready(item):
+                to_learn.append(record)
+            if service:
+                self._add_output(service, item)
+            if is_input:
+                inputs.append(item)
+        buffer.items += inputs
+        self._kept += len(inputs)
+        return to_learn
+
+    def _add_output(self, service: str, item: Buffered) -> None:
+        record = item.record
         moment = service, record.timestamp_ms
         outputs = self._outputs.get(moment)
         if outputs is None:
@@ -209,53 +207,16 @@ class LogScanner:
         else:
             items.append(item)
 
-    def _emitting_service(self, name: Emitter) -> str | None:
-        """Return the service that emitted an event, by source and subject, if the emitting task is in this shard."""
+    def _emitting_service(self, name: Emitter) -> str:
+        """Return the service that emitted an event, by source and subject, if the emitting task is in this shard; else nothing."""
         if len(self._service_of) > _MAX_EMITTERS:
             self._service_of.clear()
         source, subject = name
         emitter = self._services.get((source or "").partition("/")[0])
-        found = None
+        found = ""
         if emitter is not None:
             service, keyed = emitter
             if self._part.has(service, keyed.partition_of((subject or "").encode())):
                 found = service.name
         self._service_of[name] = found
         return found
-
-    async def decoded(self, records: list[Record]) -> list[Item]:
-        """Return records as their deciders see them, each with its event, or why it has none."""
-        found = list[Item]()
-        for record in records:
-            item = self._item_of_known(record)
-            if item is None:
-                await self._log.codec.refresh()
-                item = self._item(record, schemas_known=True)
-            found.append(item)
-        return found
-
-    def _item_of_known(self, record: Record) -> Item | None:
-        """Return an item; None when its schema is not known yet."""
-        try:
-            return self._item(record)
-        except UnknownSchema:
-            return None
-
-    def _item(self, record: Record, *, schemas_known: bool = False) -> Item:
-        try:
-            event = self._log.decode(record)
-            if event is None:
-                raise _unreadable(record, f"{record.type} is not an event of this choreography")
-            if record.topic in self._external:
-                return self._log.external.settled(record, event), event
-        except UndecodableRecord as error:
-            return record, error
-        except UnknownSchema as error:
-            if not schemas_known:
-                raise
-            return record, _unreadable(record, str(error))
-        return record, event
-
-
-def _unreadable(record: Record, reason: str) -> UndecodableRecord:
-    return UndecodableRecord(reason, record.topic, record.partition, record.offset)

@@ -4,7 +4,7 @@ A state is the fold of what was recorded: the handled inputs and the outputs of 
 are compared with the recorded ones and dropped, so that a difference is counted once, not again in all that would follow.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from eventlib.errors import ContractError, UndecodableRecord
@@ -20,7 +20,7 @@ from eventlib.replay.deadlines import Deadlines, PassedDeadline
 from eventlib.replay.fast_path import FastPathComparer
 from eventlib.replay.journal import parked_input, with_refusals
 from eventlib.replay.journal_steps import Refusal
-from eventlib.replay.partition_buffer import Cursor, Item
+from eventlib.replay.partition_buffer import UNREAD, Buffered, Cursor, Item
 from eventlib.replay.scanner import EmissionKey
 from eventlib.replay.spilling_cache import SpillingCache
 from eventlib.runtime.bootstrap import mark_of
@@ -66,10 +66,10 @@ class TaskReplayer:
         self._past_ends: dict[str, int] = {}
         self._deadlines = Deadlines(service, context)
         self._parked: set[tuple[str, str]] = set()
-        self._outputs: dict[EmissionKey, list[Item]] = {}
+        self._outputs: dict[EmissionKey, list[Buffered]] = {}
         self._decisions = context.tally.decisions
         self._at_ms = 0
-        self._code_differs = False
+        self.code_differs = False
         self._judges = False
         self._sagas = context.asked.sagas
         self._doubtful = context.doubtful
@@ -78,7 +78,6 @@ class TaskReplayer:
     def _plan(self, decider: Decider[Any], event_type: type[Event]) -> Plan:
         source, contract = f"{self.service.emits_as}/{decider.name}", contract_of(event_type)
         entries, is_plain = self._context.entries[decider.name], not contract.request and contract.external is None
-        codec, made = self._context.log.codec, self._context.window.made
         return Plan(
             decider,
             entries,
@@ -88,14 +87,14 @@ class TaskReplayer:
             contract.request,
             is_plain,
             decider.has_deadlines,
-            FastPathComparer(decider, event_type, source, entries, codec, made) if is_plain else None,
+            FastPathComparer(decider, event_type, source, entries, self._context.window) if is_plain else None,
         )
 
     async def replay(self, entry: JournalEntry) -> None:
         """Replay one transaction. Raises: ContractError for a step that this version does not know."""
         self._at_ms = entry.at_ms
         self._judges = entry.at_ms >= self._context.asked.since_ms
-        self._code_differs = entry.code_version != self._context.code_version
+        self.code_differs = entry.code_version != self._context.code_version
         self._outputs = self._context.window.outputs(self.service.name, entry.at_ms)
         for step, refused in with_refusals(entry.steps):
             match step.kind:
@@ -164,7 +163,7 @@ class TaskReplayer:
 
     def end(self, decider: Decider[Any], key: str, entry: KeyedState) -> None:
         """Report a key's deadlines that would have passed before the task's last transaction."""
-        if self._code_differs and (decider.name, key) not in self._parked:
+        if self.code_differs and (decider.name, key) not in self._parked:
             judged = self._context.asked.about(entry.correlation_id)
             self._deadlines.fallen_due(decider, key, entry, self._at_ms, judged=judged)
 
@@ -179,31 +178,38 @@ class TaskReplayer:
         if cursor is None:
             return  # a topic that the current code does not consume, or the control topic
         items = await self._context.window.take(cursor, run.last)
+        event_of = self._context.window.event
         if run.first < self._past_ends.get(run.topic, 0):
-            items = [self._marked(record, event) for record, event in items]
-        last = items.pop() if refused and items and items[-1][0].offset == run.last else None
-        if run.topic in self._external:
-            for record, event in items:
-                for plan in self._plans_of(record):
-                    self._decide(plan, record, event)
-        else:  # the same, inlined for the common case
-            plans, emitted, decisions = self._plans, self._outputs, self._decisions
-            all_compared = self._judges and self._sagas is None and not self._doubtful and self._tap is None
-            for record, event in items:
-                for plan in plans.get(record.type, _NO_PLANS):
-                    fast = None if plan.has_deadlines and self._code_differs else plan.fast_path
-                    if fast is not None and all_compared and fast.decides(record, event, emitted):
-                        decisions[plan.handler] += 1
-                    else:
-                        self._decide(plan, record, event)
+            items = [Buffered(self._marked(item.record), event_of(item)) for item in items]
+        last = items.pop() if refused and items and items[-1].record.offset == run.last else None
+        self._decide_all(items, is_external=run.topic in self._external)
         if last is not None:
-            self._replay_refused(*last, refused)
+            self._replay_refused(last.record, event_of(last), refused)
 
-    def _marked(self, record: Record, event: Event | UndecodableRecord) -> Item:
+    def _decide_all(self, items: list[Buffered], *, is_external: bool) -> None:
+        """Replay inputs of one topic."""
+        if is_external:
+            for item in items:
+                for plan in self._plans_of(item.record):
+                    self._decide(plan, item.record, item.event)
+            return
+        plans, emitted, decisions, window = self._plans, self._outputs, self._decisions, self._context.window
+        all_compared = self._judges and self._sagas is None and not self._doubtful and self._tap is None
+        for item in items:
+            record = item.record
+            for plan in plans.get(record.type, _NO_PLANS):
+                event = item.event if item.event is not UNREAD else window.event(item)
+                fast = None if plan.has_deadlines and self.code_differs else plan.fast_path
+                if fast is not None and all_compared and fast.decides(record, event, emitted):
+                    decisions[plan.handler] += 1
+                else:
+                    self._decide(plan, record, event)
+
+    def _marked(self, record: Record) -> Record:
         """Return an input as its deciders saw it: those older than the service's first start are marked."""
         if record.offset < self._past_ends[record.topic]:
-            record = record.replace(headers=record.headers + mark_of(self.service.emits_as))
-        return record, event
+            return record.replace(headers=record.headers + mark_of(self.service.emits_as))
+        return record
 
     def _replay_refused(self, record: Record, event: Event | UndecodableRecord, refused: Mapping[str, Refusal]) -> None:
         for plan in self._plans_of(record):
@@ -223,8 +229,8 @@ class TaskReplayer:
         record = shown = await parked_input(log, (step.topic, task), step.first)
         if step.kind == "edit":
             shown = edited(record, await edit_at(log, (self.service.control.name, task), step.last))
-        ((shown, event),) = await self._context.window.decoded([shown])
-        record = record.replace(type=shown.type)
+        (item,) = await self._context.window.load([shown])
+        record, event = record.replace(type=item.record.type), self._context.window.event(item)
         for plan in self._plans_of(record):
             if plan.decider.name == step.decider:
                 self._decide(plan, record, event, waited=True)
@@ -247,12 +253,14 @@ class TaskReplayer:
         judged = self._judges and (self._sagas is None or saga in self._sagas)
         if self._doubtful and (plan.source, key) in self._doubtful:
             judged = False
-        if plan.has_deadlines and self._code_differs and not waited:
+        if plan.has_deadlines and self.code_differs and not waited:
             entry = self._deadlines.fallen_due(decider, key, entry, record.timestamp_ms, judged=judged)
         state, now, failure = _decide_now(plan, entry.state, record, event, answers=judged)
-        then = self._claim((plan.source, key, record.event_id), cause_id, decider.name) if self._outputs else _NOTHING
+        claimed = (
+            self._claim((plan.source, key, record.event_id), cause_id, decider.name) if self._outputs else _NOTHING
+        )
+        then = self._context.window.read(claimed, now) if claimed else _NOTHING
         if then:
-            then = self._context.window.read(then, now)
             try:
                 state = after(decider, state, then)
             except Exception as error:  # noqa: BLE001  whatever the current code raises is a difference
@@ -278,30 +286,36 @@ class TaskReplayer:
             name = plan.source, plan.decider, key_text(record), saga
             self._tap(Taken(*name, self._at_ms, state, event, "", record.meta(), then))
 
-    def _claim(self, by: EmissionKey, cause_id: str, decider: str) -> Sequence[Item]:
+    def _claim(self, by: EmissionKey, cause_id: str, decider: str) -> Sequence[Buffered]:
         """Remove and return a cause's outputs."""
-        return claimed(self._outputs, by, cause_id, decider)
+        return claimed(self._outputs, by, cause_id, decider, _record_of)
 
-    def _claim_deadline(self, deadline: PassedDeadline) -> Sequence[Item]:
+    def _claim_deadline(self, deadline: PassedDeadline) -> Sequence[Buffered]:
         source, key = f"{self.service.emits_as}/{deadline.decider}", deadline.key
         all_of_key = [by for by in self._outputs if by[:2] == (source, key)]
         found = (self._claim(by, deadline.id, deadline.decider) for by in all_of_key)
         return next((each for each in found if each), _NOTHING)
 
 
-ItemT = TypeVar("ItemT", bound=Sequence[Any])  # begins with its record
+ItemT = TypeVar("ItemT")
 
 
-def claimed(outputs: dict[EmissionKey, list[ItemT]], by: EmissionKey, cause_id: str, decider: str) -> Sequence[ItemT]:
+def claimed(
+    outputs: dict[EmissionKey, list[ItemT]],
+    by: EmissionKey,
+    cause_id: str,
+    decider: str,
+    record_of: Callable[[ItemT], Record],
+) -> Sequence[ItemT]:
     """Remove and return the outputs of a cause, in their order: by their ids, which derive from the cause."""
     emitted = outputs.get(by)
     if emitted is None:
         return _NOTHING
     key = by[1] or ""
-    if len(emitted) == 1 and emitted[0][0].id == derived_id(cause_id, decider, key, 0):
+    if len(emitted) == 1 and record_of(emitted[0]).id == derived_id(cause_id, decider, key, 0):
         del outputs[by]
         return emitted
-    left = {item[0].event_id: item for item in emitted}
+    left = {record_of(item).event_id: item for item in emitted}
     found = list[ItemT]()
     while (item := left.pop(derived_id(cause_id, decider, key, len(found)), None)) is not None:
         found.append(item)
@@ -310,6 +324,10 @@ def claimed(outputs: dict[EmissionKey, list[ItemT]], by: EmissionKey, cause_id: 
     else:
         del outputs[by]
     return found
+
+
+def _record_of(item: Buffered) -> Record:
+    return item.record
 
 
 def _decide_now(

@@ -10,7 +10,7 @@ import pytest
 from eventlib.log.record import Record
 from eventlib.model.decider import Decider, Handler
 from eventlib.model.event import Event, Meta
-from eventlib.replay import Report, Shard, replay, scanner, spilling_cache
+from eventlib.replay import Report, Shard, partition_buffer, replay, scanner, spilling_cache
 from eventlib.replay.fast_path import FastPathComparer
 from eventlib.replay.report import merged
 from eventlib.values import from_ms
@@ -22,7 +22,7 @@ from services.order.state import Order
 from services.payment.decider import payments
 from services.payment.events import ChargeRequested, PaymentTaken, PaymentWaived
 from services.simulation.faults import CarrierFaults, GatewayFaults
-from services.stock.events import LineRequested, StockReserved, StockShipped
+from services.stock.events import LineRequested, LineReserved, LineShipped, StockReserved, StockShipped
 from services.stock.reservation import reservations
 from services.stock.shelf import shelves
 from services.stock.state import Shelf
@@ -284,6 +284,39 @@ async def test_memory_that_is_too_small_is_made_up_for(shop: RunningShop, monkey
     monkeypatch.setattr(scanner, "_LEAST", 3)
     monkeypatch.setattr(spilling_cache, "IN_MEMORY", 5)
     assert await replay(shop.log) == whole
+
+
+async def test_a_decoder_that_changes_a_value_in_silence_shows_in_the_sample_that_is_decoded(
+    shop: RunningShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode = shop.log.codec.decode
+
+    def wrongly(expected: type[Any], data: bytes) -> Any:
+        event = decode(expected, data)
+        return event.model_copy(update={"quantity": 1_000}) if expected is LineReserved else event
+
+    monkeypatch.setattr(shop.log.codec, "decode", wrongly)
+    monkeypatch.setattr(partition_buffer, "_SAMPLE", "")  # every id ends so: here are too few events for one in 256
+    report = await replay(shop.log)
+    assert "stock/shelf.reserve" in named(report)
+    assert {then.facts["quantity"] for each in report.first for then in each.then} == {1_000}
+
+
+async def test_of_what_a_decider_has_made_again_nothing_is_decoded(
+    shop: RunningShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode, decoded = shop.log.codec.decode, list[str]()
+
+    def counted(expected: type[Any], data: bytes) -> Any:
+        decoded.append(expected.__name__)
+        return decode(expected, data)
+
+    monkeypatch.setattr(shop.log.codec, "decode", counted)
+    monkeypatch.setattr(partition_buffer, "_SAMPLE", "none ends so")
+    assert (await replay(shop.log)).same
+    once_for_its_schema = [decoded.count(name) for name in ("OrderPlaced", "LineShipped")]
+    assert once_for_its_schema == [1, 1]
+    assert len(await sagas(shop, lambda _, event: isinstance(event, LineShipped))) > 1
 
 
 async def test_what_was_written_in_a_services_name_is_reported(shop: RunningShop) -> None:
