@@ -1,7 +1,7 @@
 """What all tasks of a replay share, and how states follow from what was emitted."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from eventlib.errors import UndecodableRecord
@@ -46,8 +46,6 @@ class ReplayContext:
     asked: OutputQuery
     describer: Describer
     code_version: str
-    doubtful: set[tuple[str, str]] = field(default_factory=set)
-    """Deciders (`service/decider`) and keys with a damaged input: their later decisions are not compared."""
     tap: Tap | None = None
     """Called with each decision that can be read and is asked for."""
 

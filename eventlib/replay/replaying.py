@@ -56,7 +56,7 @@ class Replay:
         self._services = services
         self._part = part
         self._spill = Spill()
-        self._scanner = LogScanner(log, part, services)
+        self._scanner = LogScanner(log, part, services, self._reader.damaged)
         self._tally = tally
         entries = spilling_caches(self._deciders, self._spill)
         version = code_version(log.choreography)
@@ -147,11 +147,13 @@ class Replay:
         emitted = Counter[str]()
         for task, entry in transactions:
             emitted[task.service.name] += entry.said
-        await self._scanner.complete(at_ms, emitted)
+        lacking = await self._scanner.complete(at_ms, emitted)
         for task, entry in transactions:
-            await task.replay(entry)
+            await task.replay(entry, lacks=task.service.name in lacking)
         self._tally.transactions += len(transactions)
-        left = [item for service in emitted for item in self._scanner.unclaimed(service, at_ms)]
+        left = [
+            item for service in emitted for item in self._scanner.unclaimed(service, at_ms) if service not in lacking
+        ]
         if left:
             await self._report_unclaimed(at_ms, transactions, left)
 
@@ -171,7 +173,6 @@ class Replay:
         for (source, subject, cause_id), then in answers.items():
             cause = causes.get(cause_id or "")
             if cause is None and self._has_damage(transactions):
-                self._context.doubtful.add((source or "", subject or ""))
                 continue
             trigger = Input("?", cause_id or "") if cause is None else input_of(cause, None)
             handler = f"{source} on {trigger.type}"

@@ -3,7 +3,8 @@
 It is not decoded if the decider that emitted it makes it again, with the same bytes, before it is consumed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
@@ -55,13 +56,19 @@ _NOTHING = OutputHistory()
 class LogScanner(EventLoader):
     """The events of a log around a time that advances.
 
-    Memory is bounded, however long the log is. Guarantee: after `complete`, all outputs of a time are there, although the
-    records of a partition need not be sorted by time.
+    Memory is bounded, however long the log is; `damaged` has the places of records that were skipped so far. Guarantee:
+    after `complete`, all outputs of a time are there, although the records of a partition need not be sorted by time.
     """
 
-    def __init__(self, log: EventLog, part: Shard, services: Iterable[Service]) -> None:
+    def __init__(
+        self, log: EventLog, part: Shard, services: Sequence[Service], damaged: Collection[tuple[str, int, int]] = ()
+    ) -> None:
         super().__init__(log)
         self._part = part
+        self._damaged = damaged
+        self._damaged_in: dict[TopicPartition, list[int]] = {}
+        self._lost = Counter[str]()
+        self._emits = {each.name: {contract_of(event).topic.name for event in each.emits} for each in services}
         self._services = {service.emits_as: (service, service.inputs[0]) for service in services if service.inputs}
         self._service_of: dict[Emitter, str] = {}
         self._outputs: dict[Moment, OutputHistory] = {}
@@ -112,21 +119,39 @@ class LogScanner(EventLoader):
         self._kept -= buffer.trim()
         return found + buffered if found else buffered
 
-    async def complete(self, at_ms: int, emitted: Mapping[str, int]) -> None:
+    async def complete(self, at_ms: int, emitted: Mapping[str, int]) -> set[str]:
         """Read until all outputs of a time are there; `emitted` is their number by service.
 
-        Raises: ContractError when some are not on the log.
+        Returns the services of which some are damaged. Raises: ContractError when others are not on the log.
         """
         if at_ms >= self._horizon_ms:
             await self._advance(at_ms)
+        lacking = set[str]()
         for service, count in emitted.items():
             moment = service, at_ms
-            while (read := self._outputs.get(moment, _NOTHING).read) < count:
+            while (missing := count - self._outputs.get(moment, _NOTHING).read) > 0:
+                if missing <= self._damaged_outputs(service) - self._lost[service]:
+                    self._lost[service] += missing
+                    lacking.add(service)
+                    break
                 if not await self._read_all():
                     raise ContractError(
-                        f"{service} emitted {count} events at {from_ms(at_ms).isoformat()}, and {read} of them are on the "
-                        "log: has retention dropped the others?"
+                        f"{service} emitted {count} events at {from_ms(at_ms).isoformat()}, and {count - missing} of them are "
+                        "on the log: has retention dropped the others?"
                     )
+        return lacking
+
+    def _damaged_outputs(self, name: str) -> int:
+        """Return how many of the damaged records read so far a service may have emitted."""
+        return sum(topic in self._emits[name] for topic, _, _ in self._damaged)
+
+    def damaged_in(self, topic_partition: TopicPartition) -> Sequence[int]:
+        """Return the offsets of the damaged records of a partition, of those read so far."""
+        if sum(map(len, self._damaged_in.values())) != len(self._damaged):
+            self._damaged_in.clear()
+            for topic, partition, offset in self._damaged:
+                self._damaged_in.setdefault((topic, partition), []).append(offset)
+        return self._damaged_in.get(topic_partition, ())
 
     def outputs(self, service: str, at_ms: int) -> dict[EmissionKey, list[Buffered]]:
         """Return a service's unclaimed outputs of a time; remove one to claim it."""

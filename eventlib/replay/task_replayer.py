@@ -70,9 +70,9 @@ class TaskReplayer:
         self._decisions = context.tally.decisions
         self._at_ms = 0
         self.code_differs = False
-        self._judges = False
+        self._judges = self._lacks = False
         self._sagas = context.asked.sagas
-        self._doubtful = context.doubtful
+        self._doubtful = set[tuple[str, str | None]]()
         self._tap = context.tap
 
     def _plan(self, decider: Decider[Any], event_type: type[Event]) -> Plan:
@@ -90,10 +90,13 @@ class TaskReplayer:
             FastPathComparer(decider, event_type, source, entries, self._context.window) if is_plain else None,
         )
 
-    async def replay(self, entry: JournalEntry) -> None:
-        """Replay one transaction. Raises: ContractError for a step that this version does not know."""
-        self._at_ms = entry.at_ms
-        self._judges = entry.at_ms >= self._context.asked.since_ms
+    async def replay(self, entry: JournalEntry, *, lacks: bool = False) -> None:
+        """Replay one transaction; what is decided in one that `lacks` damaged outputs is not compared, then and later.
+
+        Raises: ContractError for a step that this version does not know.
+        """
+        self._at_ms, self._lacks = entry.at_ms, lacks
+        self._judges = entry.at_ms >= self._context.asked.since_ms and not lacks
         self.code_differs = entry.code_version != self._context.code_version
         self._outputs = self._context.window.outputs(self.service.name, entry.at_ms)
         for step, refused in with_refusals(entry.steps):
@@ -107,7 +110,8 @@ class TaskReplayer:
                 case "deadline":
                     deadline = PassedDeadline(step.decider, step.detail, step.key, step.first, entry.at_ms)
                     then = self._context.window.read(self._claim_deadline(deadline), ())
-                    self._deadlines.passed(deadline, then, judges=self._judges)
+                    judges = self._trusts(f"{self.service.emits_as}/{step.decider}", step.key) and self._judges
+                    self._deadlines.passed(deadline, then, judges=judges)
                 case "release" | "edit" if step.topic:
                     await self._release(step, refused.get(step.decider))
                 case "answer":  # external, unchanged; its decider consumes it later
@@ -178,6 +182,7 @@ class TaskReplayer:
         if cursor is None:
             return  # a topic that the current code does not consume, or the control topic
         items = await self._context.window.take(cursor, run.last)
+        self._distrust(run, refused)
         event_of = self._context.window.event
         if run.first < self._past_ends.get(run.topic, 0):
             items = [Buffered(self._marked(item.record), event_of(item)) for item in items]
@@ -250,9 +255,7 @@ class TaskReplayer:
             about = entry if plan.is_request else None
             cause = cause_of_input(record, about, external=record.topic in self._external)
             cause_id, saga = cause.id, cause.correlation_id
-        judged = self._judges and (self._sagas is None or saga in self._sagas)
-        if self._doubtful and (plan.source, key) in self._doubtful:
-            judged = False
+        judged = self._trusts(plan.source, key) and self._judges and (self._sagas is None or saga in self._sagas)
         if plan.has_deadlines and self.code_differs and not waited:
             entry = self._deadlines.fallen_due(decider, key, entry, record.timestamp_ms, judged=judged)
         state, now, failure = _decide_now(plan, entry.state, record, event, answers=judged)
@@ -279,6 +282,25 @@ class TaskReplayer:
                 changed_by, saga = last.id, last.correlation_id or saga
             memory = _ANSWERED if plan.is_request and entry.memory is NO_MEMORY else entry.memory
             plan.entries.put(key, KeyedState(state, 0, changed_by, saga, None, memory))
+
+    def _trusts(self, source: str, key: str) -> bool:
+        """Return whether a key's state depends on nothing that is damaged; where outputs are, it does from now on."""
+        if self._lacks:
+            self._doubtful.add((source, key))
+        return not self._doubtful or self._doubtful.isdisjoint([(source, key), (source, None)])
+
+    def _distrust(self, run: Step, refused: Mapping[str, Refusal]) -> None:
+        """Trust no state any more of deciders that handled an input which is damaged: of which key, cannot be known."""
+        for offset in self._context.window.damaged_in((run.topic, self.partition)):
+            if not run.first <= offset <= run.last:
+                continue
+            for plan in {plan.decider.name: plan for plans in self._plans.values() for plan in plans}.values():
+                is_refused = offset == run.last and plan.decider.name in refused
+                if not is_refused and any(contract_of(each).topic.name == run.topic for each in plan.decider.handlers):
+                    self._doubtful.add((plan.source, None))
+                    place = f"{run.topic}/{self.partition}/{offset}"
+                    note = f"{plan.source} is compared in partition {self.partition} up to {place}, which is damaged"
+                    self._context.tally.notes[note] = None
 
     def _tell(self, plan: Plan, saga: str, state: Any, given: Item, then: Sequence[Item]) -> None:
         record, event = given
