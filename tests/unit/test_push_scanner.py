@@ -6,7 +6,6 @@ import pytest
 
 from eventlib import EventLog, open_log
 from eventlib.log.record import Record
-from eventlib.replay.partition_buffer import UNREAD
 from eventlib.replay.push_scanner import CONSUMED, PushScanner
 from tests.integration.test_runtime import Noted, make_shop, record_of
 
@@ -30,7 +29,8 @@ def scanner_of(log: EventLog, partition: int) -> PushScanner:
 async def test_an_output_has_the_event_of_now_where_the_bytes_are_equal_and_its_own_elsewhere(log: EventLog) -> None:
     records = records_of(log)
     now = [TWO[0], Noted(order_id="1", count=9)]
-    found = scanner_of(log, records[0].partition).read([(record, UNREAD) for record in records], now)
+    scanner = scanner_of(log, records[0].partition)
+    found = scanner.read(await scanner.load(records), now)
     assert found == list(zip(records, TWO, strict=True))
     assert found[0][1] is TWO[0]
 
@@ -38,9 +38,9 @@ async def test_an_output_has_the_event_of_now_where_the_bytes_are_equal_and_its_
 async def test_an_input_has_the_event_that_another_replay_has_made_and_its_own_where_none_has(log: EventLog) -> None:
     records = records_of(log)
     scanner = scanner_of(log, records[0].partition)
-    made = Noted(order_id="1", count=1)
-    scanner.made.update({records[0].event_id: (records[0], made), records[1].event_id: (records[1], UNREAD)})
-    await scanner.push([(record, CONSUMED) for record in records])
+    items = await scanner.load(records)
+    made = items[0].event = Noted(order_id="1", count=1)
+    await scanner.push([(item, CONSUMED) for item in items])
     found = await scanner.take(await scanner.cursor(records[0].topic_partition, 0), 1)
-    assert found == list(zip(records, TWO, strict=True))
-    assert found[0][1] is made
+    assert [(item.record, scanner.event(item)) for item in found] == list(zip(records, TWO, strict=True))
+    assert found[0].event is made
