@@ -302,7 +302,7 @@ async def test_a_decoder_that_changes_a_value_in_silence_shows_in_the_sample_tha
     assert {then.facts["quantity"] for each in report.first for then in each.then} == {1_000}
 
 
-async def test_of_what_a_decider_has_made_again_nothing_is_decoded(
+async def test_what_a_decider_has_made_again_is_decoded_once_for_its_schema_or_when_it_is_consumed_before(
     shop: RunningShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decode, decoded = shop.log.codec.decode, list[str]()
@@ -314,9 +314,9 @@ async def test_of_what_a_decider_has_made_again_nothing_is_decoded(
     monkeypatch.setattr(shop.log.codec, "decode", counted)
     monkeypatch.setattr(partition_buffer, "_SAMPLE", "none ends so")
     assert (await replay(shop.log)).same
-    once_for_its_schema = [decoded.count(name) for name in ("OrderPlaced", "LineShipped")]
-    assert once_for_its_schema == [1, 1]
-    assert len(await sagas(shop, lambda _, event: isinstance(event, LineShipped))) > 1
+    found = {name: decoded.count(name) for name in ("OrderPlaced", "LineShipped")}
+    made = [type(event).__name__ for _, event in await shop.records()]
+    assert all(1 <= count < made.count(name) / 2 for name, count in found.items()), found
 
 
 async def test_what_was_written_in_a_services_name_is_reported(shop: RunningShop) -> None:
