@@ -69,6 +69,24 @@ def _members(union: Union) -> list[Node]:
     return [branch for branch in union.branches if branch != NULL]
 
 
+def literal(value: object) -> str:
+    """Return a number, a text, a date or a time as Spark's SQL has it."""
+    match value:
+        case float():
+            return f"CAST('{value}' AS DOUBLE)"
+        case Decimal():
+            return f"{value:f}BD"
+        case datetime():
+            return f"TIMESTAMP '{value.isoformat(' ')}'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case str():
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
+        case _:
+            return str(value)
+
+
 def values_of(record: Record) -> Convert:
     """Return the function from an instance of a record's class to Arrow's value of `struct_of`: its fields, in order."""
     names, values = [each.name for each in record.fields], [value_of(each.node) for each in record.fields]

@@ -6,12 +6,13 @@ As text, since a contract's conditions are hundreds of operations, and each on a
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from analytics.columns import literal
 from analytics.rebuilding.layout import column_of
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.fields import Declared, fields_of
@@ -121,24 +122,6 @@ def _condition(node: Node, name: str, bound: Any, value: str) -> str | None:
     elif name == "pattern" and is_text and isinstance(bound, str):
         found = f"{value} RLIKE {literal(_in_java(bound))}"
     return found
-
-
-def literal(value: object) -> str:
-    """Return a number, a text, a date or a time as Spark's SQL has it."""
-    match value:
-        case float():
-            return f"CAST('{value}' AS DOUBLE)"
-        case Decimal():
-            return f"{value:f}BD"
-        case datetime():
-            return f"TIMESTAMP '{value.isoformat(' ')}'"
-        case date():
-            return f"DATE '{value.isoformat()}'"
-        case str():
-            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-            return f"'{escaped}'"
-        case _:
-            return str(value)
 
 
 def _in_java(pattern: str) -> str:

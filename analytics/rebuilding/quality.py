@@ -12,7 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from analytics.rebuilding.constraints import constraints_of, literal
+from analytics.columns import literal
+from analytics.rebuilding.constraints import constraints_of
 from analytics.rebuilding.layout import Layout
 from analytics.rebuilding.naming import event_table
 from analytics.schemas import writers_of
