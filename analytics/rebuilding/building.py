@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
+from itertools import pairwise, takewhile
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -12,6 +13,7 @@ from analytics.history.building import HistoryBuild
 from analytics.history.fold import Cut
 from analytics.projection import Projection
 from analytics.rebuilding.catalogue import Catalogue
+from analytics.rebuilding.concurrent_jobs import ConcurrentJobs
 from analytics.rebuilding.facts import rows_of
 from analytics.rebuilding.quality import (
     QUARANTINE,
@@ -63,43 +65,62 @@ class Build:
         self._log = StagedLog(self.spark, self.url, self.catalogue, self.version, only)
         self._tell("reading the log")
         self._log.stage()
-        for table in self.catalogue.tables:
-            self._tell(table.name)
-            self._make(table)
+        self._make_all()
         return self._log.counts(self._new[STEPS]() if STEPS in self._new else None)
 
     def _has(self, selection: Events) -> bool:
         return not self._log.new_types.isdisjoint(contract_of(event).type for event in selection.types)
 
-    def _make(self, table: Table) -> None:
+    def _make_all(self) -> None:
+        """Make each table once those are there that it reads: queries are planned here, and run in threads."""
+        waiting, made = {table.name: table for table in self.catalogue.tables}, set[str]()
+        after = {name: {*table.needs} for name, table in waiting.items()}
+        folded = [name for name in waiting if name in self.catalogue.folded]
+        after |= {name: {earlier} for earlier, name in pairwise(folded)}  # all are of one fold
+        if QUARANTINE in waiting:
+            after[QUARANTINE] = {*takewhile(QUARANTINE.__ne__, waiting)}
+        with ConcurrentJobs(self.spark) as jobs:
+            while not made.issuperset(after):
+                for table in [each for name, each in waiting.items() if made.issuperset(after[name])]:
+                    self._tell(table.name)
+                    jobs.start(table.name, self._making(table))
+                    del waiting[table.name]
+                ended = jobs.ended()
+                made.update(ended)
+                for name in after.keys() & ended:
+                    jobs.start(f"settling {name}", partial(self.version.settle, name))
+
+    def _making(self, table: Table) -> Callable[[], None]:
+        """Plan a table, and return what makes it."""
         if table.name == STEPS:
-            steps = write_steps(self._log)
-            self._log.keep_others()
-            self._new[STEPS] = lambda: steps
-            return
+            return self._write_steps
         if table.name in self.catalogue.folded:
-            self._history.write(self.catalogue.folded[table.name])
-            return
+            return partial(self._history.write, self.catalogue.folded[table.name])
         if table.name == QUARANTINE:
-            self._write_quarantine()
-            return
+            return self._write_quarantine
         if self.version.before is not None and self._is_as_before(table):
-            self.version.keep(table.name, hidden=table.hidden)
             self._as_before.add(table.name)
-            return
+            return partial(self.version.keep, table.name, hidden=table.hidden)
         if table.projection is not None:
-            self._new[table.name] = self._project(table, table.projection)
-            return
+            return partial(self._project, table, table.projection)
         inputs = {name: self._input(table, read) for name, read in table.reads.items()}
         rows = table.make(**inputs)
         if table.increment == "merge":
             rows = self._merged(table, rows)
+        return partial(self._write, table, rows)
+
+    def _write(self, table: Table, rows: DataFrame) -> None:
         written = self.version.write(table.name, rows, grows=table.increment == "append", hidden=table.hidden)
         self._new[table.name] = lambda: written
 
-    def _project(self, table: Table, projection: Projection) -> Callable[[], DataFrame]:
+    def _write_steps(self) -> None:
+        steps = write_steps(self._log)
+        self._log.keep_others()
+        self._new[STEPS] = lambda: steps
+
+    def _project(self, table: Table, projection: Projection) -> None:
         (event,) = table.selections[0].types
-        return self.version.project(table.name, projection, self._log.staged(event), grows=True)
+        self._new[table.name] = self.version.project(table.name, projection, self._log.staged(event), grows=True)
 
     def _is_as_before(self, table: Table) -> bool:
         """Return whether nothing that a table is made of has changed: in a small increment, that is so of most."""

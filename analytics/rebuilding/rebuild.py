@@ -120,7 +120,7 @@ def rebuild(  # noqa: PLR0913  named, all but three
             log_url=url,
             as_of_ms=to_ms(as_of) if isinstance(as_of, datetime) else None,
             topics=_by_topic(ends),
-            rows=build.version.rows(),
+            rows=dict(sorted(build.version.rows().items(), key=lambda item: catalogue.published.index(item[0]))),
             select=select,
             dropped=(*(before.dropped if before else ()), *dropped),
             table_format=table_format,
@@ -192,7 +192,9 @@ def _by_topic(ends: Mapping[TopicPartition, int]) -> dict[str, tuple[int, ...]]:
 def _settings(spark: SparkSession, records: int) -> Iterator[None]:
     """Set Spark's number of tasks by the memory of each, and the time format that every reader supports."""
     name = "spark.sql.shuffle.partitions"
-    tasks = max(int(spark.conf.get(name) or 0), spark.sparkContext.defaultParallelism, records // _ROWS_AT_ONCE)
+    cores = spark.sparkContext.defaultParallelism
+    rounds = -(-max(int(spark.conf.get(name) or 0), records // _ROWS_AT_ONCE) // cores)
+    tasks = max(1, rounds) * cores  # with one more, all others would wait for it
     wanted = {
         name: str(tasks),
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",

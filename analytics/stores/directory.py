@@ -93,6 +93,11 @@ class DirectoryVersion(Version[Published]):
         """Return the files of a hidden table that was written."""
         return sorted((self.path / hidden).glob("*.parquet"))
 
+    def settle(self, table: str) -> None:
+        """Write a table's new files to the disk."""
+        for file in (self.path / table).glob(f"{self.number:010}-*.parquet"):
+            settle(file)
+
     def read(self, table: str) -> DataFrame:
         """Return all rows of a table that was written."""
         return Published(self.spark, self.path).read(table)

@@ -117,6 +117,9 @@ class Version(ABC, Generic[Before]):
         """Return the files of a hidden table that was written, where Arrow may read them here."""
         return ()
 
+    def settle(self, table: str) -> None:
+        """Begin to make a table durable, which the commit has to wait for."""
+
     @abstractmethod
     def read(self, table: str) -> DataFrame:
         """Return all rows of a table that was written."""
