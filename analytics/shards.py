@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+
+from analytics.hashing import hashes
 
 _ROWS_AT_ONCE = 131_072
 
@@ -45,7 +45,7 @@ class ShardWriter:
     def _write(self) -> None:
         rows = pa.concat_tables(self._waiting).combine_chunks()
         self._waiting, self._rows = [], 0
-        shards = _shards(rows[self._key].combine_chunks(), self._count)
+        shards = hashes(rows[self._key].combine_chunks()) % np.uint64(self._count)
         order = np.argsort(shards, kind="stable")
         ends = np.searchsorted(shards[order], np.arange(self._count + 1))
         (batch,) = rows.take(pa.array(order)).combine_chunks().to_batches()
@@ -53,20 +53,13 @@ class ShardWriter:
             self._file.write_batch(batch.slice(first, end - first))
 
 
-def _shards(keys: pa.Array, count: int) -> npt.NDArray[np.int64]:
-    """Return the shard of each key: the same in every process."""
-    found = keys.dictionary_encode()
-    numbers = [crc32(key) % count for key in found.dictionary.cast(pa.binary()).to_pylist()]
-    indices: npt.NDArray[np.int32] = found.indices.to_numpy()
-    return np.array(numbers, np.int64)[indices]
-
-
 def shard(paths: Iterable[Path], number: int, count: int, schema: pa.Schema) -> pa.Table:
     """Return the rows of one shard of several files."""
-    return pa.Table.from_batches([batch for path in paths for batch in _batches(path, number, count)], schema)
+    return pa.Table.from_batches([batch for path in paths for batch in batches(path, number, count)], schema)
 
 
-def _batches(path: Path, number: int, count: int) -> Iterator[pa.RecordBatch]:
+def batches(path: Path, number: int = 0, count: int = 1) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a file that have the rows of one of `count` shards."""
     with pa.memory_map(str(path)) as mapped:
         opened = pa.ipc.open_file(mapped)
         for each in range(number, opened.num_record_batches, count):

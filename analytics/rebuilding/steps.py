@@ -148,12 +148,12 @@ def with_causes(new: pa.Table, known: pa.Table, key: str) -> pa.Table:
     """Return steps with the cause that each has in its saga, among them and what is `known`: of equal ids, the first in time."""
     wanted = [key, *CAUSES]
     pool = pa.concat_tables([new.select(wanted), known.select(wanted)])
-    ids, asked = pool["id"], new["causation_id"]
-    if pc.count_distinct(ids, mode="all").as_py() < pool.num_rows:  # perhaps in two sagas
+    index = _places_of(new["causation_id"], pool["id"])
+    if index is None:  # an id is there twice, perhaps in two sagas
         pool = pool.take(pc.sort_indices(pool, [("recorded_at", "ascending"), ("type", "ascending")]))
         ids = pc.binary_join_element_wise(pool[key], pool["id"], "\n")
-        asked = pc.binary_join_element_wise(new[key], asked, "\n")
-    index = pc.index_in(asked, ids.combine_chunks(), skip_nulls=True)
+        asked = pc.binary_join_element_wise(new[key], new["causation_id"], "\n")
+        index = pc.index_in(asked, ids.combine_chunks(), skip_nulls=True)
     is_same = pc.equal(pool[key].take(index), new[key])
     index = pc.if_else(is_same, index, pa.scalar(None, index.type))
     at = pool["recorded_at"].take(index)
@@ -161,6 +161,15 @@ def with_causes(new: pa.Table, known: pa.Table, key: str) -> pa.Table:
     for name, column in {"cause_type": pool["type"].take(index), "cause_at": at, "since_cause_ms": since_ms}.items():
         new = new.append_column(name, column)
     return new
+
+
+def _places_of(asked: pa.ChunkedArray, ids: pa.ChunkedArray) -> pa.Array | None:
+    """Return where each text is in `ids`, NULL if it is not there; None if two of these are equal."""
+    places = pa.chunked_array([*ids.chunks, *asked.chunks], ids.type).combine_chunks().dictionary_encode().indices
+    if len(ids) and pc.max(places[: len(ids)]).as_py() != len(ids) - 1:
+        return None
+    wanted = places[len(ids) :]
+    return pc.if_else(pc.less(wanted, len(ids)), wanted, pa.scalar(None, wanted.type))
 
 
 def _looked_up(batches: Iterable[pa.RecordBatch], key: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
