@@ -22,7 +22,7 @@ from analytics.tasks import run_tasks
 ROWS_AT_ONCE = 131_072
 """How many rows a group of a file has, and how many are in memory."""
 
-_FEW_BYTES = 64_000_000
+FEW_BYTES = 64_000_000
 """Files of so many bytes are read here; more are shared out to Spark's workers."""
 
 
@@ -60,7 +60,7 @@ class Projection:
         if not files:
             write_rows(iter(()), to_arrow_schema(self.schema), target / "0.parquet")
         writing = [partial(self._write, file, target / f"{i:05}.parquet") for i, file in enumerate(files)]
-        run_tasks(spark, writing, here=sum(file.stat().st_size for file in files) < _FEW_BYTES)
+        run_tasks(spark, writing, here=sum(file.stat().st_size for file in files) < FEW_BYTES)
 
     def _write(self, file: Path, target: Path) -> None:
         write_rows(self._rows(file), to_arrow_schema(self.schema), target)

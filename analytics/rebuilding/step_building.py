@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -28,11 +29,13 @@ def write_steps(log: StagedLog) -> DataFrame:
             found = written.filter(~lacks_cause()).unionByName(_with_causes(log, lacking, count, [written]))
             return version.write(STEPS, found, grows=True)
         return version.take(STEPS, written, FOUND, grows=True)
-    files = StepFiles(spark, steps, where, log.tasks)
+    files, few = StepFiles(spark, steps, where, log.tasks), not frames and log.taken.steps.total() <= FEW_RECORDS
     new = [*log.taken.steps_at, *(path for each in frames for path in files.sharded(each, steps.before))]
-    known = [] if earlier is None else files.sharded(earlier, steps.known)
-    is_small = not frames and earlier is None and log.taken.steps.total() <= FEW_RECORDS
-    if count := files.write(new, known, here=is_small):
+    known = list[Path]()
+    if earlier is not None:
+        there = version.earlier_files(STEPS)
+        known = files.sharded(earlier, steps.known) if there is None else files.known(there, new, few=few)
+    if count := files.write(new, known, here=few):
         found, lacking = (spark.read.schema(steps.schema).parquet(str(where / name)) for name in (FOUND, LACKING))
         version.stage("steps_found", _with_causes(log, lacking, count, [found, lacking]))
         for path in version.staged("steps_found"):

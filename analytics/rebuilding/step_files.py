@@ -4,18 +4,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from analytics.projection import write_rows
+from analytics.projection import FEW_BYTES, ROWS_AT_ONCE, write_rows
 from analytics.rebuilding.scanning import SHARDS
 from analytics.rebuilding.steps import Steps, lacks_cause_in, with_causes
-from analytics.shards import ShardWriter, shard
+from analytics.shards import ShardWriter, batches, shard
 from analytics.stores.version import NO_DICTIONARY
 from analytics.tasks import finished, run_tasks, unfinished
 
@@ -42,6 +44,16 @@ class StepFiles:
         write = partial(_shard, where=self.where / SHARDS, schema=kinds, key=self.steps.key, count=self.count)
         return [Path(name) for (name,) in rows.select(*schema.names).mapInArrow(write, "name string").collect()]
 
+    def known(self, earlier: Sequence[Path], new: Sequence[Path], *, few: bool) -> list[Path]:
+        """Write the rows of earlier steps' files that may be causes of new ones in shards, and return the files.
+
+        If the new steps are `few`, these are only those that they name as their causes.
+        """
+        schema, size = to_arrow_schema(self.steps.known), sum(path.stat().st_size for path in earlier)
+        (self.where / SHARDS).mkdir(exist_ok=True)
+        share = partial(_known, self.where / SHARDS, schema, self.steps.key, self.count, new if few else None)
+        return run_tasks(self.spark, [partial(share, path) for path in earlier], here=size < FEW_BYTES)
+
     def write(self, new: Sequence[Path], known: Sequence[Path], *, here: bool) -> int:
         """Write steps with their causes to `FOUND`, and those whose cause is not in their saga to `LACKING`: return how many.
 
@@ -55,6 +67,7 @@ class StepFiles:
         for each in written:
             for path in each.paths:
                 finished(path)
+        rmtree(self.where / SHARDS, ignore_errors=True)  # nothing was new if it is not there
         return sum(each.lacking for each in written)
 
 
@@ -67,6 +80,16 @@ def _shard(
         for batch in batches:
             writer.add(pa.Table.from_batches([batch]).cast(schema))
     yield pa.RecordBatch.from_pydict({"name": [str(path)]})
+
+
+def _known(where: Path, schema: pa.Schema, key: str, count: int, asking: Sequence[Path] | None, file: Path) -> Path:
+    asked = [batch["causation_id"] for path in asking or () for batch in batches(path)]
+    wanted, path = pa.chunked_array(asked, pa.string()), where / unfinished()
+    with pq.ParquetFile(file) as opened, ShardWriter(path, schema, key, count) as writer:
+        for batch in opened.iter_batches(ROWS_AT_ONCE, columns=schema.names):
+            rows = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+            writer.add(rows if asking is None else rows.filter(pc.is_in(rows["id"], wanted)))
+    return path
 
 
 def _look_up(  # noqa: PLR0913, PLR0917  what one task is told

@@ -102,6 +102,10 @@ class DirectoryVersion(Version[Published]):
         """Return all rows of a table that was written."""
         return Published(self.spark, self.path).read(table)
 
+    def earlier_files(self, table: str) -> list[Path] | None:
+        """Return the files of Parquet with all rows that a table has in the version before; None if Arrow cannot read it so."""
+        return sorted((self._before.path / table).glob("*.parquet")) if self.takes_files else None
+
     def keep(self, table: str, *, hidden: bool = False) -> None:
         """Take a table as it is in the version before, which there has to be."""
         self._written[table] = hidden

@@ -128,6 +128,10 @@ class Version(ABC, Generic[Before]):
         """Return all rows that a table has in the version before; None without one."""
         return self.before.read(table) if self.before is not None and self.before.has(table) else None
 
+    def earlier_files(self, table: str) -> Sequence[Path] | None:  # noqa: ARG002  a directory has them
+        """Return the files of Parquet with all rows that a table has in the version before; None if Arrow cannot read it so."""
+        return None
+
     @abstractmethod
     def keep(self, table: str, *, hidden: bool = False) -> None:
         """Take a table as it is in the version before, which there has to be."""
