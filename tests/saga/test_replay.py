@@ -22,7 +22,7 @@ from services.order.state import Order
 from services.payment.decider import payments
 from services.payment.events import ChargeRequested, PaymentTaken, PaymentWaived
 from services.simulation.faults import CarrierFaults, GatewayFaults
-from services.stock.events import LineRequested, LineReserved, LineShipped, StockReserved, StockShipped
+from services.stock.events import LineRequested, LineReserved, StockReserved, StockShipped
 from services.stock.reservation import reservations
 from services.stock.shelf import shelves
 from services.stock.state import Shelf
