@@ -9,6 +9,7 @@ from typing import Never
 import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Meta, Service, Topic, open_log
+from eventlib.errors import DamagedRecord
 from eventlib.external import Json
 from eventlib.log.record import Record
 from eventlib.runtime.bootstrap import InputStart
@@ -158,6 +159,14 @@ async def test_a_deadline_waits_for_inputs_of_before_its_time_that_found_no_room
         task.open(Inputs(1_000, [deposit(log, n) for n in range(1, last)], due_ms=1_000))
         assert [each.type for each in task.events] == types
         task.rolled_back()
+
+
+async def test_a_deadline_passes_also_while_a_damaged_input_may_be_about_any_key(log: EventLog) -> None:
+    """Only forgetting waits for it: an input of a key that is forgotten would find nothing of what it is about."""
+    task = task_on(log)
+    applied(task, Inputs(1_000, [deposit(log, 0)]))
+    applied(task, Inputs(2_000, damaged=DamagedRecord("it is gone", "deposits", 0, 1, 2)))
+    assert [each.type for each in applied(task, Inputs(3_000, due_ms=3_000)).events] == ["Statement"]
 
 
 async def test_a_transaction_takes_more_only_in_order_and_in_time(log: EventLog) -> None:
