@@ -22,8 +22,11 @@ from tests.mutation.reach import Lines
 from tests.mutation.results import BROKER, Result, Results
 
 _NEXT_TO_NOTHING_MS = 200
-_PATIENCE_S = 12
-"""So many seconds of the clock a test may take besides what it takes: the machine does other things."""
+_PATIENCE_S = 30
+"""So many seconds of the clock a test may take besides what it takes: the machine does other things.
+
+Times `_LIKE_NEW` that is more than what tests wait for at most, so that one that waits in vain fails by its own limit.
+"""
 _LIKE_NEW = 5
 """A mutant may take so many times what the program takes, and as many seconds more, before it counts as noticed."""
 _TESTS: Mapping[str, Callable[[pytest.Item], bool]] = {
