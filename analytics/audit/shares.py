@@ -15,7 +15,7 @@ from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
 from eventlib.runtime.runtime import collect_garbage_seldom
 
-_OBJECTS = 500_000
+_OBJECTS = 5_000_000
 _NUMBER = itemgetter(2)  # of a row, its task
 
 

@@ -138,7 +138,8 @@ def column_values(column: pa.Array) -> list[Any]:
         return cast("list[Any]", column.to_numpy(zero_copy_only=False).tolist())
     if pa.types.is_dictionary(column.type):
         values = np.array([*column.dictionary.to_pylist(), None], object)
-        return cast("list[Any]", values[column.indices.fill_null(-1).to_numpy()].tolist())
+        indices = column.indices.fill_null(-1) if column.indices.null_count else column.indices
+        return cast("list[Any]", values[indices.to_numpy()].tolist())
     if pa.types.is_integer(column.type) and not column.null_count:
         return cast("list[Any]", column.to_numpy().tolist())
     return cast("list[Any]", column.to_pylist())
