@@ -9,7 +9,8 @@ from analytics.audit.decisions import decision_findings
 from analytics.audit.finding import FINDING
 from analytics.audit.headers import header_findings
 from analytics.audit.invariants import InvariantCheck, invariant_findings, judged_deciders
-from analytics.audit.status import changelogs, status_of
+from analytics.audit.newest import newest_records
+from analytics.audit.status import status_of
 
 
 def audit(
@@ -29,6 +30,6 @@ def audit(
 
 def rule_findings(spark: SparkSession, url: str, whose: Application) -> DataFrame:
     """Return the findings of the rules about events, without deciding anything again."""
-    newest = changelogs(spark, url, whose, judged_deciders(whose.choreography))
+    newest = newest_records(spark, url, whose, judged_deciders(whose.choreography))
     check = InvariantCheck(whose, from_anywhere(url), status_of(newest, url, whose))
     return header_findings(spark, url, whose).unionAll(invariant_findings(spark, url, newest, check))

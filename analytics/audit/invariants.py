@@ -5,17 +5,17 @@ the key that ends a saga, such as an order's, they are folded there already: tha
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import attrgetter
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
+from pyspark import RDD, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from analytics.asking import spans
 from analytics.audit.application import Application
@@ -23,21 +23,23 @@ from analytics.audit.finding import FINDING, Finding, Rule
 from analytics.audit.key_checking import KeyChecker, KeyRow
 from analytics.audit.key_checking import packed as packed_events
 from analytics.audit.key_rows import FOR_EVER, LATEST, Row
-from analytics.audit.packs import Pack, in_order, packed, packs, unpacked
-from analytics.audit.rows import RECORD, record_columns, records_of
+from analytics.audit.newest import Newest
+from analytics.audit.packs import Pack, grouped, in_order, packs, unpacked
+from analytics.audit.rows import RECORD, records_of
 from analytics.audit.saga_events import SagaEvents
 from analytics.audit.shares import make_ready
 from analytics.audit.status import InFlight, LogStatus
 from analytics.hashing import hashes
-from eventlib.invariants import judged_by_events
+from eventlib.invariants import Fold, judged_by_events
 from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.runtime.records import STATE
 
 _ROWS_OF_A_GROUP = 250_000
-_AT_ONCE = 20_000  # rows
-_OF_STATES = RECORD.names.index("id") + 1  # of a record's fields
+_AT_ONCE = 50_000  # rows, of which those of a key go on together
+_MADE_AT_ONCE = 1_000  # records, so that those who use them find them in the processor's caches
+_OF_META = "traceparent"  # nothing else of a record is only for those who take an event's Meta
 
 
 def invariant_rules(choreography: Choreography) -> list[Rule]:
@@ -51,26 +53,55 @@ def judged_deciders(choreography: Choreography) -> Mapping[str, Decider[Any]]:
     return {source.name: source for source in sources if isinstance(source, Decider)}
 
 
-def invariant_findings(spark: SparkSession, url: str, newest: DataFrame, check: "InvariantCheck") -> DataFrame:
+def _takes_meta(choreography: Choreography) -> bool:
+    sources = [source for each in judged_by_events(choreography.invariants) for source in each.sources]
+    return any(source.wants_meta for source in sources if isinstance(source, Fold))
+
+
+def invariant_findings(spark: SparkSession, url: str, newest: "RDD[Newest]", check: "InvariantCheck") -> DataFrame:
     """Return the invariants that a log violates; `newest` are its changelogs' newest records."""
     application = check.application
     rows = sum(len(span) for (topic, _), span in spans(url).items() if topic in application.topics)
     count = max(2 * spark.sparkContext.defaultParallelism, rows // _ROWS_OF_A_GROUP)
-    records = packs(spark, url, application, application.topics, _BySaga(count))
-    of_sagas = records.partitionBy(count, _group_of).mapPartitions(partial(_of_sagas, check=check))
-    states = newest.filter(f.col("key").startswith(STATE)).select(*record_columns()[:_OF_STATES])
-    by_key = of_sagas.union(states.rdd.mapPartitions(partial(_states, check=check)))
-    found = in_order(by_key.keyBy(_place_of), count, _hash_of_key).mapPartitions(partial(_folded, check=check))
-    return spark.createDataFrame(found, FINDING)
+    takes_meta = _takes_meta(application.choreography)
+    columns = [name for name in RECORD.names if takes_meta or name != _OF_META]
+    by_saga = packs(spark, url, application, application.topics, _BySaga(count), columns)
+    records = by_saga.partitionBy(count, _group_of)
+
+    def found(check: "InvariantCheck") -> "RDD[Finding | Row]":
+        of_sagas = records.mapPartitions(partial(_of_sagas, check=check))
+        by_key = of_sagas.union(newest.mapPartitions(partial(_states, check=check)))
+        return in_order(by_key.keyBy(place_of), count, _hash_of_key).mapPartitions(partial(folded, check=check))
+
+    first = found(check).persist(StorageLevel.DISK_ONLY)
+    shared = [row for row in first.filter(_is_row).collect() if isinstance(row, Row)]
+    findings = first.filter(_is_finding)
+    if shared:
+        keys, sagas = frozenset(row.about for row in shared), frozenset(row.saga for row in shared)
+        findings = findings.union(found(replace(check, shared=keys, sagas=sagas)))
+    return spark.createDataFrame(findings, FINDING)
 
 
+def _is_row(found: Finding | Row) -> bool:
+    return isinstance(found, Row)
+
+
+def _is_finding(found: Finding | Row) -> bool:
+    return isinstance(found, Finding)
+
+
+@dataclass(frozen=True)
 class InvariantCheck:
-    """What workers need: the log's URL, its application, and its status."""
+    """What workers need: the log's URL, its application, and its status.
 
-    def __init__(self, application: Application, url: str, status: LogStatus) -> None:
-        self.application = application
-        self.url = url
-        self.status = status
+    `shared` are the keys that several sagas share, of the field that a saga ends under, and `sagas` these; None at first.
+    """
+
+    application: Application
+    url: str
+    status: LogStatus
+    shared: frozenset[str] | None = None
+    sagas: frozenset[str | None] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -81,20 +112,14 @@ class _BySaga:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Pack]:
         for batch in batches:
-            groups = hashes(batch["correlation_id"]) % np.uint64(self.count)
-            by_group = np.argsort(groups, kind="stable")
-            ends = np.searchsorted(groups[by_group], np.arange(self.count + 1, dtype=np.uint64))
-            rows = batch.take(pa.array(by_group))
-            for group, (first, end) in enumerate(pairwise(ends.tolist())):
-                if first < end:
-                    yield (group, 0), packed(rows.slice(first, end - first))
+            yield from grouped(batch, hashes(batch["correlation_id"]) % np.uint64(self.count), self.count)
 
 
 def _group_of(place: tuple[int, int]) -> int:
     return place[0]
 
 
-def _place_of(row: Row) -> tuple[Any, ...]:
+def place_of(row: Row) -> tuple[Any, ...]:
     """Return what a key's rows go by: the key, and the order of the first event of each."""
     return row.field, row.about, row.at_ms, row.depth, row.topic, row.partition, row.offset
 
@@ -111,15 +136,32 @@ def _of_sagas(packs: Iterable[Pack], check: InvariantCheck) -> Iterator[Row]:
     make_ready()
     with check.application.opened(check.url) as log:
         checker = KeyChecker(check.application, log)
-        sagas = SagaEvents(checker, InFlight(check.application, check.status), log)
-        for whole in _whole_sagas(pa.concat_batches(parts)):
-            yield from sagas.rows([record for record, _ in records_of([whole])])
+        sagas = SagaEvents(checker, InFlight(check.application, check.status), log, check.shared)
+        rows = pa.concat_batches(parts)
+        if _OF_META not in rows.schema.names:
+            nothing = pa.nulls(rows.num_rows, pa.string())
+            rows = rows.add_column(RECORD.names.index(_OF_META), _OF_META, nothing)
+        if check.shared is not None:
+            wanted = hashes(pa.array(sorted(each for each in check.sagas if each), pa.string()))
+            is_wanted = np.isin(
+                hashes(rows["correlation_id"]), [*wanted.tolist(), *([0] if None in check.sagas else ())]
+            )
+            rows = rows.filter(pa.array(is_wanted))
+        for whole in _whole_sagas(rows):
+            few = (whole.slice(first, _MADE_AT_ONCE) for first in range(0, whole.num_rows, _MADE_AT_ONCE))
+            yield from sagas.rows(record for record, _ in records_of(few))
 
 
 def _whole_sagas(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield rows saga by saga, so many at a time that no saga is split."""
+    """Yield rows saga by saga, by the first event of each, so many at a time that no saga is split."""
     sagas = hashes(rows["correlation_id"])
     by_saga = np.argsort(sagas, kind="stable")
+    starts = np.flatnonzero(np.diff(sagas[by_saga], prepend=~sagas[by_saga[:1]]))
+    if not len(starts):
+        return
+    oldest = np.minimum.reduceat(rows["at_ms"].to_numpy()[by_saga], starts)
+    begun = np.repeat(oldest, np.diff(starts, append=len(sagas)))
+    by_saga = by_saga[np.lexsort((sagas[by_saga], begun))]
     ends = np.flatnonzero(np.diff(sagas[by_saga])) + 1
     first = 0
     for end in [*ends[np.flatnonzero(np.diff(ends // _AT_ONCE)) + 1].tolist(), len(sagas)]:
@@ -127,22 +169,31 @@ def _whole_sagas(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         first = end
 
 
-def _states(rows: Iterable[Any], check: InvariantCheck) -> Iterator[Row]:
+def _states(rows: Iterable[Newest], check: InvariantCheck) -> Iterator[Row]:
     """Yield the states of deciders that an invariant is about, after all events of their keys."""
     judged = judged_deciders(check.application.choreography)
+    shared, story = check.shared, check.application.story_field
     for topic, partition, offset, at_ms, key, value, event_id in rows:
         decider, _, about = key.removeprefix(STATE).partition("/")
         source = judged.get(decider)
-        if source is not None and value:
-            record = Record(topic, partition, offset, at_ms, key.encode(), bytes(value), event_id)
+        if source is not None and value and (shared is None or (source.key == story and about in shared)):
+            record = Record(topic, partition, offset, at_ms, key.encode(), value, event_id)
             state = packed_events([KeyRow(record, LATEST, "", in_flight=False)])
-            yield Row(FOR_EVER, LATEST, topic, partition, offset, source.key or "", about, None, state)
+            yield Row(FOR_EVER, LATEST, topic, partition, offset, source.key or "", about, None, None, state)
 
 
-def _folded(rows: Iterable[tuple[Any, Row]], check: InvariantCheck) -> Iterator[Finding]:
-    """Yield the violations of the invariants, key by key."""
+def folded(rows: Iterable[tuple[Any, Row]], check: InvariantCheck) -> Iterator[Finding | Row]:
+    """Yield the violations of the invariants, key by key; of a key that several sagas share, their rows, if they have no events."""
     make_ready()
     with check.application.opened(check.url) as log:
         checker = KeyChecker(check.application, log)
         for (field, about), of_key in groupby((row for _, row in rows), key=attrgetter("field", "about")):
-            yield from checker.key(field, about, of_key)
+            if field == checker.story and check.shared is None:
+                given = [*of_key]  # a row for each saga
+                of_sagas = [row for row in given if row.depth != LATEST]
+                if len(of_sagas) > 1 and not all(row.events for row in of_sagas):
+                    yield from (row._replace(folded=None) for row in of_sagas)
+                else:
+                    yield from checker.key(field, about, given)
+            else:
+                yield from checker.key(field, about, of_key)

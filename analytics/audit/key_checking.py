@@ -178,7 +178,7 @@ class KeyChecker:
 
 def read(log: EventLog, record: Record) -> Event | str:
     """Return a record's event, or why it has none."""
-    if any(name == UNREADABLE_HEADERS for name, _ in record.headers):
+    if record.headers and any(name == UNREADABLE_HEADERS for name, _ in record.headers):
         return "its bytes are damaged"
     try:
         event = log.decode(record)

@@ -15,7 +15,10 @@ FOR_EVER = 1 << 62
 
 
 class Row(NamedTuple):
-    """The packed events of one saga for a key, by the first of them; `folded` is what they have led to, if that is known."""
+    """Packed events for a key, by the first of them: those of one saga, or of some.
+
+    `folded` is what those of a saga have led to, if that is known: then they are packed only when another saga has the key.
+    """
 
     at_ms: int
     depth: int
@@ -24,5 +27,6 @@ class Row(NamedTuple):
     offset: int
     field: str
     about: str
+    saga: str | None
     folded: bytes | None
     events: bytes

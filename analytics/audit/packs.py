@@ -6,12 +6,14 @@ read by Spark's sources, and packed from there on.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyspark import RDD
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import types as t
@@ -73,6 +75,16 @@ def in_order(rows: "RDD[tuple[P, V]]", count: int, group: Callable[[P], int]) ->
     """Return rows in so many partitions, by the group of their places, and sorted by place in each; more than fits is on disk."""
     found: RDD[tuple[P, V]] = rows.repartitionAndSortWithinPartitions(count, group)  # type: ignore[call-overload]  # its stubs know no order of tuples
     return found
+
+
+def grouped(rows: pa.RecordBatch, groups: NDArray[np.uint64], count: int) -> Iterator[Pack]:
+    """Yield the rows of each of `count` groups in a pack of its own, in the order that they have."""
+    by_group = np.argsort(groups, kind="stable")
+    ends = np.searchsorted(groups[by_group], np.arange(count + 1, dtype=np.uint64))
+    rows = rows.take(pa.array(by_group))
+    for group, (first, end) in enumerate(pairwise(ends.tolist())):
+        if first < end:
+            yield (group, 0), packed(rows.slice(first, end - first))
 
 
 def packed(rows: pa.RecordBatch) -> bytes:

@@ -1,6 +1,6 @@
 """The events of whole sagas: decoded once, each with its order among those of its millisecond."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from operator import attrgetter
 from typing import Final
 
@@ -17,50 +17,70 @@ _order = attrgetter("order")
 
 
 class SagaEvents:
-    """Makes the rows of sagas' events."""
+    """Makes the rows of sagas' events; with `shared`, only of these keys of the field that a saga ends under, with their events."""
 
-    def __init__(self, checker: KeyChecker, flight: InFlight, log: EventLog) -> None:
+    def __init__(self, checker: KeyChecker, flight: InFlight, log: EventLog, shared: Set[str] | None = None) -> None:
         self._checker = checker
         self._flight = flight
         self._log = log
+        self._shared = shared
+        wanted = checker.folds.items() if shared is None else [(checker.story, checker.folds[checker.story])]
+        self._folds = [*wanted]
+        self._of_many: dict[tuple[str, str], list[KeyRow]] = {}
 
-    def rows(self, records: Sequence[Record]) -> Iterator[Row]:
-        """Yield the rows of records that come saga by saga."""
-        first = 0
-        for i in range(1, len(records) + 1):
-            if i == len(records) or records[i].correlation_id != records[first].correlation_id:
-                yield from self._saga(records[first:i])
-                first = i
+    def rows(self, records: Iterable[Record]) -> Iterator[Row]:
+        """Yield the rows of records that come saga by saga; under other keys than a saga's own, all events have one row."""
+        saga = list[Record]()
+        for record in records:
+            if saga and record.correlation_id != saga[0].correlation_id:
+                yield from self._saga(saga)
+                saga = []
+            saga.append(record)
+        if saga:
+            yield from self._saga(saga)
+        of_many, self._of_many = self._of_many, {}
+        for (field, key), rows in of_many.items():
+            rows.sort(key=_order)
+            yield Row(*rows[0].order, field, key, None, None, packed(rows))
 
     def _saga(self, records: Sequence[Record]) -> list[Row]:
         found, events = list[Row](), list[Event | None]()
-        in_flight = any(self._flight.has(record) for record in records)
+        in_flight = self._is_in_flight(records)
         for record in records:
             event = read(self._log, record)
             readable = event if isinstance(event, Event) else None
             events.append(readable)
-            if readable is None or key_text(record) != key_of_event(readable):
-                rule = UNREADABLE if readable is None else MISKEYED
-                found.append(_row(rule.name, key_text(record), [KeyRow(record, 0, "", in_flight)], None))
+            if self._shared is None and (readable is None or key_text(record) != key_of_event(readable)):
+                rule, alone = UNREADABLE if readable is None else MISKEYED, KeyRow(record, 0, "", in_flight)
+                found.append(Row(*alone.order, rule.name, key_text(record), None, None, packed([alone])))
         places = {record.event_id: i for i, record in enumerate(records)}
         causes = [_causes(i, records, places) for i in range(len(records))]
         depths = [_depth(i, each, records, places) for i, each in enumerate(causes)]
-        for field, fold in self._checker.folds.items():
+        for field, fold in self._folds:
             keys = [None if event is None else fold.concerns(event) for event in events]
+            is_own = field == self._checker.story
             of_keys: dict[str, list[KeyRow]] = {}
             for i, key in enumerate(keys):
-                if key is not None:
-                    row = KeyRow(records[i], depths[i], _after(keys, i, causes[i], records), in_flight, events[i])
-                    of_keys.setdefault(key, []).append(row)
+                if key is not None and (self._shared is None or key in self._shared):
+                    after = _after(keys, i, causes[i], records)
+                    if is_own:
+                        of_keys.setdefault(key, []).append(KeyRow(records[i], depths[i], after, in_flight, events[i]))
+                    else:
+                        self._of_many.setdefault((field, key), []).append(
+                            KeyRow(records[i], depths[i], after, in_flight)
+                        )
             for key, rows in of_keys.items():
                 rows.sort(key=_order)
-                folded = self._checker.folded(field, key, rows) if field == self._checker.story else None
-                found.append(_row(field, key, rows, folded))
+                folded = self._checker.folded(field, key, rows) if self._shared is None else None
+                row = Row(*rows[0].order, field, key, records[0].correlation_id, folded, b"")
+                found.append(row if folded is not None else row._replace(events=packed(rows)))
         return found
 
-
-def _row(field: str, key: str, rows: Sequence[KeyRow], folded: bytes | None) -> Row:
-    return Row(*rows[0].order, field, key, folded, packed(rows))
+    def _is_in_flight(self, records: Sequence[Record]) -> bool:
+        for record in records:  # noqa: SIM110  compiled, a loop takes half the time of a generator
+            if self._flight.has(record):
+                return True
+        return False
 
 
 def _causes(i: int, records: Sequence[Record], places: Mapping[str, int]) -> Sequence[int]:

@@ -1,16 +1,13 @@
 """The status of a log: what its services have handled, what is pending, and what is parked."""
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark import RDD
 
 from analytics.audit.application import Application
-from analytics.log import log
+from analytics.audit.newest import Newest
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
@@ -60,30 +57,16 @@ class InFlight:
         return any((decider, key_text(record)) in self._status.parked for _, decider in deciders)
 
 
-def changelogs(
-    spark: SparkSession, url: str, application: Application, deciders: Collection[str] | None = None
-) -> DataFrame:
-    """Return the newest record of each key of the services' changelogs: states only of some deciders, if they are named."""
-    topics = [service.changelog.name for service in application.choreography.services]
-    kept = log(spark, url, topics=topics)
-    if deciders is not None:
-        states = (f.col("key").startswith(f"{STATE}{name}/") for name in deciders)
-        kept = kept.filter(reduce(or_, states, ~f.col("key").startswith(STATE)))
-    newest = kept.groupBy("topic", "partition", "key").agg(f.max_by(f.struct(*kept.columns), "offset").alias("newest"))
-    return newest.select("newest.*")
-
-
-def status_of(newest: DataFrame, url: str, application: Application) -> LogStatus:
+def status_of(newest: "RDD[Newest]", url: str, application: Application) -> LogStatus:
     """Return the status of a log, from its changelogs' newest records."""
-    rows = newest.filter(~f.col("key").startswith(STATE)).select("topic", "partition", "key", "value").collect()
     positions, parked, pending = dict[tuple[str, str, int], int](), set[tuple[str, str]](), set[str]()
     with application.opened(url) as opened:
-        for topic, partition, key, value in rows:
+        for topic, partition, _, _, key, value, _ in newest.filter(_is_no_state).collect():
             if not value:
                 continue
             if key == POSITION_KEY:
                 service = topic.removesuffix(".changelog")
-                for read, offset in _positions(opened, bytes(value)).items():
+                for read, offset in _positions(opened, value).items():
                     positions[service, read, partition] = offset
             elif key.startswith(PARKED):
                 decider, _, name = key.removeprefix(PARKED).partition("/")
@@ -91,6 +74,10 @@ def status_of(newest: DataFrame, url: str, application: Application) -> LogStatu
             elif key.startswith(EFFECT):
                 pending.add(key.removeprefix(EFFECT))
     return LogStatus(positions, frozenset(parked), frozenset(pending))
+
+
+def _is_no_state(record: Newest) -> bool:
+    return not record.key.startswith(STATE)
 
 
 def _positions(opened: EventLog, value: bytes) -> Mapping[str, int]:

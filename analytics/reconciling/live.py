@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from analytics.audit.application import Application
 from analytics.audit.routing import ROUTED, Routes, by_value
 from analytics.audit.rows import RECORD, batches_of, record_columns
-from analytics.audit.status import changelogs
+from analytics.log import log
 from analytics.reconciling.difference import Difference
 from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
@@ -124,3 +124,12 @@ def _time_of(position: bytes | None, opened: EventLog) -> int | None:
         return opened.codec.decode(Positions, bytes(position)).at_ms
     except Exception:  # noqa: BLE001  whatever damaged bytes do to their reader
         return None
+
+
+def changelogs(spark: SparkSession, url: str, application: Application) -> DataFrame:
+    """Return the newest record of each key of the services' changelogs."""
+    topics = [service.changelog.name for service in application.choreography.services]
+    kept = log(spark, url, topics=topics)
+    newest = kept.groupBy("topic", "partition", "key").agg(f.max_by(f.struct(*kept.columns), "offset").alias("newest"))
+    found: DataFrame = newest.select("newest.*")
+    return found

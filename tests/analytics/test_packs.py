@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.audit import past
+from analytics.audit.newest import ByKey, newest_of_all
 from analytics.audit.packs import Pack, packed
 from analytics.audit.past import past_of_shares
 from analytics.audit.rows import RECORD
@@ -73,3 +74,34 @@ def _pack(number: int, rows: Sequence[tuple[int, int]]) -> Pack:
     names = [*RECORD.names, "emitting"]
     batch = pa.RecordBatch.from_arrays([*columns, pa.array([past.NO_TASK] * count)], names)
     return (5, min(at_ms for at_ms, _ in rows)), packed(batch)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 1), st.integers(0, 30), st.sampled_from("xyz"))),
+    st.integers(1, 3),
+)
+def test_the_newest_state_of_each_key_is_kept_of_the_deciders_that_are_asked_for(
+    rows: list[tuple[str, int, int, str]], batches: int
+) -> None:
+    names = ["topic", "partition", "offset", "at_ms", "key", "value", "id"]
+    kinds = [pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary(), pa.string()]
+    stored = [
+        (topic, partition, offset, 0, f"state/{key}/1".encode(), b"", None) for topic, partition, offset, key in rows
+    ]
+
+    def batch(part: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
+        columns = zip(*part, strict=True) if part else [()] * len(names)
+        return pa.RecordBatch.from_arrays([pa.array(c, k) for c, k in zip(columns, kinds, strict=True)], names)
+
+    packed_rows = ByKey(("x", "y"), 2)(batch(stored[n::batches]) for n in range(batches))
+    by_group = dict[int, list[Pack]]()
+    for pack in packed_rows:
+        by_group.setdefault(pack[0][0], []).append(pack)
+    found = [each for group in by_group.values() for each in newest_of_all(group)]
+    expected = dict[tuple[str, int, str], int]()
+    for topic, partition, offset, key in rows:
+        if key != "z":
+            place = topic, partition, f"state/{key}/1"
+            expected[place] = max(offset, expected.get(place, 0))
+    assert {(each.topic, each.partition, each.key): each.offset for each in found} == expected
+    assert len(found) == len(expected)
