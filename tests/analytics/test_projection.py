@@ -48,7 +48,7 @@ _TABLE = Projection(
 def test_rows_and_types_are_those_of_the_query(
     spark: SparkSession, tmp_path: Path, few_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projection, "_FEW_BYTES", few_bytes)
+    monkeypatch.setattr(projection, "FEW_BYTES", few_bytes)
     staged = spark.createDataFrame(_ROWS, _STAGED).coalesce(1)
     staged.write.parquet(str(tmp_path / "staged"))
     _TABLE.write(spark, [*(tmp_path / "staged").glob("*.parquet")], tmp_path / "table")

@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from eventlib.log.base import Batch, Claim, Log, Share, TopicPartition
 from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.runtime.local_chain import LocalChain
+from tests import compiled_core
 from tests.integration.test_runtime import Noted
 
 NOTES = ("notes", 0)
@@ -68,6 +71,7 @@ class Open(Batch):
         return [*range(len(records))]
 
 
+@pytest.mark.skipif(compiled_core.runs(), reason="what is compiled takes no task but its own")
 async def test_a_task_that_takes_part_in_a_transaction_is_not_taken_into_another_before_that_has_ended() -> None:
     shares = list[Share]()
 
