@@ -182,11 +182,11 @@ class Replay:
     def _has_damage(self, transactions: Sequence[TaskTransaction]) -> bool:
         """Return whether an input of these transactions is damaged."""
         return any(
-            (step.topic, task.partition) == location[:2] and step.first <= location[2] <= step.last
+            step.first <= offset <= step.last
             for task, entry in transactions
             for step in entry.steps
             if step.kind == "run"
-            for location in self._reader.damaged
+            for offset in self._scanner.damaged_in((step.topic, task.partition))
         )
 
     def _is_cut(self, record: Record) -> bool:

@@ -123,6 +123,7 @@ class TaskReplayer:
                     pass
                 case _:
                     await self._apply_operator_step(step)
+        self._lacks = False
 
     async def _apply_operator_step(self, step: Step) -> None:
         """Apply what an operator did to the task."""
@@ -168,7 +169,8 @@ class TaskReplayer:
     def end(self, decider: Decider[Any], key: str, entry: KeyedState) -> None:
         """Report a key's deadlines that would have passed before the task's last transaction."""
         if self.code_differs and (decider.name, key) not in self._parked:
-            judged = self._context.asked.about(entry.correlation_id)
+            is_known = self._trusts(f"{self.service.emits_as}/{decider.name}", key)
+            judged = is_known and self._context.asked.about(entry.correlation_id)
             self._deadlines.fallen_due(decider, key, entry, self._at_ms, judged=judged)
 
     async def _begin(self, step: Step) -> None:
