@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from aiokafka.protocol.admin import DescribeConfigsResponse_v1
+from aiokafka.protocol.admin import CreateTopicsResponse_v1, DescribeConfigsResponse_v1
 from aiokafka.protocol.fetch import FetchResponse_v11
 from aiokafka.protocol.transaction import InitProducerIdResponse_v0
 
-from eventlib.errors import LogDenied
+from eventlib.errors import LogDenied, WiringError
 from eventlib.log.kafka.append_batcher import Appends
 from eventlib.log.kafka.client import Broker, Cluster
 from eventlib.log.kafka.failures import Code
@@ -17,6 +17,7 @@ from eventlib.log.kafka.partition_fetcher import Slot
 from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.tail import Tail
+from eventlib.log.kafka.topic_configs import DECLARATIONS, OWNERS
 from eventlib.log.kafka.topics import Topics
 from tests.unit.test_kafka_slot import PLACE, Reader
 
@@ -103,3 +104,39 @@ async def test_a_topic_that_is_deleted_before_its_configs_are_read_is_not_known(
 async def test_who_may_not_read_the_configs_of_a_topic_learns_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LogDenied, match="reading the configs of topic a"):
         await configs_answered_with(Code.TOPIC_AUTHORIZATION_FAILED, monkeypatch)
+
+
+async def test_a_topic_is_created_once_brokers_take_part_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a pause of all brokers, when the controller has fenced them and they have not reported yet."""
+    cluster, replicas = Cluster(["127.0.0.1:1"], KafkaOptions(append_timeout_s=PATIENCE_S)), list[int]()
+    cluster.topics = {OWNERS.name: {0: 1}}
+
+    async def refresh(_cluster: Cluster) -> None:
+        cluster.brokers = {node: Broker("127.0.0.1", 1) for node in (1, 2)}
+        cluster.topics = {name: {0: 1} for name in (OWNERS.name, DECLARATIONS.name)}
+
+    async def ask(_cluster: Cluster, message: Any) -> Any:
+        replicas.append(message.prepare({19: (0, 1)}).create_topic_requests[0][2])
+        fenced = "Unable to replicate the partition 2 time(s): All brokers are currently fenced."
+        answer = (Code.INVALID_REPLICATION_FACTOR, fenced) if len(replicas) == 1 else (Code.NONE, None)
+        return CreateTopicsResponse_v1([(DECLARATIONS.name, *answer)])
+
+    monkeypatch.setattr(Cluster, "refresh", refresh)
+    monkeypatch.setattr(Cluster, "ask", ask)
+    written = Written()
+    topics = Topics(cluster, PointReads(cluster, written), Appends(cluster, written, lambda _: 1_000_000))
+    await topics.create_own()
+    assert replicas == [2, 2]  # not of the moment at which no broker was known
+
+
+async def test_more_replicas_than_brokers_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(_cluster: Cluster, _message: Any) -> Any:
+        few = "The target replication factor of 3 cannot be reached because only 1 broker(s) are registered."
+        return CreateTopicsResponse_v1([(OWNERS.name, Code.INVALID_REPLICATION_FACTOR, few)])
+
+    monkeypatch.setattr(Cluster, "ask", ask)
+    cluster, written = Cluster(["127.0.0.1:1"], KafkaOptions(replication_factor=3)), Written()
+    cluster.brokers = {1: Broker("127.0.0.1", 1)}
+    topics = Topics(cluster, PointReads(cluster, written), Appends(cluster, written, lambda _: 1_000_000))
+    with pytest.raises(WiringError, match=r"only 1 broker\(s\) are registered"):
+        await topics.create_own()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from aiokafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DescribeConfigsRequest
@@ -11,12 +12,13 @@ from aiokafka.protocol.transaction import EndTxnRequest
 from eventlib.errors import ContractError, LogDenied
 from eventlib.log.kafka.admin_requests import DescribeQuorumRequest1, MetadataRequest8
 from eventlib.log.kafka.client import GROUP, TRANSACTION, Cluster, starting
-from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, failure
+from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, failure
 from eventlib.log.kafka.requests import Exactly
-from eventlib.log.kafka.topic_configs import creation_configs
+from eventlib.log.kafka.topic_configs import MOST_REPLICAS, creation_configs
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 _TOPIC = 2  # the resource type
 _NO_PRODUCER = -1
 _QUORUM = "__cluster_metadata"
@@ -84,16 +86,38 @@ async def topic_settings(cluster: Cluster, names: Iterable[str]) -> dict[str, di
     return {cluster.logical(name): _settings(entries) for code, _, _, name, entries in answer.resources if not code}
 
 
-async def creatable(cluster: Cluster, topics: Sequence[Topic], replicas: int) -> Mapping[str, tuple[int, str]]:
+async def creatable(cluster: Cluster, topics: Sequence[Topic]) -> Mapping[str, tuple[int, str]]:
     """Return the topics that could not be created, with the broker's error code and message."""
+
+    async def validate() -> Mapping[str, tuple[int, str]]:
+        return await create_topics(cluster, topics, validate_only=True)
+
+    return await cluster.persist(validate, cluster.options.request_timeout_s)
+
+
+async def create_topics(
+    cluster: Cluster, topics: Sequence[Topic], but: Mapping[str, str] = _NONE, *, validate_only: bool = False
+) -> Mapping[str, tuple[int, str]]:
+    """Create topics, with some configs replaced; return those that could not be, with the broker's error code and message.
+
+    Raises: Transient, also while no broker takes part in the cluster, as after a pause of all of them.
+    """
+    options = cluster.options
+    if not cluster.brokers:
+        raise Transient("no broker takes part in the cluster at present")
+    replicas = options.replication_factor or min(MOST_REPLICAS, len(cluster.brokers))
     requests: list[Any] = [
         (cluster.physical(topic.name), topic.partitions, replicas, [], [*configs.items()])
         for topic in topics
-        for configs in [creation_configs(topic, replicas, cluster.options)]
+        for configs in [{**creation_configs(topic, replicas, options), **but}]
     ]
-    message = CreateTopicsRequest(requests, int(cluster.options.request_timeout_s * 1000), validate_only=True)
-    answer = await _ask(cluster, message)
-    return {cluster.logical(name): (code, sentence or "") for name, code, sentence in answer.topic_errors if code}
+    answer = await cluster.ask(CreateTopicsRequest(requests, int(options.request_timeout_s * 1000), validate_only))
+    refused = {cluster.logical(name): (code, sentence or "") for name, code, sentence in answer.topic_errors if code}
+    for name, (code, sentence) in refused.items():
+        # The code is also that of more replicas than there are brokers, which no patience mends.
+        if code == Code.INVALID_REPLICATION_FACTOR and "fenced" in sentence:
+            raise Transient(f"creating topic {name}: {sentence}")
+    return refused
 
 
 async def may_read_group(cluster: Cluster, group: str) -> bool:

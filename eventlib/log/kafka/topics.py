@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
+from aiokafka.protocol.admin import DeleteTopicsRequest, DescribeConfigsRequest
 
 from eventlib.errors import LogUnavailable, TopicMismatch, WiringError
+from eventlib.log.kafka.admin import create_topics
 from eventlib.log.kafka.append_batcher import Appends
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure, name_of
@@ -18,11 +19,9 @@ from eventlib.log.kafka.topic_configs import (
     DECLARATIONS,
     DECLARED_KEYS,
     INCOMING,
-    MOST_REPLICAS,
     OWN,
     OWNERS,
     TIMESTAMP_TYPE,
-    creation_configs,
     declared_configs,
     topic_from,
 )
@@ -129,22 +128,14 @@ class Topics:
         return found
 
     async def _create(self, topics: Sequence[Topic], but: Mapping[str, str] = MappingProxyType({})) -> None:
-        options = self._cluster.options
-        replicas = options.replication_factor or min(MOST_REPLICAS, len(self._cluster.brokers))
-        requests: list[Any] = [
-            (self._cluster.physical(topic.name), topic.partitions, replicas, [], [*configs.items()])
-            for topic in topics
-            for configs in [{**creation_configs(topic, replicas, options), **but}]
-        ]
-        message = CreateTopicsRequest(requests, int(options.request_timeout_s * 1000), validate_only=False)
-        await self._cluster.persist(lambda: self._create_once(message), options.append_timeout_s)
+        within_s = self._cluster.options.append_timeout_s
+        await self._cluster.persist(lambda: self._create_once(topics, but), within_s)
         names = [topic.name for topic in topics]
-        await self._cluster.persist(lambda: self._await_creation(names), options.append_timeout_s)
+        await self._cluster.persist(lambda: self._await_creation(names), within_s)
 
-    async def _create_once(self, message: Any) -> None:
-        answer = await self._cluster.ask(message)
-        for name, code, sentence in answer.topic_errors:
-            if code in {Code.NONE, Code.TOPIC_ALREADY_EXISTS}:
+    async def _create_once(self, topics: Sequence[Topic], but: Mapping[str, str]) -> None:
+        for name, (code, sentence) in (await create_topics(self._cluster, topics, but)).items():
+            if code == Code.TOPIC_ALREADY_EXISTS:
                 continue
             error = failure(code, f"creating topic {name}")
             if isinstance(error, Transient) or code == Code.TOPIC_AUTHORIZATION_FAILED:

@@ -14,7 +14,6 @@ from eventlib.log.kafka.admin import (
 )
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code
-from eventlib.log.kafka.topic_configs import MOST_REPLICAS
 from eventlib.model.choreography import Choreography
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.finding import Diagnosis, error, fine, some
@@ -72,8 +71,7 @@ async def _examine_creation(cluster: Cluster, missing: Sequence[Topic]) -> list[
     """Ask the cluster to validate the creation of missing topics."""
     if not missing:
         return []
-    replicas = cluster.options.replication_factor or min(MOST_REPLICAS, len(cluster.brokers))
-    refused = await creatable(cluster, missing, replicas)
+    refused = await creatable(cluster, missing)
     denied = sorted(name for name, (code, _) in refused.items() if code == Code.TOPIC_AUTHORIZATION_FAILED)
     found = [_lacking(cluster, "create", denied, "topic", "Create")] if denied else []
     for name, (code, sentence) in refused.items():
