@@ -44,7 +44,7 @@ class Limit:
             )
 
     def __str__(self) -> str:
-        return in_words(self.per_second, self.burst, self.concurrent)
+        return in_words(self.per_second, self.burst if self.per_second else 0, self.concurrent) or "no numbers"
 
 
 def in_words(per_second: float | None, burst: int, concurrent: int | None) -> str:

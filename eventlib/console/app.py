@@ -94,7 +94,7 @@ def create_console(
         parked_act_routes(pages, parked),
         parked_routes(pages, parked),
         record_routes(pages, reader),
-        overview_routes(pages, watch, sagas),
+        overview_routes(pages, log, watch, sagas),
         choreography_routes(pages, traffic, search),
         topic_routes(pages, log),
         send_routes(pages, log),

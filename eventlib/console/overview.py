@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -11,9 +12,12 @@ from eventlib.console.pause_page import query_of
 from eventlib.console.reading import StatusWatch
 from eventlib.console.rendering import Pages
 from eventlib.console.saga_list import SagaList
+from eventlib.eventlog import EventLog
 from eventlib.identity.principal import READERS, allow
+from eventlib.limits import Limit
 from eventlib.operations.parked_groups import grouped
 from eventlib.operations.status import Limits, Status, TaskStatus, complaints
+from eventlib.queries.pauses import Paused, PauseTarget
 
 _GROUPS = 6
 _OF_INTEREST = (
@@ -71,7 +75,16 @@ class ServiceLine:
         return max((task.handled_at for task in self.tasks if task.handled_at), default=None)
 
 
-def overview_routes(pages: Pages, watch: StatusWatch, sagas: SagaList) -> APIRouter:
+class LimitLine(NamedTuple):
+    """A limit of a service, and the numbers that an operator has set in place of the declared ones."""
+
+    target: PauseTarget
+    declared: Limit
+    now: Paused | None
+    query: str
+
+
+def overview_routes(pages: Pages, log: EventLog, watch: StatusWatch, sagas: SagaList) -> APIRouter:
     """Return the route of the overview."""
     routes = APIRouter()
 
@@ -89,6 +102,7 @@ def overview_routes(pages: Pages, watch: StatusWatch, sagas: SagaList) -> APIRou
             busiest=max([*status.said_per_s.values(), 0.01]),
             groups=grouped(status.parked)[:_GROUPS],
             paused=[(each, query_of(each.target)) for each in status.paused],
+            limits=_limits(log, status),
             sagas=[(name, where, order, sagas.counted(where)) for name, where, order in _OF_INTEREST],
         )
 
@@ -97,3 +111,13 @@ def overview_routes(pages: Pages, watch: StatusWatch, sagas: SagaList) -> APIRou
 
 def _services(status: Status) -> Sequence[ServiceLine]:
     return [ServiceLine(name, status.of(name)) for name in dict.fromkeys(task.service for task in status.tasks)]
+
+
+def _limits(log: EventLog, status: Status) -> Sequence[LimitLine]:
+    now = {each.target: each for each in status.paused}
+    return [
+        LimitLine(target, declared, now.get(target), query_of(target))
+        for service in log.choreography.services
+        for name, declared in sorted(service.limits.items())
+        for target in [PauseTarget(service.name, limit=name)]
+    ]

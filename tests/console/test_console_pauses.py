@@ -69,9 +69,13 @@ async def test_a_limit_is_set_at_run_time_and_goes_back(browser: Browser, tmp_pa
         open_log(f"sqlite:///{tmp_path}/desk.db", desk) as log,
         logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page),
     ):
-        await visit.open("/pause?service=payout")
-        await page.get_by_label("Part").select_option("limit:bank")
-        await page.get_by_role("button", name="See what would wait").click()
+        await visit.open("/overview")
+        limits = page.get_by_role("region", name="Limits of effects").locator("tbody tr")
+        assert [await each.locator("th, td").all_inner_texts() for each in await limits.all()] == [
+            ["RecallRequested", "payout", "no numbers", "", "the decider's key", "3", "", "Change…"],
+            ["bank", "payout", "50 a second, 8 at once, 16 concurrent", "", "customer_id", "1", "", "Change…"],
+        ]
+        await page.get_by_role("link", name="Change limit bank of payout").click()
         assert await page.locator("h1").inner_text() == "limit bank of payout"
         assert await page.get_by_role("button", name="Pause", exact=True).count() == 0  # it would be all of the service
         await page.get_by_label("Attempts a second").fill("many")
@@ -87,6 +91,9 @@ async def test_a_limit_is_set_at_run_time_and_goes_back(browser: Browser, tmp_pa
         assert "they had an outage (20 a second)" in await page.locator(".note").first.inner_text()
         assert await visit.findings() == []
         await visit.open("/overview")
+        assert "limit bank of payout is set to 20 a second" in await page.get_by_label("Paused").inner_text()
+        assert "20 a second by token:ada" in await limits.last.inner_text()
+        assert await visit.findings() == []
         await page.get_by_label("Paused").get_by_role("link").click()
         assert await page.locator("h1").inner_text() == "limit bank of payout"
         await page.fill("#pause-reason", "it is over")
