@@ -18,6 +18,7 @@ from eventlib.proof.revisions import Repository
 from eventlib.proof.writing import Expected
 from eventlib.replay.comparison import changes
 from eventlib.replay.key_history import KeyHistory
+from eventlib.short_process import look_for_cycles_seldom
 
 
 class Answer(NamedTuple):
@@ -143,6 +144,7 @@ def other_code(directory: Path, app: str | None, revision: str) -> Iterator[Othe
 
 def main() -> None:
     """Answer what another process of this installation asks, until it ends."""
+    look_for_cycles_seldom()
     asked, answered = sys.stdin.buffer, sys.stdout.buffer
     directory, app, name = sys.argv[1:]
     with redirect_stdout(sys.stderr):

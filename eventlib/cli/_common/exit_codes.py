@@ -1,6 +1,5 @@
 """How a command ends: its exit code, and one sentence about an error."""
 
-import gc
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from eventlib.cli._common.extras import lacking
 from eventlib.cli._common.typer_ext import ReaderGone, let_go_of_stdout
 from eventlib.errors import EventlibError
 from eventlib.log.url import without_userinfo
+from eventlib.short_process import look_for_cycles_seldom
 from eventlib.values import escaped_lines
 
 # --- the streams that commands print to: no control character reaches the terminal
@@ -49,10 +49,6 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as in shells (128 + SIGINT)."""
 
 
-_GROWTH = 50_000
-"""After how many new objects Python looks for cycles: imports create none, and the search costs a sixth of them."""
-
-
 _EXPECTED = (EventlibError, OSError)
 
 
@@ -62,7 +58,7 @@ def run_command(app: typer.Typer, program: str, arguments: Sequence[str], *, int
     An error is one sentence on stderr, never a traceback (EVENTLIB_TRACEBACK=1 raises unexpected ones);
     `interrupted` is printed after Ctrl-C.
     """
-    gc.set_threshold(_GROWTH)
+    look_for_cycles_seldom()
     _survive_any_character()
     with safe_streams():
         return _run(app, program, arguments, interrupted)
