@@ -7,8 +7,8 @@ from fastapi import FastAPI
 from pydantic import Field
 
 from eventlib.admin_bodies import ActBody, Reason
+from eventlib.cli._common.paused import paused_json
 from eventlib.cli._common.previews import preview_json
-from eventlib.cli.pause import paused_json
 from eventlib.eventlog import EventLog
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import READERS, Principal, Role, allow

@@ -8,6 +8,7 @@ import typer
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
+from eventlib.cli._common.paused import paused_json
 from eventlib.cli._common.previews import AsPreviewedOption, preview_json, print_table
 from eventlib.cli._common.prompts import ReasonOption, actor
 from eventlib.eventlog import EventLog
@@ -210,17 +211,3 @@ def waiting_text(waits: WhatWaits) -> str:
     """Return what waits as text for people."""
     inputs = f"{counted(waits.inputs, 'input')}{' or more' if waits.at_least else ''}"
     return f"{inputs} and {counted(waits.effects, 'effect')}"
-
-
-def paused_text(paused: Paused) -> str:
-    """Return what is paused as a line for people."""
-    state = "is asked to go on" if paused.is_ending else paused.state
-    late = f" (tasks that have not taken that up yet: {paused.asked})" if paused.asked else ""
-    return f"{paused.target} {state}, since {output.readable(paused.since)} by {paused.by}: {paused.reason}{late}"
-
-
-def paused_json(paused: Paused) -> dict[str, object]:
-    """Return what is paused as JSON."""
-    facts = asdict(paused)
-    del facts["target"]
-    return {**paused.target._asdict(), "kind": paused.target.kind, **facts, "since": output.iso(paused.since)}

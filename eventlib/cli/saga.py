@@ -21,8 +21,8 @@ from eventlib.cli._common.options import (
     run_on_log,
 )
 from eventlib.cli._common.parked_keys import parking_json
+from eventlib.cli._common.paused import paused_json, paused_text
 from eventlib.cli._common.saga_status import snapshots_json, snapshots_table
-from eventlib.cli.pause import paused_json, paused_text
 from eventlib.cli.saga_timeline import (
     MARKS,
     STYLES,
@@ -36,7 +36,6 @@ from eventlib.cli.saga_timeline import (
 from eventlib.eventlog import EventLog
 from eventlib.log.record import key_text
 from eventlib.model.saga import Saga, SagaEvent
-from eventlib.operations.pausing import holding
 from eventlib.queries.parked import Parking, parkings
 from eventlib.queries.pauses import Paused
 from eventlib.queries.sagas import find_saga, follow_saga
@@ -141,7 +140,11 @@ async def _read(log: EventLog, key: str, at: datetime | None) -> _Read:
     if at is not None:
         return _Read(saga, snapshots=await snapshots_of_saga(log, saga, at))
     waiting = [] if saga.ended else await parkings(log, {key_text(event.record) for event in saga.events})
-    paused = [] if saga.ended else await holding(log, saga)
+    paused = list[Paused]()
+    if not saga.ended:
+        from eventlib.operations.pausing import holding
+
+        paused = await holding(log, saga)
     return _Read(saga, waiting, await amendments_of(log, saga), paused=paused)
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.parked_keys import parking_json
-from eventlib.cli.pause import paused_json, paused_text
+from eventlib.cli._common.paused import paused_json, paused_text
 from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken
 
 from eventlib.search.terms import (
+    KEYWORDS,
     Comparison,
     Duration,
     Every,
@@ -65,7 +66,6 @@ DURATION.1: /[0-9]{1,9}(?:\.[0-9]{1,3})?(?:ms|s|m|h|d)(?![a-z0-9_])/
 NUMBER: /[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?(?![a-z0-9_.])/
 %ignore /[ \t\r\n]+/
 """
-KEYWORDS = frozenset({"and", "or", "not", "in", "like", "between", "is", "null", "true", "false", "asc", "desc"})
 _SHOWN = {
     **{f"_{word.upper()}": word for word in KEYWORDS},
     "TRUE": "true",

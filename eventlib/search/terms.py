@@ -7,6 +7,7 @@ from typing import Literal
 from eventlib.errors import ContractError
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "like", "is null"]
+KEYWORDS = frozenset({"and", "or", "not", "in", "like", "between", "is", "null", "true", "false", "asc", "desc"})
 
 
 class QueryError(ContractError):

@@ -12,7 +12,6 @@ from typing import NoReturn
 from pydantic_core import to_json
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.table import Table
 
@@ -60,6 +59,8 @@ def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -
 @contextmanager
 def records_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
     """Show on a terminal's stderr how many records are done: yields a callback (how many more, of how many)."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     bars = Progress(
         *(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"), TimeElapsedColumn()),
         console=Console(stderr=True),
