@@ -5,14 +5,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 _FILES = 40
 _TICKS = os.sysconf("SC_CLK_TCK")
-_before = pytest.StashKey[tuple[float, float]]()
+_began = pytest.StashKey[float]()
+_counted = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,17 +22,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note where a test begins."""
+    """Note where a test begins: with the processors' time it begins where the one before has ended."""
     if item.config.getoption("minutes"):
-        item.stash[_before] = (_processor_s(), time.monotonic())
+        item.stash[_began] = time.monotonic()
+        if _counted not in item.config.stash:
+            item.config.stash[_counted] = _processor_s()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Put what it has taken into its last report, which xdist brings to where the table is made."""
-    if call.when == "teardown" and _before in item.stash:
-        processor, clock = item.stash[_before]
-        taken = _processor_s() - processor, time.monotonic() - clock
+    if call.when == "teardown" and _began in item.stash:
+        processor, item.config.stash[_counted] = item.config.stash[_counted], _processor_s()
+        taken = item.config.stash[_counted] - processor, time.monotonic() - item.stash[_began]
         item.user_properties.append(("taken", (_area(item), item.nodeid.partition("::")[0], *taken)))
     return (yield)
 
@@ -65,11 +67,11 @@ def _area(item: pytest.Item) -> str:
 def _processor_s() -> float:
     """Seconds of processors that this process, what it has started, and what that has started, have taken until now."""
     ticks, children = dict[int, int](), defaultdict[int, list[int]](list)
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-            ticks[int(process.name)] = sum(map(int, fields[11:15]))
-            children[int(fields[1])].append(int(process.name))
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  it is done after each test, so it has to be cheap
+        with suppress(OSError), open(f"/proc/{name}/stat", "rb", buffering=0) as stat:  # noqa: PTH123  or it has ended
+            fields = stat.read(2_000).rpartition(b")")[2].split()
+            ticks[int(name)] = sum(map(int, fields[11:15]))
+            children[int(fields[1])].append(int(name))
     family = [os.getpid()]
     for pid in family:
         family += children[pid]
