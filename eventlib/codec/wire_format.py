@@ -34,15 +34,28 @@ def refuse_breaking(record: Record, versions: Sequence[Version]) -> None:
 
 def unreadable_of(record: Record, versions: Iterable[Version]) -> Mapping[int, str]:
     """Return which versions a class cannot read, by their ids, and why."""
-    found = {version.id: reason_against(record, version.schema) for version in versions}
+    found = {version.id: _reason_against(record.cls, version.schema) for version in versions}
     return {number: why for number, why in found.items() if why}
 
 
-def reason_against(record: Record, written: Schema) -> str:
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COMPILED = 512
+"""How many readers and writers a process keeps for all its codecs: making one takes milliseconds."""
+
+
+def _kept(make: F) -> F:
+    return cast("F", lru_cache(maxsize=_COMPILED)(make))
+
+
+@_kept
+def _reason_against(cls: type[Any], written: Schema) -> str:
     """Return why a class cannot read what a schema has written; nothing when it can."""
+    record = record_of(cls)
     try:
         mine = format_of(written.kind)
-        mine.reader(record, written.text, 0)
+        _reader(cls, written)
     except (ContractError, WiringError) as error:
         return str(error)
     own = mine.schema(record)
@@ -58,9 +71,6 @@ def reason_against(record: Record, written: Schema) -> str:
     found = [each for each in unreadable(reader=reader, writer=writer) if each.rule not in _VALUE_CHANGES]
     return f"{found[0].path}: {found[0].message}" if found else ""
 
-
-T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 
 MAGIC = 0
 HEADER_BYTES = 5
@@ -216,14 +226,6 @@ def _kind_of(cls: type[Any]) -> str:
     """Return the format of what a class writes: its topic's, and Avro for what the toolkit keeps for itself."""
     contract = cls.__contract__ if issubclass(cls, Event) else None
     return AVRO if contract is None else contract.topic.format.upper()
-
-
-_COMPILED = 512
-"""How many readers and writers a process keeps for all its codecs: making one takes milliseconds."""
-
-
-def _kept(make: F) -> F:
-    return cast("F", lru_cache(maxsize=_COMPILED)(make))
 
 
 @_kept

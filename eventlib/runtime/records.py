@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pydantic_core import from_json, to_json
 
@@ -202,14 +203,26 @@ def code_version(choreography: Choreography) -> str:
 
 def modules_version(modules: Iterable[str]) -> str:
     """Return a fingerprint of what modules do, whatever their comments, docstrings and layout (12 hex digits)."""
+    return _fingerprint(tuple((name, _source_of(name)) for name in sorted(modules)))
+
+
+def _source_of(module: str) -> str | None:
+    try:
+        return inspect.getsource(sys.modules[module])
+    except (OSError, TypeError):  # none is at hand, as in a frozen program
+        return None
+
+
+@lru_cache(maxsize=16)
+def _fingerprint(sources: tuple[tuple[str, str | None], ...]) -> str:
+    """Return the fingerprint of modules by name and source; a process asks for few, and for each again and again."""
     digest = hashlib.blake2b(digest_size=6)
-    for name in sorted(modules):
+    for name, source in sources:
         try:
-            tree = ast.parse(inspect.getsource(sys.modules[name]))
-        except (OSError, TypeError, SyntaxError):  # no source at hand, as in a frozen program: its name has to do
-            digest.update(name.encode())
-        else:
-            digest.update(" ".join(_parts(tree)).encode())
+            tree = None if source is None else ast.parse(source)
+        except SyntaxError:
+            tree = None
+        digest.update((name if tree is None else " ".join(_parts(tree))).encode())
     return digest.hexdigest()
 
 
