@@ -426,6 +426,23 @@ async def test_pending_effects_hold_the_input_back(opened: Opened) -> None:
         assert len(await events(log, "charges")) == 20
 
 
+async def test_what_was_pending_at_a_restart_is_started_as_room_comes(opened: Opened) -> None:
+    outside = Outside(gate=asyncio.Event())
+    async with opened(make_shop(set())) as log:
+        await log.publish_many([Publication(Ordered(order_id="1", cents=c)) for c in range(6)])
+        async with (
+            Runtime(log, ports={"gateway": outside}, config=RuntimeConfig(grace_s=0)),
+            asyncio.timeout(60),
+        ):
+            while len(outside.calls) < 6:
+                await asyncio.sleep(0.01)
+    async with opened(make_shop(set())) as log:
+        config = RuntimeConfig(pending_effects=2)
+        async with Runtime(log, ports={"gateway": Outside()}, config=config) as runtime, asyncio.timeout(20):
+            await runtime.idle()
+        assert len(await events(log, "charges")) == 12
+
+
 async def test_a_deadline_passes_once(opened: Opened) -> None:
     outside = Outside(fails={"1": 99})
     async with opened(make_shop(set())) as log:

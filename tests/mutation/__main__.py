@@ -47,7 +47,7 @@ _IN_PROCESS = [
     for name in (
         *("runtime", "relay", "parked", "parked_previews", "pausing", "damage", "rebuilding", "reset"),
         *("history", "cli_history", "cli_debugging", "replay_journal", "effect_limits", "acts"),
-        *("doctor_deep", "traces", "metrics", "status", "switch"),
+        *("doctor_deep", "traces", "metrics", "status", "switch", "standbys"),
         *("replay_changed_code", "foreign_topics", "cli_on_a_log"),
     )
 ]

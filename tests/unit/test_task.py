@@ -13,6 +13,7 @@ from eventlib.errors import DamagedRecord
 from eventlib.external import Json
 from eventlib.log.record import Record
 from eventlib.runtime.bootstrap import InputStart
+from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.parking.parked import SkippedInput
 from eventlib.runtime.records import Pause, Positions
 from eventlib.runtime.runtime import prepare_own
@@ -230,3 +231,12 @@ async def test_only_the_input_that_was_edited_is_marked_as_edited_when_it_fails_
 
     assert edited(0, cents=-3) == 0
     assert edited(0, cents=3) == -1, "the second one fails as it is"
+
+
+async def test_a_turn_commits_what_the_inbox_has_and_empties_it(log: EventLog) -> None:
+    committer = TaskCommitter(task_on(log), await log.port.seize("bank", 0), log, lambda *_: True, skipped_inputs=1)
+    await committer.open().close()
+    committer.inbox = [deposit(log, 0), deposit(log, 1)]
+    await committer.turn(1_000)
+    assert committer.inbox == []
+    assert [record.causation_id for record in await log.port.read("credits", 0, 0, 10)] == ["id-0", "id-1"]
