@@ -199,3 +199,7 @@ class Meta(NamedTuple):
     sequence: int | None = None
     traceparent: str | None = None
     headers: Mapping[str, bytes] = NO_HEADERS
+
+
+of_fields = tuple.__new__
+"""Makes a named tuple, as in `of_fields(Meta, fields)`: what its class calls itself, and so one call less for each."""

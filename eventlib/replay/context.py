@@ -8,7 +8,7 @@ from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record
 from eventlib.model.decider import Decider
-from eventlib.model.event import NO_HEADERS, Event, Meta
+from eventlib.model.event import NO_HEADERS, Event, Meta, of_fields
 from eventlib.replay.comparison import Decision, Describer, OutputQuery, same
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Kind, Tally
@@ -75,7 +75,7 @@ def after(decider: Decider[Any], state: Any, emitted: Sequence[Item]) -> Any:
 
 def meta_when_emitted(record: Record) -> Meta:
     """Return the Meta that evolve received when an event was emitted: before it had an offset."""
-    return _MADE(
+    return of_fields(
         Meta,
         (
             record.event_id,
@@ -94,5 +94,4 @@ def meta_when_emitted(record: Record) -> Meta:
     )
 
 
-_MADE = tuple.__new__  # what a named tuple's own __new__ calls: one call less for each event
 _NO_META = Meta("")
