@@ -86,9 +86,17 @@ class EventLog:
         """
         every = self.choreography
         events = every.events if services is None else [e for each in services for e in (*each.handles, *each.emits)]
-        ours = [event for event in dict.fromkeys(events) if contract_of(event).external is None]
-        await self.codec.prepare((contract_of(event).topic.name, event) for event in ours)
+        await self.codec.prepare(_with_topics(events))
         await self.port.create_topics(every.topics if services is None else topics_of(services))
+
+    async def recover_schemas(self, own: Iterable[tuple[str, type]]) -> None:
+        """Learn those of the damaged schemas that events, and the `own` types of services, have still.
+
+        Guarantee: it only reads; a schema is taken for a damaged one if it has that record's checksum.
+        """
+        codec = self.codec
+        types = [*_with_topics(self.choreography.events), *own]
+        await codec.registry.ids([(codec.subject(topic, cls), codec.schema_of(cls)) for topic, cls in types])
 
     async def publish(
         self,
@@ -198,7 +206,7 @@ class EventLog:
         try:
             return self.decode(record)
         except UnknownSchema as error:
-            raise undecodable(record, str(error)) from error
+            raise self.codec.unreadable_record(record, error) from error
 
     def records_of(self, publication: Publication, now: int) -> list[Record]:
         """Return the records of one publication: the event, and its copy in a topic that is held twice."""
@@ -258,6 +266,12 @@ _REMEMBERED = 20_000
 _REMEMBERED_BYTES = 2_000_000
 """How many of its own latest events a process keeps as they were emitted, and how many bytes they may have as encoded:
 a few large orders would otherwise take what thousands of small events do."""
+
+
+def _with_topics(events: Iterable[type[Event]]) -> list[tuple[str, type[Event]]]:
+    """Return each event that has a schema, with its topic."""
+    contracts = {event: contract_of(event) for event in events}
+    return [(contract.topic.name, event) for event, contract in contracts.items() if contract.external is None]
 
 
 def latest_copy(record: Record, *, tombstone: bool) -> Record:

@@ -54,7 +54,11 @@ async def open_log(
         log.rebuild = rebuilt
         cipher.on_erasure(log.drop_recent)
         if read_only:
-            await log.codec.refresh()
+            await codec.refresh()
+            if codec.registry.damaged:
+                from eventlib.runtime.runtime import own_types
+
+                await log.recover_schemas(own_types(choreography.services))
         else:
             await log.prepare(None if services is None else [choreography.service(name) for name in services])
         yield log

@@ -4,16 +4,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from eventlib.errors import ContractError, RetryableError, WiringError
+from eventlib.errors import ContractError, RetryableError, UndecodableRecord, WiringError
 
 if TYPE_CHECKING:
     from eventlib.codec.registry import Registry, Schema
+    from eventlib.log.record import Record
 
 T = TypeVar("T")
 
 
 class UnknownSchema(RetryableError):
     """Bytes were written with a schema that this process has not seen yet: refresh, and decode again."""
+
+
+class LostSchema(UndecodableRecord):
+    """A record whose schema is not known since the schema's own record may be damaged: what it holds is unknown."""
 
 
 class Codec(ABC):
@@ -43,6 +48,11 @@ class Codec(ABC):
     @abstractmethod
     async def refresh(self) -> None:
         """Learn the schemas that others have registered since."""
+
+    def unreadable_record(self, record: "Record", error: UnknownSchema) -> UndecodableRecord:
+        """Return the error of a record whose schema is not known, after a refresh."""
+        kind = LostSchema if self.registry.damaged else UndecodableRecord
+        return kind(str(error), record.topic, record.partition, record.offset)
 
     async def known(self, read: Callable[[], T]) -> T:
         """Return what a function reads with this codec, after learning the schemas that are new if it needs one.

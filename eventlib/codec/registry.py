@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field, SecretStr
 
 from eventlib.config.variables import Variables
+from eventlib.errors import DamagedRecord
 from eventlib.identity.identity import INTERNAL, identity_of
 from eventlib.log.url import no_userinfo
 
@@ -39,6 +40,11 @@ class Registry(ABC):
 
     Guarantee: an id always means the same schema, and what was learned once is not asked for again.
     """
+
+    @property
+    def damaged(self) -> Sequence[DamagedRecord]:
+        """The damaged records among those it was read from: an id that is not known here may be that of one of them."""
+        return ()
 
     @abstractmethod
     def schema(self, schema_id: int) -> Schema | None:

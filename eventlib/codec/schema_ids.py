@@ -47,6 +47,11 @@ class Schemas(Registry):
         return self._known.get(schema_id)
 
     @property
+    def damaged(self) -> Sequence[DamagedRecord]:
+        """See `Registry.damaged`; those that were proved to be a schema are none of them."""
+        return [*self._damaged.values()]
+
+    @property
     def texts(self) -> Mapping[int, str]:
         """The Avro schemas by id, as far as the log was read."""
         return {number: schema.text for number, schema in self._known.items() if schema.kind == AVRO}

@@ -94,7 +94,7 @@ class EventLoader:
         except UndecodableRecord as error:
             return error
         except UnknownSchema as error:
-            return _unreadable(record, str(error))
+            return self.codec.unreadable_record(record, error)
         return _unreadable(record, f"{record.type} is not an event of this choreography") if event is None else event
 
 

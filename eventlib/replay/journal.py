@@ -124,6 +124,8 @@ class TaskJournal:
         try:
             return await codec.known(lambda: codec.decode(JournalEntry, record.value or b""))
         except UnknownSchema as error:
+            for damaged in codec.registry.damaged:  # the one that it was written with, perhaps
+                raise damaged from error
             raise ContractError(f"{record.topic}/{record.partition}/{record.offset} cannot be read: {error}") from error
 
     def begin(self, topic: str, first: int) -> None:

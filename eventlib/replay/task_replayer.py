@@ -7,6 +7,7 @@ are compared with the recorded ones and dropped, so that a difference is counted
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from eventlib.codec.base import LostSchema
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
@@ -108,10 +109,7 @@ class TaskReplayer:
                 case "deadline" if refused:
                     self._parked.add((step.decider, step.key))
                 case "deadline":
-                    deadline = PassedDeadline(step.decider, step.detail, step.key, step.first, entry.at_ms)
-                    then = self._context.window.read(self._claim_deadline(deadline), ())
-                    judges = self._trusts(f"{self.service.emits_as}/{step.decider}", step.key) and self._judges
-                    self._deadlines.passed(deadline, then, judges=judges)
+                    self._pass_deadline(step)
                 case "release" | "edit" if step.topic:
                     await self._release(step, refused.get(step.decider))
                 case "answer":  # external, unchanged; its decider consumes it later
@@ -124,6 +122,15 @@ class TaskReplayer:
                 case _:
                     await self._apply_operator_step(step)
         self._lacks = False
+
+    def _pass_deadline(self, step: Step) -> None:
+        deadline = PassedDeadline(step.decider, step.detail, step.key, step.first, self._at_ms)
+        then = self._context.window.read(self._claim_deadline(deadline), ())
+        source = f"{self.service.emits_as}/{step.decider}"
+        judges = self._trusts(source, step.key) and self._judges
+        if _has_lost(then):
+            judges = self._lose(f"{source}.{step.detail}", source, step.key)
+        self._deadlines.passed(deadline, then, judges=judges)
 
     async def _apply_operator_step(self, step: Step) -> None:
         """Apply what an operator did to the task."""
@@ -265,6 +272,8 @@ class TaskReplayer:
             self._claim((plan.source, key, record.event_id), cause_id, decider.name) if self._outputs else _NOTHING
         )
         then = self._context.window.read(claimed, now) if claimed else _NOTHING
+        if isinstance(failure, LostSchema) or _has_lost(then):
+            judged = self._lose(plan.handler, plan.source, key)
         if then:
             try:
                 state = after(decider, state, then)
@@ -290,6 +299,14 @@ class TaskReplayer:
         if self._lacks:
             self._doubtful.add((source, key))
         return not self._doubtful or self._doubtful.isdisjoint([(source, key), (source, None)])
+
+    def _lose(self, handler: str, source: str, key: str) -> bool:
+        """Trust no state of a key any more: an input or an output of it cannot be read since a schema is damaged."""
+        self._doubtful.add((source, key))
+        tally = self._context.tally
+        tally.damaged.update(map(str, self._context.log.codec.registry.damaged))
+        tally.notes[f"{handler} is not compared where a schema is damaged, nor what follows under the same key"] = None
+        return False
 
     def _distrust(self, run: Step, refused: Mapping[str, Refusal]) -> None:
         """Trust no state any more of deciders that handled an input which is damaged: of which key, cannot be known."""
@@ -348,6 +365,11 @@ def claimed(
     else:
         del outputs[by]
     return found
+
+
+def _has_lost(emitted: Sequence[Item]) -> bool:
+    """Return whether the schema of one of these events is damaged."""
+    return any(isinstance(event, LostSchema) for _, event in emitted)
 
 
 def _record_of(item: Buffered) -> Record:

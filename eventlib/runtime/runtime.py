@@ -174,10 +174,15 @@ _IDLE_LOOK_S = 0.02
 
 
 async def prepare_own(log: EventLog, services: Sequence[Service], *, states: bool = True) -> None:
-    """Register what services write for themselves: their states, and their tasks' notes."""
+    """Register what services write for themselves."""
+    await log.codec.prepare(own_types(services, states=states))
+
+
+def own_types(services: Sequence[Service], *, states: bool = True) -> list[tuple[str, type]]:
+    """Return what services write for themselves, with its topics: their states, and their tasks' notes."""
     found = list[tuple[str, type]]()
     for service in services:
         found += [(service.changelog.name, decider.state) for decider in service.deciders if states]
         found += [(service.changelog.name, own) for own in (Positions, ParkedKey, SkippedInput, Pause)]
         found += [(service.journal.name, JournalEntry), *((service.control.name, each) for each in REQUESTS)]
-    await log.codec.prepare(found)
+    return found

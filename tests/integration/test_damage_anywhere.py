@@ -15,6 +15,7 @@ from tests.integration.test_damage import change
 
 NOT_REPLAYED = re.compile(r"_schemas$|\.(changelog|parked|latest)$")
 HURT = "UPDATE records SET value = x'00' WHERE position = ?"
+BEYOND_PROOF = "UPDATE records SET value = x'00', checksum = 1 WHERE position = ?"
 
 
 async def replayed(path: Path) -> Report:
@@ -22,24 +23,57 @@ async def replayed(path: Path) -> Report:
         return await replay(log)
 
 
-async def test_a_replay_names_what_is_damaged_and_compares_the_rest(tmp_path: Path) -> None:
-    async with open_log(f"sqlite:///{tmp_path / 'log.db'}", shop) as log:
+async def filled(directory: Path) -> dict[int, str]:
+    """Fill a log, each record of which has a row, and return the topics of all of them by their positions."""
+    async with open_log(f"sqlite:///{directory / 'log.db'}", shop) as log:
         await fill_ended(log)
-    with closing(sqlite3.connect(in_rows(tmp_path / "log.db"))) as connection:
+    with closing(sqlite3.connect(in_rows(directory / "log.db"))) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         topics = dict(connection.execute("SELECT number, topic FROM partitions"))
-        every = [position for (position,) in connection.execute("SELECT position FROM records")]
-    whole, compared = await replayed(tmp_path / "log.db"), list[int]()
-    for position in every:
-        if NOT_REPLAYED.search(topics[position >> 40]):
-            continue
-        shutil.copytree(tmp_path, hurt := tmp_path.with_name("hurt"))
-        change(hurt / "log.db", HURT, position)
-        report = await replayed(hurt / "log.db")
-        assert report.same, (topics[position >> 40], report.first or report.unknown)
-        assert [each.split("/")[0] for each in report.damaged] == [topics[position >> 40]]
-        compared.append(report.decisions)
+        return {position: topics[position >> 40] for (position,) in connection.execute("SELECT position FROM records")}
+
+
+async def replayed_damaged(directory: Path, sql: str, position: int) -> Report:
+    shutil.copytree(directory, hurt := directory.with_name("hurt"))
+    change(hurt / "log.db", sql, position)
+    try:
+        return await replayed(hurt / "log.db")
+    finally:
         shutil.rmtree(hurt)
+
+
+async def test_a_replay_names_what_is_damaged_and_compares_the_rest(tmp_path: Path) -> None:
+    topics = await filled(tmp_path)
+    whole, compared = await replayed(tmp_path / "log.db"), list[int]()
+    for position, topic in topics.items():
+        if NOT_REPLAYED.search(topic):
+            continue
+        report = await replayed_damaged(tmp_path, HURT, position)
+        assert report.same, (topic, report.first or report.unknown)
+        assert [each.split("/")[0] for each in report.damaged] == [topic]
+        compared.append(report.decisions)
     assert len(compared) > 50
     assert all(0 < each <= whole.decisions for each in compared)
     assert min(compared) < whole.decisions
+
+
+async def test_a_damaged_schema_that_the_code_still_has_is_proved_by_its_checksum(tmp_path: Path) -> None:
+    schemas = [position for position, topic in (await filled(tmp_path)).items() if topic == "_schemas"]
+    whole = await replayed(tmp_path / "log.db")
+    for position in schemas:
+        assert await replayed_damaged(tmp_path, HURT, position) == whole
+    assert len(schemas) > 50
+
+
+async def test_what_a_lost_schema_has_written_is_unknown_and_does_not_differ(tmp_path: Path) -> None:
+    schemas = [position for position, topic in (await filled(tmp_path)).items() if topic == "_schemas"]
+    whole, lost = await replayed(tmp_path / "log.db"), 0
+    for position in schemas:
+        report = await replayed_damaged(tmp_path, BEYOND_PROOF, position)
+        assert report.same, (position, report.first or report.unknown)
+        if report != whole:
+            assert [each.split("/")[0] for each in report.damaged] == ["_schemas"]
+            assert 0 < report.decisions < whole.decisions
+            assert all(" is not compared where a schema is damaged" in note for note in report.notes)
+            lost += 1
+    assert lost > 10
