@@ -91,7 +91,8 @@ def prove(  # noqa: PLR0913, PLR0917  one argument for each option
     have done what the log says. The log is only read, and no effect runs.
 
     Exit code 0 if all of that was explored and ends lawfully, else 1. What was
-    not explored is listed.
+    not explored is listed. On a damaged log, what may depend on the damage is
+    not explored, and all is never said to end lawfully.
 
     --deploy previews a deployment: besides that, it compares the contracts with
     those of the log, and what the code decides with what was recorded (from
@@ -177,6 +178,9 @@ def _print(found: InFlightProof) -> None:
     for each in found.open:
         console.print()
         told(f"? {keys_of(each)}: not explored to the end: {each.why}", "yellow")
+    for damage in found.damaged:
+        console.print()
+        told(f"? {damage}", "yellow")
     if found.in_flight:
         total = sum(each.moments for each in found.explored), sum(each.steps for each in found.explored)
         console.print()

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from eventlib.errors import ContractError, EventlibError
+from eventlib.codec.base import LostSchema
+from eventlib.errors import ContractError, DamagedRecord, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.invariants import Violation
 from eventlib.log.record import Record
 from eventlib.model.decider import Decider
+from eventlib.proof.damage import Doubts
 from eventlib.proof.past_effects import NotExplorable, with_past_effects
 from eventlib.proof.under_way import SagaUnderWay, TaskName, UnderWay
 from eventlib.replay.stuck_sagas import decode_now
@@ -71,15 +73,17 @@ class Prepared:
 
 
 class Preparing:
-    """Prepares sagas of one log for one stage."""
+    """Prepares sagas of one log for one stage; `lost` is whether something was written with a schema that may be damaged."""
 
-    def __init__(self, log: EventLog, stage: Stage, found: UnderWay) -> None:
+    def __init__(self, log: EventLog, stage: Stage, found: UnderWay, doubts: Doubts) -> None:
+        self._doubts = doubts
         self._stage_log = stage.set(lambda: 0)
         self._translated = Translated(log, self._stage_log)
         self._deciders = {
             (service.name, decider.name): decider for service in stage.played.services for decider in service.deciders
         }
         self._found = found
+        self.lost = False
 
     async def all(self) -> list[Prepared]:
         """Prepare every saga."""
@@ -92,7 +96,8 @@ class Preparing:
             for name, record in records.items():
                 try:
                     found.setdefault(task, {})[name] = await self._record(task[0], name, record)
-                except EventlibError:
+                except EventlibError as error:
+                    self._note_lost(error)
                     found.setdefault(task, {})[name] = None
         return found
 
@@ -103,12 +108,23 @@ class Preparing:
             try:
                 made.events.append(await self._translated.event(record))
             except EventlibError as error:
+                self._note_lost(error)
                 made.unknown = f"an event of its past cannot be read: {error}"
         try:
             await self._fill(saga, made)
         except EventlibError as error:
-            made.broken = str(error)
+            if self._note_lost(error):
+                made.unknown = f"what it knows cannot be read: {error}"
+            else:
+                made.broken = str(error)
+        made.unknown = made.unknown or self._doubts.about(saga)
         return made
+
+    def _note_lost(self, error: EventlibError) -> bool:
+        """Return whether a schema that may be damaged is why something cannot be read, and remember that."""
+        is_lost = isinstance(error, DamagedRecord | LostSchema)
+        self.lost = self.lost or is_lost
+        return is_lost
 
     async def _fill(self, saga: SagaUnderWay, made: Prepared) -> None:
         for task, known in saga.knows.items():

@@ -43,6 +43,11 @@ class DeploymentPreview:
         return tuple(self._objections())
 
     @property
+    def damaged(self) -> tuple[str, ...]:
+        """The damaged places that the past, or what is in flight, may depend on."""
+        return tuple(sorted({*self.past.damaged, *self.ahead.damaged}))
+
+    @property
     def headline(self) -> str:
         """The verdict, in one sentence."""
         if self.objections:
@@ -54,8 +59,8 @@ class DeploymentPreview:
             yield f"{count_of(len(self.problems), 'problem')} with contracts"
         if self.past.unexpected:
             yield f"{count_of(len(self.past.unexpected), 'kind')} of difference not declared"
-        if self.past.damaged:
-            yield f"{count_of(len(self.past.damaged), 'damaged place')} on the log, and what depends on that is not known"
+        if self.damaged:
+            yield f"{count_of(len(self.damaged), 'damaged place')} on the log, and what depends on that is not known"
         for those, what in ((self.ahead.unlawful, "not lawful"), (self.ahead.open, "not explored to the end")):
             if those:
                 yield f"{sum(len(each.keys) for each in those):,} in flight {what}"
@@ -124,7 +129,7 @@ def as_markdown(found: DeploymentPreview, limit: int) -> str:
 def as_junit(found: DeploymentPreview) -> bytes:
     """Return it as JUnit's XML: suites for the contracts, the past and what is in flight, and one for damage where there is any."""
     contracts = _failures("eventlib schemas check", [(each.name, line(each)) for each in found.problems])
-    damage = [_failures("eventlib doctor", [(each, each) for each in found.past.damaged])] if found.past.damaged else []
+    damage = [_failures("eventlib doctor", [(each, each) for each in found.damaged])] if found.damaged else []
     return formats.junit(
         contracts, *damage, formats.junit_suite(found.past), in_flight_formats.junit_suite(found.ahead)
     )

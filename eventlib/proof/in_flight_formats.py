@@ -13,7 +13,7 @@ _NAMED = 5
 
 def headline(found: InFlightProof) -> str:
     """Return what is in flight, and whether it ends lawfully."""
-    if not found.in_flight:
+    if not found.in_flight and not found.damaged:
         return "Nothing is in flight."
     sagas = f"{found.in_flight:,} in flight, {count_of(found.shapes, 'shape')}"
     if found.holds:
@@ -23,6 +23,9 @@ def headline(found: InFlightProof) -> str:
         for what, those in (("that do not end lawfully", found.unlawful), ("not explored to the end", found.open))
         if those
     ]
+    if found.damaged:
+        places = count_of(len(found.damaged), "damaged place")
+        parts.append(f"{places} on the log, so what else is in flight is not known")
     return f"{sagas}: {', '.join(parts)}."
 
 
@@ -47,6 +50,7 @@ def as_json(found: InFlightProof) -> dict[str, object]:
         "unlawful": [_proved(each) for each in found.unlawful],
         "unexplored": [_proved(each) for each in found.open],
         "left_out": found.left_out,
+        "damaged": found.damaged,
     }
 
 
@@ -69,6 +73,7 @@ def as_markdown(found: InFlightProof) -> str:
         lines += [f"- ✗ {plain(keys_of(each))}: {plain(each.why)}"]
         lines += [f"    {number}. {plain(step)}" for number, step in enumerate(each.story, start=1)]
     lines += [f"- ? {plain(keys_of(each))}: not explored to the end: {plain(each.why)}" for each in found.open]
+    lines += [f"- ? {plain(each)}" for each in found.damaged]
     if not found.holds:
         lines.append("")
     if found.in_flight:
@@ -78,25 +83,28 @@ def as_markdown(found: InFlightProof) -> str:
 
 
 def as_junit(found: InFlightProof) -> bytes:
-    """Return it as JUnit's XML: a test for each saga explored; unlawful is a failure, not explored to the end an error."""
+    """Return it as JUnit's XML: a test for each saga explored; unlawful is a failure, what is not known an error."""
     return junit(junit_suite(found))
 
 
 def junit_suite(found: InFlightProof) -> Element:
-    """Return a suite with a test for each saga explored; unlawful is a failure, not explored to the end an error."""
+    """Return a suite with a test for each saga explored; unlawful is a failure, what is not known an error."""
     counted = {
         "name": "eventlib prove",
-        "tests": str(max(1, len(found.explored))),
+        "tests": str(max(1, len(found.explored) + len(found.damaged))),
         "failures": str(len(found.unlawful)),
-        "errors": str(len(found.open)),
+        "errors": str(len(found.open) + len(found.damaged)),
     }
     suite = Element("testsuite", counted)
-    if not found.explored:
+    if not found.explored and not found.damaged:
         SubElement(suite, "testcase", {"classname": "eventlib.prove", "name": headline(found)})
     for each in found.explored:
         case = SubElement(suite, "testcase", {"classname": "eventlib.prove", "name": escaped(keys_of(each))})
         if each.why:
             wrong = SubElement(case, "error" if each.is_open else "failure", {"message": escaped(each.why)})
             wrong.text = "\n".join(map(escaped, each.story))
+    for damage in found.damaged:
+        case = SubElement(suite, "testcase", {"classname": "eventlib.prove", "name": escaped(damage.partition(" ")[0])})
+        SubElement(case, "error", {"message": escaped(damage)})
     SubElement(suite, "system-out").text = "\n".join(map(escaped, ("not explored:", *found.left_out)))
     return suite

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from eventlib.errors import EventlibError
+from eventlib.errors import DamagedRecord, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.fork_pool import in_processes
 from eventlib.invariants import Fold, Invariant
@@ -13,6 +13,7 @@ from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
 from eventlib.proof.beginning import CannotGoOn, Prepared, Preparing, begin
+from eventlib.proof.damage import Doubts
 from eventlib.proof.past_effects import NotExplorable
 from eventlib.proof.shapes import shape_of
 from eventlib.proof.under_way import TaskName, UnderWay, under_way
@@ -54,12 +55,16 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class InFlightProof:
-    """What is proved of all sagas that are under way, and what is not."""
+    """What is proved of all sagas that are under way, and what is not.
+
+    `damaged` are sentences about damaged places: what stood there, and so what else is in flight, is not known.
+    """
 
     in_flight: int
     shapes: int
     explored: tuple[Proved, ...]
     left_out: tuple[str, ...]
+    damaged: tuple[str, ...] = ()
 
     @property
     def unlawful(self) -> list[Proved]:
@@ -78,26 +83,34 @@ class InFlightProof:
 
     @property
     def holds(self) -> bool:
-        """Whether all that was to be explored was, and ends lawfully."""
-        return not any(each.why for each in self.explored)
+        """Whether all that is in flight is known, was explored as far as it was to be, and ends lawfully."""
+        return not self.damaged and not any(each.why for each in self.explored)
 
 
 class InFlight:
     """What was read from a log, to be proved once the log is closed."""
 
-    def __init__(self, stage: Stage, found: UnderWay, sagas: Sequence[Prepared], shared: "_SharedStates") -> None:
+    def __init__(
+        self, stage: Stage, found: UnderWay, doubts: Doubts, sagas: Sequence[Prepared], shared: "_SharedStates"
+    ) -> None:
         self._stage = stage
         self._found = found
+        self._doubts = doubts
         self._sagas = sagas
         self._shared = shared
+        self._lost: Sequence[DamagedRecord] = ()
         self._invariants, self._skipped = _judged(stage, found.key)
 
     @classmethod
     async def read(cls, log: EventLog, stage: Stage) -> "InFlight":
         """Read what is under way on a log. Raises: ContractError as `under_way` does."""
         found = await under_way(log)
-        preparing = Preparing(log, stage, found)
-        return cls(stage, found, await preparing.all(), await preparing.shared())
+        doubts = await Doubts.read(log, found)
+        preparing = Preparing(log, stage, found, doubts)
+        made = cls(stage, found, doubts, await preparing.all(), await preparing.shared())
+        if preparing.lost:
+            made._lost = log.codec.registry.damaged
+        return made
 
     def prove(self, scenario: type[Scenario], bounds: ProofBounds) -> InFlightProof:
         """Explore one saga of each shape, or as many as the bounds say. Call it while this process has no other thread."""
@@ -117,7 +130,8 @@ class InFlight:
 
         explored = chain.from_iterable(in_processes(work, workers))
         ordered = sorted(explored, key=lambda each: (-len(each.keys), each.keys, each.key))
-        return InFlightProof(len(self._sagas), len(shapes), tuple(ordered), tuple(self._left_out(len(chosen))))
+        left_out, damaged = self._left_out(len(chosen)), sorted(map(str, (*self._found.damaged.values(), *self._lost)))
+        return InFlightProof(len(self._sagas), len(shapes), tuple(ordered), tuple(left_out), tuple(damaged))
 
     def _steps(self, scenario: type[Scenario]) -> Steps:
         steps = Steps(self._stage, scenario(), self._invariants)
@@ -126,6 +140,8 @@ class InFlight:
 
     def _shared_state(self, task: TaskName, key: str) -> Record | None:
         records = self._shared.get(task, {})
+        if self._doubts.is_unsure(task, key):
+            raise NotExplorable(f"{key} of {task[0]}, which sagas share, may be damaged")
         if key in records and records[key] is None:
             raise NotExplorable(f"{key} of {task[0]}, which sagas share, cannot be read by the current code")
         return records.get(key)

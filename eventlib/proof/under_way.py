@@ -5,9 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from eventlib.errors import ContractError, EventlibError
+from eventlib.errors import ContractError, DamagedRecord, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
+from eventlib.log.reading import SkippingReader
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Contract, contract_of
 from eventlib.model.service import Service
@@ -45,6 +46,8 @@ class UnderWay:
     """All sagas that are under way, the states that they share with others, and inputs that belong to no saga.
 
     `key` is the name of the sagas' key field. `cut` are topics whose beginning is gone, and with it a part of some sagas' past.
+    `damaged` has the errors of damaged records by their places, which were skipped; `positions` where tasks go on by topic,
+    with the offsets of these notes in their changelogs.
     """
 
     key: str
@@ -52,6 +55,8 @@ class UnderWay:
     shared: dict[TaskName, dict[str, Record]] = field(default_factory=dict)
     others: int = 0
     cut: list[str] = field(default_factory=list)
+    damaged: Mapping[tuple[str, int, int], DamagedRecord] = field(default_factory=dict)
+    positions: dict[TaskName, tuple[int, Mapping[str, int]]] = field(default_factory=dict)
 
 
 async def under_way(log: EventLog) -> UnderWay:
@@ -59,7 +64,11 @@ async def under_way(log: EventLog) -> UnderWay:
 
     Raises: ContractError when no event of the choreography ends a saga, or those that do have several keys.
     """
-    return await _Reading(log, InFlightSagas(log)).read()
+    reader = SkippingReader(log.port)
+    log = log.over(reader, log.codec)
+    found = await _Reading(log, InFlightSagas(log)).read()
+    found.damaged = reader.damaged
+    return found
 
 
 def saga_field(contracts: Iterable[Contract], application: str) -> str:
@@ -126,6 +135,7 @@ class _Reading:
         if position is not None:
             decode = partial(self._log.codec.decode, Positions, position.value or b"")
             positions = await decode_now(self._log, decode)
+            self._found.positions[service.name, partition] = position.offset, positions.next
         reader = InputReader(self._log, service)
         for topic in (each for each in service.inputs if each.name in self._there):
             place = (topic.name, partition)

@@ -190,10 +190,12 @@ class _Samples:
 
 
 async def decode_now(log: EventLog, decode: Callable[[], T]) -> T:
-    """Decode, after fetching the schema if it is new. Raises: ContractError."""
+    """Decode, after fetching the schema if it is new. Raises: ContractError; DamagedRecord for a schema that may be damaged."""
     try:
         return await log.codec.known(decode)
     except UnknownSchema as error:
+        for damaged in log.codec.registry.damaged:
+            raise damaged from error
         raise ContractError(str(error)) from error
 
 

@@ -1,0 +1,147 @@
+"""Whichever record of a log is damaged: what does not depend on it is proved, and what does is never said to go wrong."""
+
+import asyncio
+import json
+import re
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from eventlib import open_log
+from eventlib.proof import damage
+from eventlib.proof.proving import InFlight, InFlightProof, ProofBounds
+from eventlib.simulation.stage import Stage
+from services import shop
+from services.order.events import CancelSubmitted
+from services.simulation.scenario import ShopScenario
+from tests.commands import ended
+from tests.in_rows import in_rows
+from tests.integration.shop_log import order, served, supplied
+from tests.integration.test_damage import change
+
+BEYOND_PROOF = "UPDATE records SET value = x'00', checksum = 1 WHERE position = ?"
+NOT_READ = re.compile(r"\.(journal|latest)$")
+KEYS = ("a", "b", "c", "d")
+STAGE = Stage(shop)
+
+
+async def proved(path: Path) -> InFlightProof:
+    async with open_log(f"sqlite:///{path}", shop, read_only=True) as log:
+        found = await InFlight.read(log, STAGE)
+    return await asyncio.to_thread(found.prove, ShopScenario, ProofBounds(sagas=None))
+
+
+async def proved_damaged(directory: Path, position: int) -> InFlightProof:
+    shutil.copytree(directory, hurt := directory.with_name("hurt"))
+    change(hurt / "log.db", BEYOND_PROOF, position)
+    try:
+        return await proved(hurt / "log.db")
+    finally:
+        shutil.rmtree(hurt)
+
+
+async def late(directory: Path) -> dict[int, str]:
+    """Fill a log with orders whose customers want to cancel them when they have ended; return its records' topics."""
+    async with open_log(f"sqlite:///{directory / 'log.db'}", shop) as log:
+        await supplied(log)
+        await log.publish_many([order(key) for key in KEYS])
+        await served(log)
+        await log.publish_many([CancelSubmitted(order_id=key) for key in KEYS])
+    return topics_in(directory)
+
+
+def topics_in(directory: Path) -> dict[int, str]:
+    """Give each record a row of its own, and return their topics by their positions."""
+    with closing(sqlite3.connect(in_rows(directory / "log.db"))) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        topics = dict(connection.execute("SELECT number, topic FROM partitions"))
+        return {position: topics[position >> 40] for (position,) in connection.execute("SELECT position FROM records")}
+
+
+def lawful(found: InFlightProof) -> set[str]:
+    return {each.key for each in found.explored if not each.why}
+
+
+async def test_what_does_not_depend_on_damage_is_proved_and_all_is_never_said_to_be(tmp_path: Path) -> None:
+    topics = await late(tmp_path)
+    whole = await proved(tmp_path / "log.db")
+    assert whole.holds
+    assert lawful(whole) == {*KEYS}
+    proofs, changelogs = list[int](), 0
+    for position, topic in topics.items():
+        if NOT_READ.search(topic) or topic == "_schemas":
+            continue
+        if topic.endswith(".changelog"):
+            changelogs += 1
+            if changelogs % 4:
+                continue  # a run takes a while, and there are many that are alike
+        found = await proved_damaged(tmp_path, position)
+        assert [each.split("/")[0] for each in found.damaged] == [topic]
+        assert not found.holds
+        assert not found.unlawful, (topic, position)
+        proofs.append(len(lawful(found)))
+    assert len(proofs) > 60
+    assert {0, 2, 3} < {*proofs}
+
+
+async def test_what_a_lost_schema_has_written_is_not_known(tmp_path: Path) -> None:
+    schemas = [position for position, topic in (await late(tmp_path)).items() if topic == "_schemas"]
+    lost = 0
+    for position in schemas[::3]:
+        found = await proved_damaged(tmp_path, position)
+        assert not found.unlawful, position
+        assert found.holds is not bool(found.damaged)
+        assert found.holds or found.damaged[0].startswith("_schemas/0/")
+        lost += bool(found.open)
+    assert lost > 3
+
+
+@pytest.mark.parametrize("apart_ms", [0, 3_600_000])
+async def test_a_saga_that_began_later_than_damage_does_not_depend_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart_ms: int
+) -> None:
+    monkeypatch.setattr(damage, "_APART_MS", apart_ms)
+    requests = next(topic for topic in shop.topics if topic.name == "order.requests")
+    home = requests.partition_of(b"late")
+    early = [key for key in map(str, range(40)) if requests.partition_of(key.encode()) == home][:2]
+    async with open_log(f"sqlite:///{tmp_path / 'log.db'}", shop) as log:
+        await supplied(log)
+        for key in (*early, "late"):
+            await log.publish(order(key).event)
+            await served(log)
+            await asyncio.sleep(0.01)
+        await log.publish_many([CancelSubmitted(order_id=key) for key in (*early, "late")])
+    topics = topics_in(tmp_path)
+    first = next(position for position, topic in topics.items() if topic == "orders" and topics.get(position + 2))
+    found = await proved_damaged(tmp_path, first)
+    assert lawful(found) == (set() if apart_ms else {"late"} | {*early[1:]})
+
+
+async def test_it_is_said_in_every_form(tmp_path: Path) -> None:
+    topics = await late(tmp_path)
+    change(tmp_path / "log.db", BEYOND_PROOF, next(at for at, topic in topics.items() if topic == "orders"))
+    asked = ("prove", "--in-flight", "--workers", "1", "--log", f"sqlite:///{tmp_path / 'log.db'}")
+    text, markdown, junit, as_json = [
+        await asyncio.to_thread(ended, *asked, "--format", form) for form in ("text", "markdown", "junit", "json")
+    ]
+    assert {each.returncode for each in (text, markdown, junit, as_json)} == {1}
+    headline, *rest = text.stdout.splitlines()
+    assert headline.endswith("1 damaged place on the log, so what else is in flight is not known.")
+    assert any(line.startswith("? orders/") and " is damaged: " in line for line in rest)
+    assert "end lawfully" not in text.stdout
+    assert markdown.stdout.startswith("## In flight: Not proved\n")
+    assert "\n- ? orders/" in markdown.stdout
+    (suite,) = ET.fromstring(junit.stdout)  # noqa: S314  our own
+    assert suite.get("failures") == "0"
+    assert [each.get("name", "").split("/")[0] for each in suite.iter("testcase")][-1] == "orders"
+    assert suite.findall("testcase/error")[-1].get("message", "").startswith("orders/")
+    told = json.loads(as_json.stdout)
+    assert (told["holds"], told["unlawful"], [each.split("/")[0] for each in told["damaged"]]) == (
+        False,
+        [],
+        ["orders"],
+    )
