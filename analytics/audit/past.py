@@ -3,7 +3,7 @@
 Tasks of the same partitions are a share, and go together: what one has emitted, others of them mostly consume.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -23,8 +23,11 @@ from eventlib.model.event import contract_of
 NO_TASK = -1
 """In the place of the number of a task that has emitted a record."""
 
-_AT_ONCE = 50_000
+_AT_ONCE = 20_000
 """How many rows are sorted at once, at least: memory has no more of them, beside those of packs that overlap in time."""
+
+_ROWS_OF_A_PACK = 1_000
+"""At most: each partition of each topic has a pack that overlaps with those of the others."""
 
 _MADE_AT_ONCE = 1_000
 
@@ -51,9 +54,10 @@ class SharePacking:
             routed = batch.append_column("emitting", pa.array(emitting))
             for share in range(self.shares):
                 rows = np.flatnonzero((is_used & (partitions % self.shares == share)) | (is_emitted & (by == share)))
-                if len(rows):
-                    found = routed if len(rows) == routed.num_rows else routed.take(pa.array(rows))
-                    yield (share, int(found["at_ms"].to_numpy().min())), packed(found)
+                found = routed if len(rows) == routed.num_rows else routed.take(pa.array(rows))
+                for first in range(0, len(rows), _ROWS_OF_A_PACK):
+                    few = found.slice(first, _ROWS_OF_A_PACK)
+                    yield (share, int(few["at_ms"].to_numpy().min())), packed(few)
 
 
 class _Router:
@@ -99,23 +103,35 @@ def _in_order(packs: Iterable[Pack]) -> Iterator[Past]:
     waiting, count, most = list[pa.RecordBatch](), 0, _AT_ONCE
     for (_, oldest), data in packs:
         if count >= most:
-            rows = pa.concat_batches(waiting)
-            in_order = _sorted(rows)
-            ready = int(np.searchsorted(rows["at_ms"].to_numpy()[in_order], oldest))  # no pack has older ones any more
-            yield from _records(rows, in_order[:ready])
-            waiting, count = [rows.take(pa.array(in_order[ready:]))], rows.num_rows - ready
+            ready, waiting = _until(oldest, waiting)  # no pack has older ones any more
+            yield from _records(ready)
+            count = sum(rows.num_rows for rows in waiting)
             most = count + _AT_ONCE
-        waiting.append(unpacked(data))
-        count += waiting[-1].num_rows
-    rows = pa.concat_batches(waiting)
-    yield from _records(rows, _sorted(rows))
+        rows = unpacked(data)
+        waiting.append(rows if _is_sorted(rows) else rows.take(pa.array(_sorted(rows))))
+        count += rows.num_rows
+    yield from _records(waiting)
+
+
+def _until(end_ms: int, packs: Sequence[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+    """Return the rows of packs before a time, and the others; no row is copied."""
+    ends = [int(np.searchsorted(rows["at_ms"].to_numpy(), end_ms)) for rows in packs]
+    before = [rows.slice(0, end) for rows, end in zip(packs, ends, strict=True) if end]
+    return before, [rows.slice(end) for rows, end in zip(packs, ends, strict=True) if end < rows.num_rows]
+
+
+def _is_sorted(rows: pa.RecordBatch) -> bool:
+    return bool((np.diff(rows["at_ms"].to_numpy()) >= 0).all())
 
 
 def _sorted(rows: pa.RecordBatch) -> _Ints:
     return np.lexsort((rows["offset"].to_numpy(), rows["at_ms"].to_numpy()))
 
 
-def _records(rows: pa.RecordBatch, in_order: _Ints) -> Iterator[Any]:
-    """Yield records in an order: a few are made at a time, so that those who use them find them in the processor's caches."""
-    for first in range(0, len(in_order), _MADE_AT_ONCE):
-        yield from records_of([rows.take(pa.array(in_order[first : first + _MADE_AT_ONCE]))])
+def _records(packs: Sequence[pa.RecordBatch]) -> Iterator[Any]:
+    """Yield records in order: a few are made at a time, so that those who use them find them in the processor's caches."""
+    if packs:
+        rows = pa.concat_batches(packs)
+        in_order = _sorted(rows)
+        for first in range(0, len(in_order), _MADE_AT_ONCE):
+            yield from records_of([rows.take(pa.array(in_order[first : first + _MADE_AT_ONCE]))])
