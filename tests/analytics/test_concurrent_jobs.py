@@ -9,9 +9,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from analytics.rebuilding import concurrent_jobs
 from analytics.rebuilding.concurrent_jobs import ConcurrentJobs
 
 _LONG_S = 300
+
+
+@pytest.fixture(params=["pinned", "not pinned"])
+def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param != "pinned":  # PYSPARK_PIN_THREAD=false: nothing is wrapped then
+        monkeypatch.setattr(concurrent_jobs, "inheritable_thread_target", lambda given: given)
 
 
 def test_jobs_run_at_once_with_the_properties_of_who_begins_them(spark: SparkSession) -> None:
@@ -34,6 +41,7 @@ def test_jobs_run_at_once_with_the_properties_of_who_begins_them(spark: SparkSes
     assert (pools, ended) == (["mine", "mine"], {"one", "another"})
 
 
+@pytest.mark.usefixtures("_threads")
 def test_what_a_job_fails_with_is_raised_once_the_others_have_ended(spark: SparkSession) -> None:
     both, ended = Barrier(2, timeout=_LONG_S), list[str]()
 
@@ -57,6 +65,7 @@ def test_what_a_job_fails_with_is_raised_once_the_others_have_ended(spark: Spark
     assert ended == ["other"]
 
 
+@pytest.mark.usefixtures("_threads")
 def test_an_interrupt_ends_jobs_that_run(spark: SparkSession, tmp_path: Path) -> None:
     def slow(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         (tmp_path / "began").touch()
