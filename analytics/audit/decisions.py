@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics.asking import from_anywhere
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
-from analytics.audit.packs import Pack, in_order, packs
+from analytics.audit.packs import Pack, packs, packs_in_order
 from analytics.audit.past import NO_TASK, Past, SharePacking, past_of_shares
 from analytics.audit.routing import JOURNAL, Routes
+from analytics.audit.rows import columns_of
 from analytics.audit.shares import make_ready
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
@@ -22,7 +23,7 @@ from eventlib.replay.context import ReplayContext
 from eventlib.replay.partition_buffer import Buffered
 from eventlib.replay.push_scanner import EMITTED, PushScanner
 from eventlib.replay.report import Difference, Tally
-from eventlib.replay.spilling_cache import IN_MEMORY, Spill, SpillingCache
+from eventlib.replay.spilling_cache import Spill, SpillingCache
 from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.runtime.keyed_state import due_times
 from eventlib.runtime.records import JournalEntry, code_version
@@ -40,6 +41,7 @@ BROKEN = Rule("not-whole", "error", "A task's journal and inputs are whole, so t
 DECISION_RULES = (DECISION, COUNT, UNKNOWN, UNCLAIMED, OVERDUE, BROKEN)
 
 _MOST = 10_000
+_IN_MEMORY = 50_000  # entries of a share, at least; at most twice as many
 _GRACE_MS = 60_000
 
 _TIME = itemgetter(1)  # of a row
@@ -50,14 +52,16 @@ def decision_findings(spark: SparkSession, url: str, application: Application) -
     routes = Routes(application.choreography)
     partitions = max((service.partitions for service in routes.services), default=1)
     count = min(partitions, spark.sparkContext.defaultParallelism)
-    past = packs(spark, url, application, [*routes.topics, *routes.journals], SharePacking(application, count))
+    topics, columns = [*routes.topics, *routes.journals], columns_of(takes_meta=_takes_meta(routes))
+    past = packs(spark, url, application, topics, SharePacking(application, count), columns)
     decided = partial(_decided, application=application, url=from_anywhere(url), count=count)
-    found = in_order(past, count, _share_of).mapPartitions(decided)
+    found = packs_in_order(past, count).mapPartitions(decided)
     return spark.createDataFrame(found, FINDING)
 
 
-def _share_of(place: tuple[int, int]) -> int:
-    return place[0]
+def _takes_meta(routes: Routes) -> bool:
+    deciders = [decider for service in routes.services for decider in service.deciders]
+    return any(decider.wants_meta(event) for decider in deciders for event in decider.handlers)
 
 
 def _decided(packed: Iterable[Pack], application: Application, url: str, count: int) -> Iterator[Finding]:
@@ -85,7 +89,7 @@ class _Share:
         self._tasks: dict[int, _Task] = {}
         self._known: dict[tuple[str, int, str | None, int], list[tuple[_Task, int]]] = {}
         of_all = sum(len(service.deciders) * service.partitions for service in self._routes.services)
-        self._in_memory = max(1, IN_MEMORY * count // of_all)  # entries of each decider of each task
+        self._in_memory = max(1, _IN_MEMORY * count // of_all)  # entries of each decider of each task
 
     async def findings(self, past: Iterable[Past]) -> list[Finding]:
         """Replay the tasks, and return what differs."""

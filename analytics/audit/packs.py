@@ -4,10 +4,12 @@ What an archive has, workers read from its Parquet files themselves, so that no 
 read by Spark's sources, and packed from there on.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, pairwise
 from operator import attrgetter
+from tempfile import TemporaryFile, gettempdir
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -75,6 +77,32 @@ def in_order(rows: "RDD[tuple[P, V]]", count: int, group: Callable[[P], int]) ->
     """Return rows in so many partitions, by the group of their places, and sorted by place in each; more than fits is on disk."""
     found: RDD[tuple[P, V]] = rows.repartitionAndSortWithinPartitions(count, group)  # type: ignore[call-overload]  # its stubs know no order of tuples
     return found
+
+
+def packs_in_order(packs: "RDD[Pack]", groups: int) -> "RDD[Pack]":
+    """Return packs in as many partitions as there are groups, sorted in each."""
+    return packs.partitionBy(groups, _group_of).mapPartitions(sorted_on_disk)
+
+
+def _group_of(place: tuple[int, int]) -> int:
+    return place[0]
+
+
+def sorted_on_disk(packs: Iterable[Pack]) -> Iterator[Pack]:
+    """Yield packs in order; however many there are, memory has their places only.
+
+    Spark's own sort has half a gigabyte in memory before it spills, and compresses that in Python.
+    """
+    places, end = list[tuple[tuple[int, int], int, int]](), 0
+    directory = os.environ.get("SPARK_LOCAL_DIRS", gettempdir()).partition(",")[0]
+    with TemporaryFile(dir=directory, buffering=0) as file:
+        for place, data in packs:
+            places.append((place, end, len(data)))
+            end += len(data)
+            file.write(data)
+        places.sort()
+        for place, first, length in places:
+            yield place, os.pread(file.fileno(), length, first)
 
 
 def grouped(rows: pa.RecordBatch, groups: NDArray[np.uint64], count: int) -> Iterator[Pack]:

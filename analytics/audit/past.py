@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from analytics.audit.application import Application
 from analytics.audit.packs import Pack, packed, unpacked
 from analytics.audit.routing import Routes
-from analytics.audit.rows import records_of
+from analytics.audit.rows import records_of, whole
 from analytics.hashing import numbers_of, partitions_of
 from eventlib.log.record import Record
 from eventlib.model.event import contract_of
@@ -134,4 +134,4 @@ def _records(packs: Sequence[pa.RecordBatch]) -> Iterator[Any]:
         rows = pa.concat_batches(packs)
         in_order = _sorted(rows)
         for first in range(0, len(in_order), _MADE_AT_ONCE):
-            yield from records_of([rows.take(pa.array(in_order[first : first + _MADE_AT_ONCE]))])
+            yield from records_of([whole(rows.take(pa.array(in_order[first : first + _MADE_AT_ONCE])))])

@@ -36,6 +36,21 @@ RECORD = t.StructType([
 WIDTH = len(RECORD)
 
 
+_OF_META = "traceparent"  # nothing else of a record is only for those who take an event's Meta
+
+
+def columns_of(*, takes_meta: bool) -> list[str]:
+    """Return the columns that a record is made of, for those who take an event's Meta or not; `whole` has all again."""
+    return [name for name in RECORD.names if takes_meta or name != _OF_META]
+
+
+def whole(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows with all columns of `RECORD`: what was not read is NULL."""
+    if _OF_META in rows.schema.names:
+        return rows
+    return rows.add_column(RECORD.names.index(_OF_META), _OF_META, pa.nulls(rows.num_rows, pa.string()))
+
+
 def record_columns() -> list[Column]:
     """Return the columns of `RECORD`, of a log as `analytics.log` gives it."""
     at_ms = f.unix_millis("recorded_at").alias("at_ms")

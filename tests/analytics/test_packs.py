@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.audit import past
+from analytics.audit.application import Application
 from analytics.audit.newest import ByKey, newest_of_all
-from analytics.audit.packs import Pack, packed
-from analytics.audit.past import past_of_shares
+from analytics.audit.packs import Pack, packed, sorted_on_disk, unpacked
+from analytics.audit.past import SharePacking, past_of_shares
 from analytics.audit.rows import RECORD
 from analytics.hashing import hashes, numbers_of, partitions_of
 from eventlib.model.topic import PARTITIONERS, Topic
@@ -105,3 +106,22 @@ def test_the_newest_state_of_each_key_is_kept_of_the_deciders_that_are_asked_for
             expected[place] = max(offset, expected.get(place, 0))
     assert {(each.topic, each.partition, each.key): each.offset for each in found} == expected
     assert len(found) == len(expected)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=9)), max_size=20))
+def test_packs_are_sorted_on_disk(given_packs: list[tuple[int, bytes]]) -> None:
+    packs = [((5, oldest), data) for oldest, data in given_packs]
+    assert [*sorted_on_disk(iter(packs))] == sorted(packs, key=lambda pack: pack[0])
+
+
+def test_a_share_has_each_record_once_in_packs_that_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(past, "_ROWS_OF_A_PACK", 2)
+    packing, rows = SharePacking(Application(), 2), [(at_ms, at_ms) for at_ms in range(7)]
+    batch = unpacked(_pack(0, rows)[1]).drop_columns("emitting")
+    kind, partitions = pa.array(["OrderPlaced"] * len(rows)), pa.array([0, 0, 0, 0, 0, 1, 3], pa.int32())
+    batch = batch.set_column(RECORD.names.index("type"), "type", kind)
+    batch = batch.set_column(RECORD.names.index("partition"), "partition", partitions)
+    packs = [*packing([batch])]
+    found = [(share, unpacked(data)["at_ms"].to_pylist()) for (share, _), data in packs]
+    assert found == [(0, [0, 1]), (0, [2, 3]), (0, [4]), (1, [5, 6])]
+    assert [oldest for (_, oldest), _ in packs] == [times[0] for _, times in found]
