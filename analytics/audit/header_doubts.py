@@ -63,14 +63,15 @@ class Doubts:
 
 def doubts_of(spark: SparkSession, url: str, application: Application, graph: Graph) -> Doubts:
     """Return what may break a rule about headers on a log."""
-    rows = sum(len(span) for (topic, _), span in spans(url).items() if topic in application.topics)
+    topics = application.topics
+    rows = sum(len(span) for (topic, _), span in spans(url).items() if topic in topics)
     count = max(spark.sparkContext.defaultParallelism, rows // _ROWS_OF_A_GROUP)
-    numbers = packs(spark, url, application, application.topics, _Numbers(application, graph, count), _NUMBERS)
+    numbers = packs(spark, url, application, topics, _Numbers(application, graph, count), _NUMBERS)
     found = numbers.partitionBy(count, _bucket).mapPartitions(_in_doubt).collect()
     ids, emitters = (_few(number for kind, number in found if kind == wanted) for wanted in (_ID, _TURN))
     names = dict[int, set[str]]()
     if ids or emitters:
-        searched = packs(spark, url, application, application.topics, _Names(ids or set(), emitters or set()), _NAMES)
+        searched = packs(spark, url, application, topics, _Names(ids or set(), emitters or set()), _NAMES)
         for (_, kind), data in searched.collect():
             names.setdefault(kind, set()).update(unpacked(data)["name"].to_pylist())
     kinds = {kind for kind, _ in found}

@@ -20,12 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics.asking import spans
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
-from analytics.audit.key_checking import KeyChecker, KeyRow
-from analytics.audit.key_checking import packed as packed_events
+from analytics.audit.key_checking import KeyChecker
 from analytics.audit.key_rows import FOR_EVER, LATEST, Row
 from analytics.audit.newest import Newest
+from analytics.audit.packed_events import KeyRow
+from analytics.audit.packed_events import packed as packed_events
 from analytics.audit.packs import Pack, grouped, in_order, packs, unpacked
-from analytics.audit.rows import RECORD, records_of
+from analytics.audit.rows import columns_of, records_of, whole
 from analytics.audit.saga_events import SagaEvents
 from analytics.audit.shares import make_ready
 from analytics.audit.status import InFlight, LogStatus
@@ -39,7 +40,6 @@ from eventlib.runtime.records import STATE
 _ROWS_OF_A_GROUP = 250_000
 _AT_ONCE = 50_000  # rows, of which those of a key go on together
 _MADE_AT_ONCE = 1_000  # records, so that those who use them find them in the processor's caches
-_OF_META = "traceparent"  # nothing else of a record is only for those who take an event's Meta
 
 
 def invariant_rules(choreography: Choreography) -> list[Rule]:
@@ -60,12 +60,12 @@ def _takes_meta(choreography: Choreography) -> bool:
 
 def invariant_findings(spark: SparkSession, url: str, newest: "RDD[Newest]", check: "InvariantCheck") -> DataFrame:
     """Return the invariants that a log violates; `newest` are its changelogs' newest records."""
-    application = check.application
-    rows = sum(len(span) for (topic, _), span in spans(url).items() if topic in application.topics)
+    application, topics = check.application, check.application.topics
+    rows = sum(len(span) for (topic, _), span in spans(url).items() if topic in topics)
     count = max(2 * spark.sparkContext.defaultParallelism, rows // _ROWS_OF_A_GROUP)
     takes_meta = _takes_meta(application.choreography)
-    columns = [name for name in RECORD.names if takes_meta or name != _OF_META]
-    by_saga = packs(spark, url, application, application.topics, _BySaga(count), columns)
+    columns = columns_of(takes_meta=takes_meta)
+    by_saga = packs(spark, url, application, topics, _BySaga(count), columns)
     records = by_saga.partitionBy(count, _group_of)
 
     def found(check: "InvariantCheck") -> "RDD[Finding | Row]":
@@ -137,18 +137,15 @@ def _of_sagas(packs: Iterable[Pack], check: InvariantCheck) -> Iterator[Row]:
     with check.application.opened(check.url) as log:
         checker = KeyChecker(check.application, log)
         sagas = SagaEvents(checker, InFlight(check.application, check.status), log, check.shared)
-        rows = pa.concat_batches(parts)
-        if _OF_META not in rows.schema.names:
-            nothing = pa.nulls(rows.num_rows, pa.string())
-            rows = rows.add_column(RECORD.names.index(_OF_META), _OF_META, nothing)
+        rows = whole(pa.concat_batches(parts))
         if check.shared is not None:
             wanted = hashes(pa.array(sorted(each for each in check.sagas if each), pa.string()))
             is_wanted = np.isin(
                 hashes(rows["correlation_id"]), [*wanted.tolist(), *([0] if None in check.sagas else ())]
             )
             rows = rows.filter(pa.array(is_wanted))
-        for whole in _whole_sagas(rows):
-            few = (whole.slice(first, _MADE_AT_ONCE) for first in range(0, whole.num_rows, _MADE_AT_ONCE))
+        for some in _whole_sagas(rows):
+            few = (some.slice(first, _MADE_AT_ONCE) for first in range(0, some.num_rows, _MADE_AT_ONCE))
             yield from sagas.rows(record for record, _ in records_of(few))
 
 

@@ -1,6 +1,5 @@
 """Checks the events of one key after the other."""
 
-import marshal
 import pickle
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,12 +10,13 @@ from typing import Any, Final, final
 from analytics.audit.application import Application
 from analytics.audit.finding import Finding
 from analytics.audit.key_rows import LATEST, MISKEYED, UNREADABLE, Row
+from analytics.audit.packed_events import KeyRow, Order, made_of, unpacked
 from analytics.schema import UNREADABLE as UNREADABLE_HEADERS
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.invariants import Fold, InvariantChecker, Violation, judged_by_events
 from eventlib.log.record import Record, key_text
-from eventlib.model.event import Event, Meta, key_of
+from eventlib.model.event import Event, Meta, contract_of, key_of
 from eventlib.queries.causal_order import causes_first
 from eventlib.runtime.records import state_name
 
@@ -24,28 +24,6 @@ _LAST: Final = 5
 _NO_META: Final = Meta("")
 _RECORDS: Final = frozenset({UNREADABLE.name, MISKEYED.name})
 """What rows of single records are about, beside the fields of invariants."""
-
-Order = tuple[int, int, str, int, int]
-"""What a key's records are sorted by: time, depth, topic, partition, offset."""
-
-
-@final
-class KeyRow:
-    """A record for a key: its depth, the id of what it comes after, whether its saga is in flight, and its event.
-
-    `depth` is how many causes it has in its millisecond, `after` the nearest of them about the same key; a key's rows are
-    sorted by `order`.
-    """
-
-    __slots__ = ("after", "depth", "event", "in_flight", "order", "record")
-
-    def __init__(self, record: Record, depth: int, after: str, in_flight: bool, event: Event | None = None) -> None:
-        self.record = record
-        self.depth = depth
-        self.after = after
-        self.in_flight = in_flight
-        self.event = event
-        self.order: Order = (record.timestamp_ms, depth, record.topic, record.partition, record.offset)
 
 
 @final
@@ -88,6 +66,7 @@ class KeyChecker:
         sources = (source for each in invariants for source in each.sources)
         self.folds: Mapping[str, Fold[Any]] = {source.key: source for source in sources if isinstance(source, Fold)}
         self._deciders = {decider.name: decider for decider in application.choreography.deciders}
+        self._events_of = {contract_of(event).type: event for event in application.choreography.events}
         self.story = application.story_field
 
     def folded(self, name: str, key: str, rows: Iterable[KeyRow]) -> bytes | None:
@@ -131,7 +110,7 @@ class KeyChecker:
         wants_meta, whole = watch.wants_meta, key if name == self.story else ""
         for row in _in_order(rows):
             record = row.record
-            event = row.event or self._log.decode(record)
+            event = row.event or self._event(row)
             if event is None:
                 continue
             checked.last.append(record.event_id)
@@ -141,6 +120,11 @@ class KeyChecker:
                 evidence = [record.event_id] if record.id else checked.last
                 checked.found.setdefault(violation.invariant.name, _finding(violation, story, evidence))
         return checked
+
+    def _event(self, row: KeyRow) -> Event | None:
+        if row.values is None:
+            return self._log.decode(row.record)
+        return made_of(self._events_of[row.record.type or ""], row.values)
 
     def _states(self, name: str, key: str, records: Iterable[Record], checked: _Checked) -> None:
         story = key if name == self.story else ""
@@ -195,17 +179,6 @@ def key_of_event(event: object) -> str:
         return (key_of(event) if isinstance(event, Event) else None) or ""
     except ContractError:
         return ""
-
-
-def packed(rows: Iterable[KeyRow]) -> bytes:
-    """Return rows for another worker of this job, without their events: it decodes them, if it needs them."""
-    return marshal.dumps([(row.record.astuple(), row.depth, row.after, row.in_flight) for row in rows])
-
-
-def unpacked(events: bytes) -> list[KeyRow]:
-    """Return rows that another worker of this job has packed."""
-    rows = marshal.loads(events)  # noqa: S302  see above
-    return [KeyRow(Record(*record), depth, after, in_flight) for record, depth, after, in_flight in rows]
 
 
 def _is_state(row: Row) -> bool:

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from operator import attrgetter
 from typing import Final
 
-from analytics.audit.key_checking import KeyChecker, KeyRow, key_of_event, packed, read
+from analytics.audit.key_checking import KeyChecker, key_of_event, read
 from analytics.audit.key_rows import MISKEYED, UNREADABLE, Row
+from analytics.audit.packed_events import KeyRow, packed, values_of
 from analytics.audit.status import InFlight
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
@@ -66,14 +67,15 @@ class SagaEvents:
                     if is_own:
                         of_keys.setdefault(key, []).append(KeyRow(records[i], depths[i], after, in_flight, events[i]))
                     else:
-                        self._of_many.setdefault((field, key), []).append(
-                            KeyRow(records[i], depths[i], after, in_flight)
-                        )
+                        known = events[i]
+                        values = None if known is None or fold.wants_meta else values_of(known)
+                        row = KeyRow(records[i], depths[i], after, in_flight, None, values)
+                        self._of_many.setdefault((field, key), []).append(row)
             for key, rows in of_keys.items():
                 rows.sort(key=_order)
                 folded = self._checker.folded(field, key, rows) if self._shared is None else None
-                row = Row(*rows[0].order, field, key, records[0].correlation_id, folded, b"")
-                found.append(row if folded is not None else row._replace(events=packed(rows)))
+                of_key = Row(*rows[0].order, field, key, records[0].correlation_id, folded, b"")
+                found.append(of_key if folded is not None else of_key._replace(events=packed(rows)))
         return found
 
     def _is_in_flight(self, records: Sequence[Record]) -> bool:

@@ -61,12 +61,10 @@ def status_of(newest: "RDD[Newest]", url: str, application: Application) -> LogS
     """Return the status of a log, from its changelogs' newest records."""
     positions, parked, pending = dict[tuple[str, str, int], int](), set[tuple[str, str]](), set[str]()
     with application.opened(url) as opened:
-        for topic, partition, _, _, key, value, _ in newest.filter(_is_no_state).collect():
-            if not value:
-                continue
+        for topic, partition, _, _, key, value, _ in newest.filter(_tells).collect():
             if key == POSITION_KEY:
                 service = topic.removesuffix(".changelog")
-                for read, offset in _positions(opened, value).items():
+                for read, offset in _positions(opened, value or b"").items():
                     positions[service, read, partition] = offset
             elif key.startswith(PARKED):
                 decider, _, name = key.removeprefix(PARKED).partition("/")
@@ -76,8 +74,8 @@ def status_of(newest: "RDD[Newest]", url: str, application: Application) -> LogS
     return LogStatus(positions, frozenset(parked), frozenset(pending))
 
 
-def _is_no_state(record: Newest) -> bool:
-    return not record.key.startswith(STATE)
+def _tells(record: Newest) -> bool:
+    return bool(record.value) and not record.key.startswith(STATE)
 
 
 def _positions(opened: EventLog, value: bytes) -> Mapping[str, int]:

@@ -117,13 +117,11 @@ _COUNTED: Mapping[type[Event], str] = {
 @story.evolve
 def tell(told: Story, event: Event) -> Story:
     """Take one event into its order's story."""
+    if type(event) in _COUNTED:  # most are
+        return _counted(told, event)
     match event:
-        case LineReserved(quantity=units):
-            return replace(told, reserved=told.reserved + 1, reserved_units=told.reserved_units + units)
-        case LineReleased(quantity=units):
-            return replace(told, released=told.released + 1, released_units=told.released_units + units)
-        case LineShipped(quantity=units):
-            return replace(told, shipped=told.shipped + 1, shipped_units=told.shipped_units + units)
+        case LineReserved() | LineReleased() | LineShipped():
+            return _moved(told, event)
         case PaymentTaken() | PaymentVoided() | PaymentRefunded():
             return _money(told, event)
         case OrderPlaced() | OrderCompleted() | OrderCancelled():
@@ -133,10 +131,21 @@ def tell(told: Story, event: Event) -> Story:
 
 
 def _counted(told: Story, event: Event) -> Story:
-    reason, counted = getattr(event, "reason", None), _COUNTED.get(type(event))
+    reason, counted = vars(event).get("reason"), _COUNTED.get(type(event))
     if reason is not None and reason not in told.reasons:
         told = replace(told, reasons=told.reasons | {reason})
     return told if counted is None else replace(told, **{counted: getattr(told, counted) + 1})
+
+
+def _moved(told: Story, event: LineReserved | LineReleased | LineShipped) -> Story:
+    units = event.quantity
+    match event:
+        case LineReserved():
+            return replace(told, reserved=told.reserved + 1, reserved_units=told.reserved_units + units)
+        case LineReleased():
+            return replace(told, released=told.released + 1, released_units=told.released_units + units)
+        case LineShipped():
+            return replace(told, shipped=told.shipped + 1, shipped_units=told.shipped_units + units)
 
 
 def _money(told: Story, event: PaymentTaken | PaymentVoided | PaymentRefunded) -> Story:

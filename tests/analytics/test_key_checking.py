@@ -2,20 +2,25 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import chain
 from operator import attrgetter
+from typing import Annotated
 
 import pytest
 
 from analytics.audit.application import Application, Run
 from analytics.audit.finding import Finding
 from analytics.audit.invariants import InvariantCheck, folded, place_of
-from analytics.audit.key_checking import KeyChecker, KeyRow, packed, unpacked
+from analytics.audit.key_checking import KeyChecker
 from analytics.audit.key_rows import Row
+from analytics.audit.packed_events import KeyRow, made_of, packed, unpacked, values_of
 from analytics.audit.saga_events import SagaEvents
 from analytics.audit.status import InFlight, LogStatus
 from eventlib.eventlog import EventLog
-from eventlib.log.record import key_text
+from eventlib.log.record import Record, key_text
+from eventlib.model.event import Event
+from eventlib.personal import Personal
 from eventlib.queries.sagas import find_saga
 from services.invariants.story import Story
 
@@ -119,3 +124,51 @@ def test_events_of_many_sagas_have_one_row_for_each_other_key(shop_log: str) -> 
         orders = [[each.order for each in unpacked(row.events)] for row in of_shelves]
         assert all(each == sorted(each) for each in orders)
         assert sum(map(len, orders)) > len(orders)
+
+
+class Weighed(Event, topic="weights", key="sku"):
+    """A product was put on a scale."""
+
+    sku: str
+    at: str | datetime
+
+
+class Asked(Event, topic="questions", key="sku"):
+    """A person has asked about a product."""
+
+    sku: str
+    who: str
+    name: Annotated[str, Personal(subject="who")]
+
+
+def test_events_under_other_keys_go_on_as_values_that_make_the_same_events(shop_log: str) -> None:
+    application = Application()
+    with application.running(shop_log) as (log, run):
+        checker, flight = KeyChecker(application, log), InFlight(application, LogStatus({}, frozenset(), frozenset()))
+        _, rows = _incomplete_order(log, run)
+        records = {row.record.event_id: row.record for row in rows}
+        of_shelves = [row for row in SagaEvents(checker, flight, log).rows(records.values()) if row.field == "sku"]
+        packed_rows = [each for row in of_shelves for each in unpacked(row.events)]
+        assert packed_rows
+        for each in packed_rows:
+            whole = records[each.record.event_id]
+            event = log.decode(whole)
+            assert event is not None
+            assert (each.event, each.record.value) == (None, None)
+            assert each.order == KeyRow(whole, each.depth, "", in_flight=False).order
+            made = made_of(type(event), each.values or {})
+            assert (made, repr(made), made.model_dump_json()) == (event, repr(event), event.model_dump_json())
+
+
+def test_what_marshal_does_not_carry_is_decoded_again() -> None:
+    record = Record("weights", 0, 7, 1, b"a", b"bytes", "id", "Weighed", correlation_id="saga")
+    told, other = (Weighed(sku="a", at=at) for at in ("noon", datetime(2026, 1, 1, tzinfo=UTC)))
+    rows = [KeyRow(record, 0, "", False, None, values_of(each)) for each in (told, other)]
+    assert all(row.values is not None for row in rows)  # by the first one
+    as_values, as_bytes = unpacked(packed(rows[:1])), unpacked(packed(rows))
+    assert [each.values for each in as_values] == [{"sku": "a", "at": "noon"}]
+    assert [(each.values, each.record) for each in as_bytes] == [(None, record)] * 2
+
+
+def test_personal_fields_are_not_carried_as_values() -> None:
+    assert values_of(Asked(sku="a", who="ada", name="Ada")) is None
