@@ -173,24 +173,24 @@ async def test_a_replay_tells_what_todays_code_would_decide_otherwise(parcels: s
         )
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "sentence"),
-    [
-        ("search_sagas", {"where": "contry = 'x'"}, "column 1: sagas have no 'contry'"),
-        ("saga", {"key": "nobody"}, "no event on this log has the key 'nobody'"),
-        ("saga", {"key": "declined", "at": "yesterday"}, "'yesterday' is no time"),
-        ("history", {"decider": "nobody", "key": "1"}, "there is no decider 'nobody'; known are"),
-        ("state_at", {"decider": "order", "key": "nobody"}, "knows nothing of key 'nobody'"),
-        ("explain_parked", {"key": "declined"}, "nothing is parked under 'declined'"),
-        ("sql", {"question": "DELETE FROM sagas"}, "only questions are answered here"),
-        ("sql", {"question": "PRAGMA query_only = OFF"}, "only questions are answered here"),
-        ("sql", {"question": "SELECT nope FROM sagas"}, "there is no column 'nope'"),
-    ],
-)
-async def test_errors_are_sentences(filled: str, tool: str, arguments: Answer, sentence: str) -> None:
+WRONG: list[tuple[str, Answer, str]] = [
+    ("search_sagas", {"where": "contry = 'x'"}, "column 1: sagas have no 'contry'"),
+    ("saga", {"key": "nobody"}, "no event on this log has the key 'nobody'"),
+    ("saga", {"key": "declined", "at": "yesterday"}, "'yesterday' is no time"),
+    ("history", {"decider": "nobody", "key": "1"}, "there is no decider 'nobody'; known are"),
+    ("state_at", {"decider": "order", "key": "nobody"}, "knows nothing of key 'nobody'"),
+    ("explain_parked", {"key": "declined"}, "nothing is parked under 'declined'"),
+    ("sql", {"question": "DELETE FROM sagas"}, "only questions are answered here"),
+    ("sql", {"question": "PRAGMA query_only = OFF"}, "only questions are answered here"),
+    ("sql", {"question": "SELECT nope FROM sagas"}, "there is no column 'nope'"),
+]
+
+
+async def test_errors_are_sentences_and_the_next_question_is_answered(filled: str) -> None:
     async with assistant(filled) as client:
-        assert sentence in await refusal(client, tool, **arguments)
-        assert (await told(client, "sql", question="SELECT 1 AS one"))["rows"] == [{"one": 1}]
+        for tool, arguments, sentence in WRONG:
+            assert sentence in await refusal(client, tool, **arguments)
+            assert (await told(client, "sql", question="SELECT 1 AS one"))["rows"] == [{"one": 1}]
 
 
 async def test_the_log_is_as_it_was_after_every_tool(filled: str) -> None:
