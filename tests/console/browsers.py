@@ -92,10 +92,12 @@ class Visit:
         """Return what axe-core finds wrong with the page as it is now."""
         if not await self.page.evaluate("'axe' in window"):
             await self.page.evaluate(_AXE)
-        found: Any = await self.page.evaluate(f"axe.run({{runOnly: {_STANDARDS!r}}})")
+        # With the types of results named, it does not describe each element with which nothing is wrong: half its time.
+        options = f"{{runOnly: {_STANDARDS!r}, resultTypes: ['violations']}}"
+        found: Any = await self.page.evaluate(f"axe.run({options}).then(found => found.violations)")
         return [
             f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
-            for each in found["violations"]
+            for each in found
             for node in each["nodes"]
         ]
 
