@@ -30,11 +30,16 @@ FIRST = 10
 _NO_EVENTS = re.compile(r"^_|\.said\.|\.(changelog|journal|parked|control|latest)$")
 """Topics without events, with copies of events, or with those of a rerun."""
 
-_SWEEP = 1_000
+_TOGETHER = 20_000
+"""How many transactions and outputs are replayed task by task: a task's code and states are in the processor's caches then."""
+
 _MOST_UNKNOWN = 1_000
 
 TaskTransaction = tuple[TaskReplayer, JournalEntry]
 """A task and one of its transactions."""
+
+TransactionsAt = tuple[int, list[TaskTransaction]]
+"""A time (ms), and the transactions of all tasks at that time."""
 
 
 class Replay:
@@ -73,12 +78,15 @@ class Replay:
         """Replay, and return the report. Raises: ContractError when retention has dropped records."""
         try:
             await self._prepare()
-            at_ms = moments = 0
+            at_ms, moments, size = 0, list[TransactionsAt](), 0
             async for at_ms, transactions in self._moments():
-                await self._replay_at(at_ms, transactions)
-                moments += 1
-                if moments % _SWEEP == 0:
+                moments.append((at_ms, transactions))
+                size += sum(1 + entry.said for _, entry in transactions)
+                if size >= _TOGETHER:
+                    await self._replay_together(moments)
                     self._record_unknown(at_ms)
+                    moments, size = [], 0
+            await self._replay_together(moments)
             self._end()
             self._note_unread()
             await self._report_unknown(at_ms)
@@ -105,7 +113,7 @@ class Replay:
         events = {name: topic.partitions for name, topic in there.items() if not _NO_EVENTS.search(name)}
         await self._scanner.open(events, [(task.service, task.partition) for task in self._tasks.values()])
 
-    async def _moments(self) -> AsyncIterator[tuple[int, list[TaskTransaction]]]:
+    async def _moments(self) -> AsyncIterator[TransactionsAt]:
         """Yield the transactions of all tasks in time order; those of the same time together."""
         heads = list[tuple[int, int, JournalEntry]]()
         tasks = [*self._tasks.values()]
@@ -143,19 +151,27 @@ class Replay:
             self._tally.damaged.add(str(error))
             self._tally.notes[f"{name}/{task.partition} is compared up to its damaged journal entry"] = None
 
-    async def _replay_at(self, at_ms: int, transactions: Sequence[TaskTransaction]) -> None:
-        emitted = Counter[str]()
-        for task, entry in transactions:
-            emitted[task.service.name] += entry.said
-        lacking = await self._scanner.complete(at_ms, emitted)
-        for task, entry in transactions:
-            await task.replay(entry, lacks=task.service.name in lacking)
-        self._tally.transactions += len(transactions)
-        left = [
-            item for service in emitted for item in self._scanner.unclaimed(service, at_ms) if service not in lacking
-        ]
-        if left:
-            await self._report_unclaimed(at_ms, transactions, left)
+    async def _replay_together(self, moments: Sequence[TransactionsAt]) -> None:
+        """Replay the transactions of several times, those of each task in order: no task needs what another one does."""
+        by_task: dict[TaskReplayer, list[tuple[JournalEntry, bool]]] = {task: [] for task in self._tasks.values()}
+        lacking = dict[int, set[str]]()
+        for at_ms, transactions in moments:
+            emitted = Counter[str]()
+            for task, entry in transactions:
+                emitted[task.service.name] += entry.said
+            lacking[at_ms] = await self._scanner.complete(at_ms, emitted)
+            for task, entry in transactions:
+                by_task[task].append((entry, task.service.name in lacking[at_ms]))
+        for task, entries in by_task.items():
+            for entry, lacks in entries:
+                await task.replay(entry, lacks=lacks)
+            self._tally.transactions += len(entries)
+        for at_ms, transactions in moments:
+            services = dict.fromkeys(task.service.name for task, _ in transactions)
+            unclaimed = {service: self._scanner.unclaimed(service, at_ms) for service in services}
+            left = [item for service, items in unclaimed.items() for item in items if service not in lacking[at_ms]]
+            if left:
+                await self._report_unclaimed(at_ms, transactions, left)
 
     async def _report_unclaimed(
         self, at_ms: int, transactions: Sequence[TaskTransaction], left: Sequence[Item]

@@ -10,7 +10,7 @@ import pytest
 from eventlib.log.record import Record
 from eventlib.model.decider import Decider, Handler
 from eventlib.model.event import Event, Meta
-from eventlib.replay import Report, Shard, partition_buffer, replay, scanner, spilling_cache
+from eventlib.replay import Report, Shard, partition_buffer, replay, replaying, scanner, spilling_cache
 from eventlib.replay.fast_path import FastPathComparer
 from eventlib.replay.report import merged
 from eventlib.values import from_ms
@@ -275,6 +275,10 @@ async def test_parts_make_the_whole_in_the_same_order(
         parts = [await replay(shop.log, limit=limit, part=Shard(index, count)) for index in range(count)]
         assert sum(bool(part.first) for part in parts) > 1
         assert merged(parts, limit) == whole
+        for together in (1, 40):
+            with monkeypatch.context() as patched:
+                patched.setattr(replaying, "_TOGETHER", together)
+                assert await replay(shop.log, limit=limit) == whole
 
 
 async def test_memory_that_is_too_small_is_made_up_for(shop: RunningShop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,6 +317,7 @@ async def test_what_a_decider_has_made_again_is_decoded_once_for_its_schema_or_w
 
     monkeypatch.setattr(shop.log.codec, "decode", counted)
     monkeypatch.setattr(partition_buffer, "_SAMPLE", "none ends so")
+    monkeypatch.setattr(replaying, "_TOGETHER", 1)  # in the order of time: who emits something before who consumes it
     assert (await replay(shop.log)).same
     found = {name: decoded.count(name) for name in ("OrderPlaced", "LineShipped")}
     made = [type(event).__name__ for _, event in await shop.records()]
