@@ -91,6 +91,14 @@ async def test_inputs_of_what_is_paused_stay_unread_through_restarts(opened: Ope
         assert len([each for each in await kinds(log) if each == "Charged"]) == 3
 
 
+async def test_what_is_paused_before_it_first_runs_handles_nothing(opened: Opened) -> None:
+    async with opened(make_shop(set())) as log:
+        await ordered(log, "a", 1)
+        await pause(log, SERVICE, *WHY)
+        await settle(log)
+        assert await noted(log) == []
+
+
 async def test_running_tasks_take_a_pause_up_and_finish_what_is_under_way(opened: Opened) -> None:
     gateway = Outside(gate=asyncio.Event())
     async with opened(make_shop(set())) as log, run(log, gateway) as runtime:

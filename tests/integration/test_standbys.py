@@ -167,4 +167,5 @@ async def test_a_task_that_damage_has_stopped_is_no_longer_this_process_s_when_i
         await until(lambda: bool(runtime.damage.stopped))
         assert runtime.damage.stopped == {("count", 1): "a hole"}
         await member.assign({})
-        await until(lambda: not runtime.damage.stopped)
+        await until(lambda: not runtime.tasks)
+        assert not runtime.damage.stopped

@@ -99,7 +99,8 @@ def main() -> None:
     given = _arguments()
     target = TARGETS[given.target]
     mutants = target.mutants() if given.most is None else sample(target.mutants(), given.most)
-    mutants = [mutant for mutant in mutants if mutant.file.startswith(given.below)]
+    same = equivalent()
+    mutants = [mutant for mutant in mutants if mutant.file.startswith(given.below) and mutant.name not in same]
     results = Results(given.results)
     if given.planted is not None:
         _try_planted(given, target, mutants, results)
@@ -107,8 +108,7 @@ def main() -> None:
     if not given.table:
         _try_all(given, target, mutants, results)
     print(*table(mutants, results), "", sep="\n")
-    same = equivalent()
-    survivors = [mutant for mutant in results.survivors(mutants) if mutant.name not in same]
+    survivors = results.survivors(mutants)
     for mutant in survivors:
         print(f"survived: {mutant.file}:{mutant.line} {mutant.name.partition(':')[2]}")
     sys.exit(bool(survivors))

@@ -91,14 +91,15 @@ class Tests:
         self._items = items
 
     def __call__(self) -> str | None:
-        """Return the first test that fails, or takes too long, which is noted: a mutant may wait for what never comes."""
+        """Return the first test that fails; it is noted where it has waited in vain, for as long as it waits at most."""
         signal.signal(signal.SIGALRM, _end)
         for number, (item, limit_s) in enumerate(self._items, start=1):
             following = self._items[number][0] if number < len(self._items) else None
             signal.setitimer(signal.ITIMER_REAL, limit_s, 1.0)  # again and again: the test may catch what ends it
             began = time.monotonic()
-            if failed(item, following):
-                return item.nodeid if time.monotonic() < began + limit_s else f"{item.nodeid}{TOO_LONG}"
+            if failures := [report for report in _reports(item, following) if report.failed]:
+                is_late = time.monotonic() >= began + limit_s or any(map(_has_waited, failures))
+                return f"{item.nodeid}{TOO_LONG}" if is_late else item.nodeid
         return None
 
 
@@ -108,4 +109,13 @@ def _end(_: int, __: FrameType | None) -> NoReturn:
 
 def failed(item: pytest.Item, following: pytest.Item | None) -> bool:
     """Run a test, and return whether it fails."""
-    return any(report.failed for report in runtestprotocol(item, nextitem=following, log=False))
+    return any(report.failed for report in _reports(item, following))
+
+
+def _reports(item: pytest.Item, following: pytest.Item | None) -> Sequence[pytest.TestReport]:
+    return runtestprotocol(item, nextitem=following, log=False)
+
+
+def _has_waited(report: pytest.TestReport) -> bool:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return crash is not None and crash.message.startswith("TimeoutError")

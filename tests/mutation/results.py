@@ -79,15 +79,13 @@ def equivalent(path: Path = EQUIVALENT) -> Mapping[str, str]:
 
 
 def table(mutants: Sequence[Mutant], results: Results) -> list[str]:
-    """Return a Markdown table: of each package's mutants that are not equivalent, how many each detector notices.
+    """Return a Markdown table: of each package's mutants, how many each detector notices.
 
     A detector's share is of those that it was tried on; together, of those that any was.
     """
     groups = defaultdict[str, list[Mutant]](list)
-    same = equivalent()
     for mutant in mutants:
-        if mutant.name not in same:
-            groups["/".join(mutant.file.split("/")[:2])].append(mutant)
+        groups["/".join(mutant.file.split("/")[:2])].append(mutant)
     lines = [
         "| | mutants | the tests | the corpus | the proof | the simulator | the broker's tests | together |",
         "|---|---|---|---|---|---|---|---|",

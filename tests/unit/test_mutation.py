@@ -9,6 +9,7 @@ import pytest
 
 from services.stock.state import Reservation
 from tests.mutation.__main__ import TARGETS
+from tests.mutation.detectors import TOO_LONG
 from tests.mutation.forks import Ended, Forks
 from tests.mutation.mutants import ROOT, Mutant, mutants_of, sample
 from tests.mutation.operators import sites
@@ -33,6 +34,13 @@ def handle(order: "Order", at=None):
             return [replace(order, stage="paid", open=False)]
     return order
 '''
+TRYING = """
+from tests.mutation import detectors
+
+def pytest_runtestloop(session):
+    print(*(detectors.Tests([(item, 60.0)])() for item in session.items), sep="\\n")
+    return True
+"""
 
 
 def changes(program: str) -> set[tuple[str, str, str]]:
@@ -113,6 +121,27 @@ def test_a_mutant_that_never_ends_is_ended() -> None:
     forks.begin(endless, 0.0, found.append)
     forks.join()
     assert [(ended.result, ended.why) for ended in found] == [(None, "ended by SIGXCPU")]
+
+
+def test_a_test_that_waits_in_vain_is_told_from_one_that_finds_fault(tmp_path: Path) -> None:
+    """In a process of its own, since it has an alarm set."""
+    (tmp_path / "conftest.py").write_text(TRYING)
+    (tmp_path / "test_two.py").write_text("def test_waits(): raise TimeoutError\n\ndef test_finds(): assert 0\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-s",
+        "-n0",
+        "-c",
+        "pyproject.toml",
+        f"--rootdir={tmp_path}",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert f"test_two.py::test_waits{TOO_LONG}\n" in done.stdout, done.stdout
+    assert "test_two.py::test_finds\n" in done.stdout, done.stdout
 
 
 def test_a_run_goes_on_where_another_was_ended_unless_the_function_has_changed(tmp_path: Path) -> None:
