@@ -12,7 +12,8 @@ from eventlib import Choreography, Decider, Event, EventLog, Meta, Service, Topi
 from eventlib.errors import DamagedRecord
 from eventlib.external import Json
 from eventlib.log.record import Record
-from eventlib.runtime.bootstrap import InputStart
+from eventlib.model.decider import FORGET
+from eventlib.runtime.bootstrap import InputStart, past_of
 from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.parking.parked import SkippedInput
 from eventlib.runtime.records import Pause, Positions
@@ -167,6 +168,7 @@ async def test_a_deadline_passes_also_while_a_damaged_input_may_be_about_any_key
     task = task_on(log)
     applied(task, Inputs(1_000, [deposit(log, 0)]))
     applied(task, Inputs(2_000, damaged=DamagedRecord("it is gone", "deposits", 0, 1, 2)))
+    assert task.processor.waits("account", FORGET, "a")
     assert [each.type for each in applied(task, Inputs(3_000, due_ms=3_000)).events] == ["Statement"]
 
 
@@ -186,10 +188,13 @@ async def test_what_was_there_before_the_first_start_is_remembered_until_it_was_
     task = task_on(log)
     applied(task, Inputs(1_000, beginnings=[InputStart("deposits", 0, 2), InputStart("rates", 0, 0)]))
     assert task.positions.past == {"deposits": 2}
-    applied(task, Inputs(1_000, [deposit(log, 0)]))
+    (credit,) = applied(task, Inputs(1_000, [deposit(log, 0)])).events
+    assert past_of(credit.headers), "its effects wait for a person"
     assert task.positions.past == {"deposits": 2}
     applied(task, Inputs(1_000, [deposit(log, 1)]))
     assert task.positions.past == {}
+    (credit,) = applied(task, Inputs(1_000, [deposit(log, 2)])).events
+    assert not past_of(credit.headers)
 
 
 def held(task: Task, pause: Pause, at_ms: int, *, ends: bool = False) -> None:
