@@ -10,6 +10,9 @@ from eventlib.cli import run
 
 Run = Callable[[Sequence[str]], int]
 
+NO_PLUGINS = "-p no:cloudcoil -p no:schemathesis"
+"""For pytest in a process that a test starts: a project's own environment has not got them, and they take a second."""
+
 
 def said(*arguments: str, by: Run = run) -> str:
     """Run a command that has to end well, `eventlib` unless told otherwise, and return what it prints."""

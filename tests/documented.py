@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import pytest
 
-from tests.commands import Run, ended
+from tests.commands import NO_PLUGINS, Run, ended
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(?:^ *<!-- no-run: ([^\n]+) -->\n)?^( *)```(\w*) ?([^\n]*)\n(.*?)^\2```", re.DOTALL | re.MULTILINE)
@@ -190,4 +190,4 @@ def environment() -> dict[str, str]:
     """Return the environment of a reader: the project's commands are on the path, and nothing is configured."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("EVENTLIB", "SHOP", "OTEL"))}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {**kept, "PATH": path, "COLUMNS": "100", "PYTEST_ADDOPTS": "-p no:cloudcoil -p no:cacheprovider -W ignore"}
+    return {**kept, "PATH": path, "COLUMNS": "100", "PYTEST_ADDOPTS": f"{NO_PLUGINS} -p no:cacheprovider -W ignore"}

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from eventlib.cli import run
+from tests.commands import NO_PLUGINS
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -43,7 +44,7 @@ Refused = Callable[..., str]
 def done(directory: Path, *command: str) -> str:
     """Run a command in a directory, as a person does, and return what it prints."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("EVENTLIB")}
-    environment["PYTEST_ADDOPTS"] = "-p no:cloudcoil"  # a plugin that a new project's own environment does not have
+    environment["PYTEST_ADDOPTS"] = NO_PLUGINS
     environment["MYPY_CACHE_DIR"] = str(ROOT / "build" / "mypy" / "new")  # with what the run before has found out
     finished = subprocess.run(
         [str(BIN / command[0]), *command[1:]],

@@ -21,7 +21,7 @@ from eventlib.proof.corpus.values import Values
 from services import shop
 from services.payment.decider import payments
 from services.stock.events import StockReserved
-from tests.commands import ended, said
+from tests.commands import NO_PLUGINS, ended, said
 from tests.integration.test_diff import FOR_A_REASON, REFUNDS, Repository
 
 KEYS = {"completed", "declined", "broken", "large"}
@@ -47,7 +47,7 @@ def tested(repository: Repository, corpus: Path) -> Pytest:
     settings.write_text(f'{settings.read_text()}corpus = "{corpus}"\n[tool.pytest.ini_options]\ntestpaths = ["."]\n')
 
     def run(*arguments: str) -> CompletedProcess[str]:
-        plugins = ("-p", "no:cacheprovider", "-p", "no:cloudcoil")
+        plugins = ("-p", "no:cacheprovider", *NO_PLUGINS.split())
         # pytest's own summary repeats whole messages where CI is set
         command = [sys.executable, "-m", "pytest", "-q", "-r", "N", *plugins, *arguments]
         return subprocess.run(command, cwd=repository.directory, capture_output=True, text=True, check=False)

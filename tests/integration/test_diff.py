@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from eventlib.cli import run
-from tests.commands import ended
+from tests.commands import NO_PLUGINS, ended
 from tests.saga.shop_runs import ROOT
 
 Diff = Callable[..., tuple[int, str]]
@@ -307,6 +307,6 @@ def subprocess_of(*arguments: str) -> CompletedProcess[str]:
 
 def checked(directory: Path) -> CompletedProcess[str]:
     """Run the tests that stand in the repository."""
-    without = [each for name in ("cacheprovider", "cloudcoil", "schemathesis") for each in ("-p", f"no:{name}")]
-    command = [sys.executable, "-m", "pytest", "-q", *without, "-W", "ignore", "--rootdir", str(directory)]
+    plugins = ("-p", "no:cacheprovider", *NO_PLUGINS.split())
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-W", "ignore", "--rootdir", str(directory)]
     return subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True)

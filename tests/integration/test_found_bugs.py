@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.commands import ended
+from tests.commands import NO_PLUGINS, ended
 from tests.integration.test_diff import Repository
 from tests.saga.victims import FOUND, put_in_flight, write_victims
 
@@ -134,7 +134,7 @@ def in_its_directory(incident: Incident, *arguments: str) -> CompletedProcess[st
 
 
 def checked(incident: Incident) -> int:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:cloudcoil", "test_victim.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *NO_PLUGINS.split(), "test_victim.py"]
     done = subprocess.run(command, cwd=incident.repository.directory, check=False, capture_output=True, text=True)
     assert done.returncode in {0, 1}, done.stdout + done.stderr
     return done.returncode

@@ -12,7 +12,7 @@ import yaml
 
 from eventlib import open_log
 from services import shop
-from tests.commands import said
+from tests.commands import NO_PLUGINS, said
 from tests.integration.shop_log import fill_ended
 from tests.integration.test_diff import SURCHARGE, Repository
 from tests.saga.shop_runs import ROOT
@@ -57,7 +57,7 @@ def run_steps(repository: Repository, log: str) -> Ended:
         "PATH": path,
         "EVENTLIB_LOG": log,
         "GITHUB_BASE_REF": "main",
-        "PYTEST_ADDOPTS": "-p no:cloudcoil",
+        "PYTEST_ADDOPTS": NO_PLUGINS,
     }
     codes, told = dict[str, int](), list[str]()
     for step in (each for each in job["steps"] if "run" in each):
