@@ -12,11 +12,11 @@ from analytics.audit.finding import Finding
 from analytics.audit.key_rows import LATEST, MISKEYED, UNREADABLE, Row
 from analytics.audit.packed_events import KeyRow, Order, made_of, unpacked
 from analytics.schema import UNREADABLE as UNREADABLE_HEADERS
-from eventlib.errors import ContractError, UndecodableRecord
+from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.invariants import Fold, InvariantChecker, Violation, judged_by_events
 from eventlib.log.record import Record, key_text
-from eventlib.model.event import Event, Meta, contract_of, key_of
+from eventlib.model.event import Event, Meta, contract_of
 from eventlib.queries.causal_order import causes_first
 from eventlib.runtime.records import state_name
 
@@ -149,9 +149,8 @@ class KeyChecker:
         event = self._log.decode(record)
         order = str(getattr(event, self.story, None) or "")
         where = f"{record.topic}/{record.partition}/{record.offset}"
-        sentence = (
-            f"{record.type} at {where} has the key {key_text(record)!r}, but its field is {key_of_event(event)!r}."
-        )
+        own = "" if event is None else key_of_event(event)
+        sentence = f"{record.type} at {where} has the key {key_text(record)!r}, but its field is {own!r}."
         return Finding(MISKEYED.name, MISKEYED.severity, order, f"key {key_text(record)}", [record.event_id], sentence)
 
     def _unreadable(self, record: Record) -> Finding:
@@ -173,12 +172,15 @@ def read(log: EventLog, record: Record) -> Event | str:
     return event or f"{record.type} is not an event of this choreography"
 
 
-def key_of_event(event: object) -> str:
+_key_fields: dict[type[Event], str] = {}
+
+
+def key_of_event(event: Event) -> str:
     """Return the key that an event's own field says; empty without one."""
-    try:
-        return (key_of(event) if isinstance(event, Event) else None) or ""
-    except ContractError:
-        return ""
+    name = _key_fields.get(event.__class__)
+    if name is None:
+        name = _key_fields[event.__class__] = contract_of(event.__class__).key or ""
+    return str(event.__dict__[name]) if name else ""
 
 
 def _is_state(row: Row) -> bool:

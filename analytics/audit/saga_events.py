@@ -49,7 +49,7 @@ class SagaEvents:
         in_flight = self._is_in_flight(records)
         for record in records:
             event = read(self._log, record)
-            readable = event if isinstance(event, Event) else None
+            readable = None if isinstance(event, str) else event
             events.append(readable)
             if self._shared is None and (readable is None or key_text(record) != key_of_event(readable)):
                 rule, alone = UNREADABLE if readable is None else MISKEYED, KeyRow(record, 0, "", in_flight)
@@ -58,7 +58,7 @@ class SagaEvents:
         causes = [_causes(i, records, places) for i in range(len(records))]
         depths = [_depth(i, each, records, places) for i, each in enumerate(causes)]
         for field, fold in self._folds:
-            keys = [None if event is None else fold.concerns(event) for event in events]
+            keys = [None if event is None else _key(event, field) for event in events]
             is_own = field == self._checker.story
             of_keys: dict[str, list[KeyRow]] = {}
             for i, key in enumerate(keys):
@@ -83,6 +83,12 @@ class SagaEvents:
             if self._flight.has(record):
                 return True
         return False
+
+
+def _key(event: Event, field: str) -> str | None:
+    """Return what `Fold.concerns` returns; called for every event."""
+    key = event.__dict__.get(field)
+    return None if key is None else str(key)
 
 
 def _causes(i: int, records: Sequence[Record], places: Mapping[str, int]) -> Sequence[int]:
