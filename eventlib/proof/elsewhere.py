@@ -117,22 +117,27 @@ def end_libraries() -> None:
 def main() -> None:
     """Answer what another process of this installation asks, until it ends; each answer is a forked process's."""
     look_for_cycles_seldom()
+    answering = list[int]()
+
+    def end(*_: object) -> None:
+        for pid in answering:
+            os.kill(pid, signal.SIGKILL)
+        os._exit(1)
+
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, end)
     for module in _NEEDED:
         import_module(module)
     gc.freeze()
     for line in sys.stdin.buffer:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until it is known whom to end
         pid = os.fork()
         if pid == 0:
             _answer_in(Path(line.decode().rstrip("\n")))
-
-        def end(*_: object, answering: int = pid) -> None:
-            os.kill(answering, signal.SIGKILL)
-            os._exit(1)
-
-        signal.signal(signal.SIGTERM, end)
+        answering.append(pid)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        answering.clear()
         print(code, flush=True)
 
 
@@ -140,6 +145,8 @@ def _answer_in(place: Path) -> NoReturn:
     """Answer the question in a directory, and end this process."""
     code = 1
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         nothing = os.open(os.devnull, os.O_RDWR)
         for pipe in (0, 1):
             os.dup2(nothing, pipe)
