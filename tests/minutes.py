@@ -68,7 +68,7 @@ def _processor_s() -> float:
     """Seconds of processors that this process, what it has started, and what that has started, have taken until now."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:  # there is none besides, so that nobody else's need be looked at
+    except ChildProcessError:  # it has none, so no other process has to be looked at
         return sum(os.times()[:4])
     ticks, children = dict[int, int](), defaultdict[int, list[int]](list)
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  it is done after each test, so it has to be cheap

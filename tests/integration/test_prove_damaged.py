@@ -78,7 +78,7 @@ async def test_what_does_not_depend_on_damage_is_proved_and_all_is_never_said_to
         if topic.endswith(".changelog"):
             changelogs += 1
             if changelogs % 4:
-                continue  # a run takes a while, and there are many that are alike
+                continue  # a run takes a while, and many of these records are of one kind
         found = await proved_damaged(tmp_path, position)
         assert [each.split("/")[0] for each in found.damaged] == [topic]
         assert not found.holds
