@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -178,6 +178,16 @@ async def place(client: httpx.AsyncClient, body: Json | None = None, *, key: str
     assert answer.status_code == 202, answer.text
     found: Json = answer.json()
     return found
+
+
+async def placed_when_it_can_be(client: httpx.AsyncClient, headers: Mapping[str, str] | None = None) -> Json:
+    """Place an order as clients do: what was not accepted, on a machine that is busy, is asked again."""
+    async with asyncio.timeout(120):
+        while (answer := await client.post("/orders", json=wanted(), headers=headers)).status_code == 503:
+            await asyncio.sleep(float(answer.headers["Retry-After"]))
+    assert answer.status_code == 202, answer.text
+    placed: Json = answer.json()
+    return placed
 
 
 def refused(answer: httpx.Response, status: int, kind: str | None = None) -> Json:

@@ -25,7 +25,7 @@ from services.simulation.ledger import Ledger
 from tests.connections import Connections, opened_from_here, silent
 from tests.in_rows import in_rows
 from tests.integration.answers import Asked, Json, Truth, hold, hold_accepted, now_ms
-from tests.integration.api_shop import place, refused, stock_up, wanted
+from tests.integration.api_shop import place, placed_when_it_can_be, refused, stock_up, wanted
 from tests.paused import paused
 
 CONFIG = ApiConfig(decision_s=0.3, append_s=1, index_age_s=0.5)
@@ -171,8 +171,8 @@ async def ask_everything(client: httpx.AsyncClient, orders: list[str]) -> list[A
 
 async def broken(shop_served: Served, breaking: Breaking, wait_s: int = 10) -> tuple[list[Asked], list[str]]:
     """Break something, let another instance go on, and ask everything; return the answers, and the orders before them."""
-    first = await shop_served.client.post("/orders", json=wanted(), headers={"Prefer": f"wait={wait_s}"})
-    orders = [first.json()["order_id"], (await place(shop_served.client, key="before"))["order_id"]]
+    asked_as = ({"Prefer": f"wait={wait_s}"}, {"Idempotency-Key": "before"})
+    orders = [(await placed_when_it_can_be(shop_served.client, each))["order_id"] for each in asked_as]
     with breaking:
         with suppress(EventlibError, TimeoutError):
             async with asyncio.timeout(CONFIG.append_s):

@@ -16,7 +16,7 @@ import httpx
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
 from services import shop
-from tests.integration.api_shop import reachable, ready, refused, stock_up, wanted
+from tests.integration.api_shop import placed_when_it_can_be, reachable, ready, refused, stock_up
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -91,16 +91,6 @@ async def test_every_instance_answers_for_every_order(broker: Cluster, tmp_path:
             assert [[facts(await read(client, each)) for each in orders] for client in clients] == ended
             far = (await read(clients[0], orders[0]))["position"].rpartition("-")[0] + "-99999999"
             refused(await clients[1].get("/orders", params={"min_position": far}), 422, "invalid")
-
-
-async def placed_when_it_can_be(client: httpx.AsyncClient) -> dict[str, Any]:
-    """Place an order as clients do: what was not accepted, on a machine that is busy, is asked again."""
-    async with asyncio.timeout(120):
-        while (answer := await client.post("/orders", json=wanted())).status_code == httpx.codes.SERVICE_UNAVAILABLE:
-            await asyncio.sleep(float(answer.headers["Retry-After"]))
-    assert answer.status_code == httpx.codes.ACCEPTED, answer.text
-    placed: dict[str, Any] = answer.json()
-    return placed
 
 
 async def _reads_go_on(here: httpx.AsyncClient, there: httpx.AsyncClient, order_id: str) -> None:
