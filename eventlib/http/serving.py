@@ -145,13 +145,16 @@ class Server:
         self._server = server
 
     async def stop(self) -> None:
-        """Answer the requests in progress, for a few seconds, and end; idempotent."""
+        """Answer the requests in progress, for a few seconds, and end every connection; idempotent."""
         if self.task.done():
             return
         # As if it had received the signal itself: streams watch for that, and would delay the stop.
         self._server.handle_exit(signal.SIGTERM, None)
         await asyncio.gather(self.task, return_exceptions=True)
         _forget_the_signal()
+        for connection in [*self._server.server_state.connections]:
+            connection.transport.abort()  # its answer takes longer than that, or is not read
+        await asyncio.sleep(0)
 
 
 def _uvicorn_of(app: Any, options: dict[str, Any]) -> "uvicorn.Server":
