@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
@@ -16,6 +16,7 @@ from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
+from tests.paused import paused
 from tests.serving import serving
 
 USERS = {"admin": "admin-secret", "clerk": "clerk-secret"}
@@ -56,6 +57,7 @@ async def test_plain_over_tls_with_rules(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with running_cluster(ClusterConfig(security=security)) as cluster:
         url = come_as(monkeypatch, cluster)
         await use(url)
+        await close_while_it_is_silent(url, cluster)
         come_as(monkeypatch, cluster, EVENTLIB_KAFKA_PASSWORD="wrong")  # noqa: S106  it is wrong
         with pytest.raises(LogDenied, match="EVENTLIB_KAFKA_USER"):
             await use(url)
@@ -71,6 +73,24 @@ async def test_plain_over_tls_with_rules(monkeypatch: pytest.MonkeyPatch, tmp_pa
         come_as(monkeypatch, cluster, EVENTLIB_KAFKA_TLS="false")
         with pytest.raises(LogDenied, match="EVENTLIB_KAFKA_TLS"):
             await use(url)
+
+
+async def close_while_it_is_silent(url: str, cluster: Cluster) -> None:
+    """Close a log whose broker does not end its TLS connections: no socket is left of it."""
+    before = open_sockets()
+    log = await KafkaLog.open(url)
+    assert open_sockets() - before
+    with paused(cluster):
+        await log.close()
+        assert open_sockets() <= before
+
+
+def open_sockets() -> set[str]:
+    found = set[str]()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # it was that of this listing
+            found.add(str(descriptor.readlink()))
+    return {name for name in found if name.startswith("socket:")}
 
 
 async def test_scram(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,7 @@ class Cluster:
         try:
             return await connection.send(message)
         except TimeoutError as error:
-            connection.close()
+            _cut(connection)
             raise Transient(f"{_place(connection)} did not answer in time") from error
         except IncompatibleBrokerVersion as error:
             raise LogVersionMismatch(f"{_place(connection)} is too old for this: {error}") from error
@@ -294,10 +294,21 @@ async def starting(url: str) -> AsyncIterator[Cluster]:
 
 
 async def _let_go(connection: AIOKafkaConnection) -> None:
-    """Close a connection, and wait for its socket, but not for a broker that reads nothing more."""
+    """Close a connection, and wait for its socket, but not for a broker that reads nothing more, or does not end its TLS."""
     closed = connection.close()
     if closed is not None:
         await asyncio.wait([closed], timeout=_LETTING_GO_S)
+        if not closed.done():
+            _cut(connection)
+            await asyncio.wait([closed])
+
+
+def _cut(connection: AIOKafkaConnection) -> None:
+    """Close a connection at once, whatever its broker does."""
+    connection.close()
+    transport = connection._protocol._transport  # noqa: SLF001  nothing public leads to the socket
+    if transport is not None:
+        transport.abort()
 
 
 def _place(connection: AIOKafkaConnection) -> str:
