@@ -1,6 +1,7 @@
 """Servers of a test, in its own process."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -10,7 +11,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def serving(serve: Serve) -> AsyncIterator[int]:
+async def serving(serve: Serve, tls: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[int]:
     """Serve each connection until `serve` returns, and give the port; at the end none is left, answered or not."""
     open_now = dict[asyncio.Task[None], asyncio.StreamWriter]()
 
@@ -25,14 +26,19 @@ async def serving(serve: Serve) -> AsyncIterator[int]:
             await writer.wait_closed()
         del open_now[task]
 
-    async with await asyncio.start_server(accept, HOST, 0) as server:
+    async with await asyncio.start_server(accept, HOST, port, ssl=tls) as server:
         try:
             yield server.sockets[0].getsockname()[1]
         finally:
             server.close()
-            await asyncio.sleep(0.01)  # what was being accepted is in there then
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
             left = {**open_now}
             for task, writer in left.items():
                 writer.transport.abort()
                 task.cancel()
             await asyncio.gather(*left)
+
+
+_TURNS = 10
+"""More turns of the loop than asyncio takes from accepting a connection to its handler; that is not a matter of time."""

@@ -11,6 +11,8 @@ from cloudevents.core.bindings.http import HTTPMessage, from_http_event
 from cloudevents.core.formats.json import JSONFormat
 from standardwebhooks import Webhook
 
+from tests.serving import serving
+
 SECRET = "whsec_" + "c2VjcmV0IG9mIHRoZSB0ZXN0cyBvbmx5ISEhISEhISE="
 
 Reply = tuple[int, dict[str, str], bytes]
@@ -53,26 +55,21 @@ class Receiver:
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer requests of one connection."""
-        try:
-            while head := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1"):
-                lines = head.split("\r\n")[1:-2]
-                headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-                body = await reader.readexactly(int(headers["content-length"]))
-                Webhook(self.secret).verify(body, headers)
-                each = Delivered(headers["webhook-id"], headers, body, events_in(headers, body))
-                self.came.append(each)
-                reply = self.decide(each)
-                status, more, content = reply if isinstance(reply, tuple) else await reply
-                if status < 300:
-                    self.taken.append(each)
-                more = {"content-length": str(len(content)), **more}
-                fields = "".join(f"{name}: {value}\r\n" for name, value in more.items())
-                writer.write(f"HTTP/1.1 {status} X\r\n{fields}\r\n".encode() + content)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
+        while head := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1"):
+            lines = head.split("\r\n")[1:-2]
+            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+            body = await reader.readexactly(int(headers["content-length"]))
+            Webhook(self.secret).verify(body, headers)
+            each = Delivered(headers["webhook-id"], headers, body, events_in(headers, body))
+            self.came.append(each)
+            reply = self.decide(each)
+            status, more, content = reply if isinstance(reply, tuple) else await reply
+            if status < 300:
+                self.taken.append(each)
+            more = {"content-length": str(len(content)), **more}
+            fields = "".join(f"{name}: {value}\r\n" for name, value in more.items())
+            writer.write(f"HTTP/1.1 {status} X\r\n{fields}\r\n".encode() + content)
+            await writer.drain()
 
 
 def events_in(headers: dict[str, str], body: bytes) -> list[Any]:
@@ -93,9 +90,6 @@ def events_in(headers: dict[str, str], body: bytes) -> list[Any]:
 async def receiving(decide: Decide | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
     """Listen on a port of the loopback interface."""
     receiver = Receiver() if decide is None else Receiver(decide)
-    server = await asyncio.start_server(receiver.answer, "127.0.0.1", 0, ssl=tls)
-    receiver.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.sockets[0].getsockname()[1]}/hooks"
-    try:
+    async with serving(receiver.answer, tls) as port:
+        receiver.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}/hooks"
         yield receiver
-    finally:
-        server.close()

@@ -1,11 +1,12 @@
 """A TCP proxy on this machine that can be shut, and that can drop connections half way."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Self
 
 from eventlib.devtools.kafka.config import HOST
 from tests.ports import free_port
+from tests.serving import serving
 
 _CHUNK_BYTES = 1 << 16
 
@@ -20,56 +21,37 @@ class Way:
         self.port = free_port()
         self.drops = 0
         self._target = target
-        self._server: asyncio.Server | None = None
-        self._passing = set[asyncio.Task[None]]()
+        self._open = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Reset what is left."""
-        if self._server is not None:
-            self._server.close()
-        for passing in [*self._passing]:
-            passing.cancel()
-        await asyncio.gather(*self._passing, return_exceptions=True)
+        await self._open.aclose()
 
     async def open(self) -> None:
         """Let connections pass from now on."""
-        self._server = await asyncio.start_server(self._accept, HOST, self.port)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._passing.add(task)
-        try:
-            await self._pass(reader, writer)
-        except (OSError, asyncio.CancelledError):
-            pass  # either side is gone, or the test is over
-        finally:
-            await _aborted(writer)
-            self._passing.discard(task)
+        await self._open.enter_async_context(serving(self._pass, port=self.port))
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.drops:
             self.drops -= 1
             await reader.read(_CHUNK_BYTES)
+            writer.transport.abort()
             return
         there, back = await asyncio.open_connection(HOST, self._target)
         try:
-            ways = [asyncio.ensure_future(_copy(reader, back)), asyncio.ensure_future(_copy(there, writer))]
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            async with asyncio.TaskGroup() as ways:
+                both = [ways.create_task(_copy(reader, back)), ways.create_task(_copy(there, writer))]
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                for way in both:
+                    way.cancel()
         finally:
-            await _aborted(back)
-
-
-async def _aborted(writer: asyncio.StreamWriter) -> None:
-    writer.transport.abort()
-    with suppress(OSError):
-        await writer.wait_closed()
+            writer.transport.abort()
+            back.transport.abort()
+            with suppress(OSError):
+                await back.wait_closed()
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

@@ -29,12 +29,11 @@ async def tls_server(authority: Authority) -> AsyncIterator[int]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.signed("broker"))
 
-    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def hang_up(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read(1)
-        writer.close()
 
-    async with await asyncio.start_server(hang_up, HOST, 0, ssl=context) as server:
-        yield server.sockets[0].getsockname()[1]
+    async with serving(hang_up, context) as port:
+        yield port
 
 
 async def trouble(port: int, options: KafkaOptions) -> Trouble:
