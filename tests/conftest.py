@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from hypothesis import HealthCheck, settings
 from pytest_timeout import Settings
 from xdist.remote import Producer
@@ -63,6 +64,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare this process, which collects tests, runs them, or shares them out."""
     hear_ctrl_c()
+    leftovers.watch_connections()
     if compiled_core.is_stale():
         pytest.exit("the compiled core is older than its sources: `make setup` compiles it, `make pure` removes it", 4)
     config.stash[_endings] = ExitStack()
@@ -96,6 +98,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(_SLOW_S))
         if {"broker", "three_brokers", "spark"}.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.heavy)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Put the connections that a test has left open into its last report."""
+    if call.when == "teardown":
+        item.user_properties += [("connection", each) for each in leftovers.connections()]
+    return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Name the tests that have left connections open."""
+    for report in (each for reports in terminalreporter.stats.values() for each in reports):
+        for name, connection in getattr(report, "user_properties", ()):
+            if name == "connection" and report.when == "teardown":
+                terminalreporter.line(f"{report.nodeid} has left a connection open: {connection}")
 
 
 @pytest.hookimpl(wrapper=True)
