@@ -1,9 +1,13 @@
 """Servers of a test, in its own process."""
 
 import asyncio
+import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import uvicorn
 
 from eventlib.devtools.kafka.config import HOST
 
@@ -42,3 +46,30 @@ async def serving(serve: Serve, tls: ssl.SSLContext | None = None, port: int = 0
 
 _TURNS = 10
 """More turns of the loop than asyncio takes from accepting a connection to its handler; that is not a matter of time."""
+
+
+@asynccontextmanager
+async def serving_app(app: Any, **options: Any) -> AsyncIterator[str]:
+    """Serve an application, and give its address; at the end no connection is left, answered or not."""
+    with socket.create_server((HOST, 0)) as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        server = _Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, **options))
+        running = asyncio.create_task(server.serve([listening]))
+        try:
+            while not (server.started or running.done()):
+                await asyncio.sleep(0.01)
+            yield f"http://{HOST}:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await running
+            for connection in [*server.server_state.connections]:
+                connection.transport.abort()
+            await asyncio.sleep(0)
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the signals to pytest."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield

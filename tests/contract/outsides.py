@@ -1,14 +1,11 @@
 """The outside world in two forms for one suite: simulated in this process, and the same behind a real socket."""
 
-import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from pydantic import AnyHttpUrl
 
 from eventlib.http import HttpLimits, server_options
@@ -25,6 +22,7 @@ from services.simulation.lines import Line
 from services.simulation.server import make_app
 from services.simulation.simulators import Simulators
 from services.simulation.wire import AllFaults
+from tests.serving import serving_app
 
 SEED = 3
 
@@ -70,16 +68,6 @@ _ANSWERED = ("decline", "duplicate", "undeliverable")
 _PATHS = ("/gateway", "/carrier")
 
 
-@asynccontextmanager
-async def serving(app: Callable[..., Awaitable[None]]) -> AsyncIterator[str]:
-    """Serve an application on a free port, and give its address."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        options = server_options(HttpLimits(), Line)
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, **options)
-        server = uvicorn.Server(config)
-        running = asyncio.create_task(server.serve(sockets=[listening]))
-        while not server.started:
-            await asyncio.sleep(0.01)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server.should_exit = True
-        await running
+def serving(app: Callable[..., Awaitable[None]]) -> AbstractAsyncContextManager[str]:
+    """Serve an application of the outside world, and give its address."""
+    return serving_app(app, **server_options(HttpLimits(), Line))

@@ -1,17 +1,14 @@
 """A shop with its API on a real socket, for the tests of the API."""
 
 import asyncio
-import contextlib
-import socket
 import subprocess
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 
 from eventlib import EventLog, OutcomeUnknown, Publication, Runtime, open_log
 from eventlib.http import ApiConfig
@@ -22,6 +19,7 @@ from services.order.events import ProductListed
 from services.order.index import OrderIndex
 from services.payment.ports import Charged, Declined, Refunded, Voided
 from services.stock.events import DeliveryLine, DeliverySubmitted
+from tests.serving import serving_app
 
 Json = dict[str, Any]
 SKUS = ("A", "B", "C")
@@ -109,26 +107,9 @@ async def stock_up(log: EventLog) -> None:
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[httpx.AsyncClient]:
     """Serve an app on a port of the loopback, and give a client to it."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    server = _Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
-    serving = asyncio.create_task(server.serve([listening]))
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    try:
-        async with httpx.AsyncClient(base_url=url, timeout=20) as client:
-            await ready(client)
-            yield client
-    finally:
-        server.should_exit = True
-        await serving
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves the signals to pytest."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
+    async with serving_app(app) as url, httpx.AsyncClient(base_url=url, timeout=20) as client:
+        await ready(client)
+        yield client
 
 
 async def ready(client: httpx.AsyncClient) -> None:
