@@ -3,7 +3,8 @@
 Read in Faust 0.15.3, and seen in tests that kill it: it asks for committed records only in its exactly-once mode. Its
 `flush` gives up after 0.1 s without an answer, so that a commit may come before the changelog. After a recovery it
 reads streams for a moment before it empties their queues, and what was in these, or in a fetch, is lost. Gaps in the offsets (every
-transaction leaves one) it keeps account of record by record. For each record that it takes it makes four tasks.
+transaction leaves one) it keeps account of record by record. For each record that it takes it makes four tasks. A
+commit that the brokers refuse, since the group has gone on, it remembers like one that they took.
 """
 
 import asyncio
@@ -182,7 +183,11 @@ class Consumer(driver.Consumer):
 
     async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:
         await cast("LiveApp", self.app).settled()
-        return await super()._commit_offsets(offsets, start_new_transaction)
+        before = {tp: self._committed_offset[tp] for tp in offsets}
+        did_commit = await super()._commit_offsets(offsets, start_new_transaction)
+        if not did_commit:  # the group has gone on without this worker, and what it reads again is committed again
+            self._committed_offset.update(before)
+        return did_commit
 
 
 class _Producer(driver.Producer):

@@ -4,15 +4,17 @@ import asyncio
 import importlib
 import logging
 import tracemalloc
+from collections import defaultdict
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from aiokafka.consumer import fetcher
 from aiokafka.structs import TopicPartition
+from faust.types import TP
 
 from eventlib import cli
 from eventlib.errors import ContractError, WiringError
@@ -49,6 +51,23 @@ def test_a_service_without_views_is_told_where_they_belong(
     monkeypatch.setenv("EVENTLIB_LOG", "kafka://127.0.0.1:1")  # the command sets it, too
     assert cli.run(["live", "--app", "examples.loyalty:app", "--service", "loyalty"]) == 1
     assert "has no live views: write them into" in capsys.readouterr().err
+
+
+async def test_what_a_refused_commit_had_is_committed_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was silent for longer than its session reads again from where the brokers know it, and says so."""
+
+    async def refused(*_: object) -> bool:
+        return False
+
+    calls = dict.fromkeys(("callback", "on_partitions_revoked", "on_partitions_assigned"), refused)
+    consumer, place = cast("Any", views.app.transport.create_consumer(**calls)), TP("orders", 0)
+    monkeypatch.setattr(consumer, "assignment", lambda: {place})
+    monkeypatch.setattr(consumer, "_commit", refused)
+    monkeypatch.setattr(consumer, "_committed_offset", defaultdict[TP, int | None](lambda: None, {place: 5}))
+    monkeypatch.setattr(views.app.producer, "flush", refused)
+    assert not await consumer._commit_offsets({place: 9})  # noqa: SLF001  as its timer does
+    assert consumer._should_commit(place, 9)  # noqa: SLF001
+    consumer._thread.thread_loop.close()  # noqa: SLF001  it was made for a thread that does not run
 
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
