@@ -11,9 +11,11 @@ import asyncio
 import logging
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
+from aiokafka.errors import KafkaError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from mode.services import WaitResults
@@ -63,6 +65,18 @@ class _Thread(driver.AIOKafkaConsumerThread):
         ends = await consumer.end_offsets(partitions)
         return {tp: (await consumer.position(tp), ends[tp]) for tp in partitions}
 
+    async def take_back(self, fetched: Mapping[TP, Sequence[Any]]) -> None:
+        """Let records that were fetched and not delivered be fetched again, where a partition's position is behind them."""
+        firsts = {tp: records[0].offset for tp, records in fetched.items() if records}
+        await self.call_thread(self._take_back, firsts)
+
+    async def _take_back(self, firsts: Mapping[TP, int]) -> None:
+        consumer = self._ensure_consumer()
+        for tp, first in firsts.items():
+            with suppress(KafkaError):  # it is another worker's by now
+                if await consumer.position(tp) > first:
+                    consumer.seek(tp, first)
+
 
 class Consumer(driver.Consumer):
     """Commits a position when all that followed from what stands before it is on the brokers."""
@@ -72,6 +86,7 @@ class Consumer(driver.Consumer):
         self._held = set[TP]()
         self._recovering = True
         self._delivered: defaultdict[TP, deque[int]] = defaultdict(deque)
+        self._seeks = 0
 
     async def lags(self) -> dict[TP, int]:
         """Return how much of each partition that is read here is not finished. Raises: KafkaError."""
@@ -110,13 +125,17 @@ class Consumer(driver.Consumer):
         """See Faust's; of the partitions that are active now, however that changes meanwhile.
 
         Faust hands on its own set: when that is emptied during a fetch, aiokafka takes none for all, and what it reads
-        of paused partitions is dropped.
+        of paused partitions is dropped. So is what a fetch brings that began before a rebalance and ends after it: aiokafka
+        goes on with it at the new positions, and Faust knows the partitions by then that are active now.
         """
-        active = set(self.assignment()) if active_partitions is None else set(active_partitions)
+        active, seeks = set(self.assignment()) if active_partitions is None else set(active_partitions), self._seeks
         if not active:
             await asyncio.sleep(_PAUSE_S)
             return {}
         fetched = await super()._getmany(active, timeout)
+        if seeks != self._seeks:
+            await cast("_Thread", self._thread).take_back(fetched)
+            return {}
         self._count(fetched)
         return {tp: self._worth_taking(records) for tp, records in fetched.items()}
 
@@ -158,7 +177,9 @@ class Consumer(driver.Consumer):
     async def perform_seek(self) -> None:
         """See Faust's."""
         self._delivered.clear()
+        self._seeks += 1
         await super().perform_seek()
+        self._seeks += 1
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         delivered = self._delivered[tp]

@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -79,6 +80,16 @@ class LiveWorker:
         assert self._process.poll() is None, self.diary
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop it in the midst of what it does."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """End it as a person does."""

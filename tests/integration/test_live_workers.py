@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -78,6 +79,22 @@ def test_tables_stay_right_while_one_of_two_workers_is_killed_comes_back_and_lea
         other.check(History(map(json.loads, shop.tail())))
         one.stop()
         other.stop()
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_silent_for_longer_than_its_session_misses_nothing(tmp_path: Path, broker: Cluster) -> None:
+    """What came meanwhile is there when it goes on, in the midst of a fetch: it missed that in one of ten rounds."""
+    shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.&session_timeout_s=6")
+    asyncio.run(told(shop.url, Story(20, seed=5)))
+    with LiveWorker(shop.url, tmp_path, "order") as worker:
+        worker.wait(partial(_has_read, shop.url), "the end of the inputs")
+        for seed in range(6, 26):
+            with worker.paused():
+                asyncio.run(told(shop.url, Story(10, seed=seed, first=1_000 * seed)))
+                time.sleep(7)
+            worker.wait(partial(_has_read, shop.url), "the end of the inputs")
+        worker.check(History(map(json.loads, shop.tail())))
+        worker.stop()
 
 
 def share_all(one: LiveWorker, other: LiveWorker) -> bool:

@@ -5,9 +5,11 @@ import importlib
 import logging
 import tracemalloc
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
@@ -19,6 +21,7 @@ from faust.types import TP
 from eventlib import cli
 from eventlib.errors import ContractError, WiringError
 from eventlib.live.app import LiveApp
+from eventlib.live.counters import ViewCounters
 from eventlib.live.web import Pages
 from eventlib.log.kafka.batches import batches
 from eventlib.log.kafka.bounded_consumers import bound_fetches
@@ -53,21 +56,65 @@ def test_a_service_without_views_is_told_where_they_belong(
     assert "has no live views: write them into" in capsys.readouterr().err
 
 
-async def test_what_a_refused_commit_had_is_committed_later(monkeypatch: pytest.MonkeyPatch) -> None:
+PLACE = TP("orders", 0)
+
+
+@pytest.fixture
+def consumer() -> Iterator[Any]:
+    """What Faust reads with, not started: nothing is asked of brokers."""
+
+    async def called(*_: object) -> None:
+        pass
+
+    calls = dict.fromkeys(("callback", "on_partitions_revoked", "on_partitions_assigned"), called)
+    made = cast("Any", views.app.transport.create_consumer(**calls))
+    yield made
+    made._thread.thread_loop.close()  # noqa: SLF001  it was made for a thread that does not run
+
+
+async def test_what_a_refused_commit_had_is_committed_later(consumer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that was silent for longer than its session reads again from where the brokers know it, and says so."""
 
     async def refused(*_: object) -> bool:
         return False
 
-    calls = dict.fromkeys(("callback", "on_partitions_revoked", "on_partitions_assigned"), refused)
-    consumer, place = cast("Any", views.app.transport.create_consumer(**calls)), TP("orders", 0)
-    monkeypatch.setattr(consumer, "assignment", lambda: {place})
+    monkeypatch.setattr(consumer, "assignment", lambda: {PLACE})
     monkeypatch.setattr(consumer, "_commit", refused)
-    monkeypatch.setattr(consumer, "_committed_offset", defaultdict[TP, int | None](lambda: None, {place: 5}))
+    monkeypatch.setattr(consumer, "_committed_offset", defaultdict[TP, int | None](lambda: None, {PLACE: 5}))
     monkeypatch.setattr(views.app.producer, "flush", refused)
-    assert not await consumer._commit_offsets({place: 9})  # noqa: SLF001  as its timer does
-    assert consumer._should_commit(place, 9)  # noqa: SLF001
-    consumer._thread.thread_loop.close()  # noqa: SLF001  it was made for a thread that does not run
+    assert not await consumer._commit_offsets({PLACE: 9})  # noqa: SLF001  as its timer does
+    assert consumer._should_commit(PLACE, 9)  # noqa: SLF001
+
+
+@pytest.mark.parametrize("overtaken", [False, True])
+async def test_a_fetch_that_a_rebalance_overtakes_is_taken_back(
+    consumer: Any, monkeypatch: pytest.MonkeyPatch, *, overtaken: bool
+) -> None:
+    """It brings what is behind the new positions, and Faust drops that: it knows which partitions are active by then."""
+    record = SimpleNamespace(offset=25, headers=(), timestamp=1)
+    arrives, taken_back = asyncio.Event(), list[Any]()
+
+    async def fetch(*_: object) -> dict[TP, list[Any]]:
+        await arrives.wait()
+        return {PLACE: [record]}
+
+    async def take_back(fetched: Any) -> None:
+        taken_back.append(fetched)
+
+    async def committed() -> dict[TP, int]:
+        return {PLACE: 25}
+
+    monkeypatch.setattr(views.app, "counters", ViewCounters())
+    monkeypatch.setattr(consumer._thread, "getmany", fetch)  # noqa: SLF001
+    monkeypatch.setattr(consumer._thread, "seek_to_committed", committed)  # noqa: SLF001
+    monkeypatch.setattr(consumer._thread, "take_back", take_back)  # noqa: SLF001
+    fetching = asyncio.create_task(consumer._getmany({PLACE}, 1.0))  # noqa: SLF001
+    await asyncio.sleep(0)
+    if overtaken:
+        await consumer.perform_seek()
+    arrives.set()
+    assert await fetching == ({} if overtaken else {PLACE: [record]})
+    assert taken_back == ([{PLACE: [record]}] if overtaken else [])
 
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
