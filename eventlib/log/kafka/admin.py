@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from aiokafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DescribeConfigsRequest
@@ -18,7 +17,6 @@ from eventlib.log.kafka.topic_configs import MOST_REPLICAS, creation_configs
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
-_NONE: Mapping[str, str] = MappingProxyType({})
 _TOPIC = 2  # the resource type
 _NO_PRODUCER = -1
 _QUORUM = "__cluster_metadata"
@@ -90,13 +88,13 @@ async def creatable(cluster: Cluster, topics: Sequence[Topic]) -> Mapping[str, t
     """Return the topics that could not be created, with the broker's error code and message."""
 
     async def validate() -> Mapping[str, tuple[int, str]]:
-        return await create_topics(cluster, topics, validate_only=True)
+        return await create_topics(cluster, topics, {}, validate_only=True)
 
     return await cluster.persist(validate, cluster.options.request_timeout_s)
 
 
 async def create_topics(
-    cluster: Cluster, topics: Sequence[Topic], but: Mapping[str, str] = _NONE, *, validate_only: bool = False
+    cluster: Cluster, topics: Sequence[Topic], but: Mapping[str, str], *, validate_only: bool = False
 ) -> Mapping[str, tuple[int, str]]:
     """Create topics, with some configs replaced; return those that could not be, with the broker's error code and message.
 

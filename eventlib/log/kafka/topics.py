@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from aiokafka.protocol.admin import DeleteTopicsRequest, DescribeConfigsRequest
@@ -70,7 +69,7 @@ class Topics:
         missing = [topic for topic in declared if topic.name not in self._cluster.topics]
         if missing:
             await self.create_own()
-            await self._create(missing)
+            await self._create(missing, but={})
         changed = [topic for topic in declared if self.known.get(topic.name) != topic]
         await self._declare(changed)
         await self._alter(changed)  # also new ones: another client may have created it first, with other configs
@@ -93,13 +92,13 @@ class Topics:
 
     async def create_keeping_all(self, topics: Sequence[Topic]) -> None:
         """Create topics that drop nothing yet: no retention, no compaction, until `create` sets them."""
-        await self._create(topics, _KEEPS_ALL)
+        await self._create(topics, but=_KEEPS_ALL)
 
     async def create_own(self) -> None:
         """Create this log's internal topics, where missing."""
         missing = [topic for topic in (OWNERS, DECLARATIONS) if topic.name not in self._cluster.topics]
         if missing:
-            await self._create(missing)
+            await self._create(missing, but={})
 
     async def _refuse_mismatches(self, declared: Sequence[Topic]) -> None:
         existing = [topic for topic in declared if topic.name in self.known]
@@ -127,7 +126,7 @@ class Topics:
                 raise failure(code, f"reading the configs of topic {name}")
         return found
 
-    async def _create(self, topics: Sequence[Topic], but: Mapping[str, str] = MappingProxyType({})) -> None:
+    async def _create(self, topics: Sequence[Topic], but: Mapping[str, str]) -> None:
         within_s = self._cluster.options.append_timeout_s
         await self._cluster.persist(lambda: self._create_once(topics, but), within_s)
         names = [topic.name for topic in topics]
