@@ -65,7 +65,7 @@ class Clock(NamedTuple):
 async def topic_states(cluster: Cluster, names: Iterable[str]) -> tuple[dict[str, TopicState], int]:
     """Return the states of these topics, and this user's permitted operations on the cluster."""
     asked = [cluster.physical(name) for name in names]
-    answer = await _ask(cluster, Exactly(MetadataRequest8(asked, False, True, True)))
+    answer = await cluster.ask_persistently(Exactly(MetadataRequest8(asked, False, True, True)))
     found = {
         cluster.logical(name): TopicState(
             code, operations, [ReplicaLocation(each[1], each[2], each[4], each[5]) for each in partitions]
@@ -80,7 +80,7 @@ async def topic_settings(cluster: Cluster, names: Iterable[str]) -> dict[str, di
     asked = [(_TOPIC, cluster.physical(name), None) for name in names]
     if not asked:
         return {}
-    answer = await _ask(cluster, DescribeConfigsRequest(asked))
+    answer = await cluster.ask_persistently(DescribeConfigsRequest(asked))
     return {cluster.logical(name): _settings(entries) for code, _, _, name, entries in answer.resources if not code}
 
 
@@ -120,32 +120,33 @@ async def create_topics(
 
 async def may_read_group(cluster: Cluster, group: str) -> bool:
     """Whether this user may join a consumer group: if so, an unknown member's heartbeat is refused for another reason."""
-    try:
-        node = await _coordinator(cluster, GROUP, group)
-    except LogDenied:
-        return False
     message = HeartbeatRequest(group, 0, "")
-    answer = await cluster.persist(lambda: cluster.send(node, message, "ask"), cluster.options.request_timeout_s)
-    return bool(answer.error_code != Code.GROUP_AUTHORIZATION_FAILED)
+    return await _may(cluster, (GROUP, group), message, Code.GROUP_AUTHORIZATION_FAILED)
 
 
 async def may_write_transactions(cluster: Cluster, transactional_id: str) -> bool:
     """Whether this user may use a transactional id: if so, ending a transaction is refused for another reason."""
+    message = EndTxnRequest(transactional_id, _NO_PRODUCER, 0, False)
+    return await _may(cluster, (TRANSACTION, transactional_id), message, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+async def _may(cluster: Cluster, coordinated: tuple[int, str], message: Any, denied: Code) -> bool:
+    """Whether this user may find the coordinator of a group or transactional id, and is not denied a request there."""
+    within_s = cluster.options.request_timeout_s
     try:
-        node = await _coordinator(cluster, TRANSACTION, transactional_id)
+        node = await cluster.persist(lambda: cluster.coordinator(*coordinated), within_s)
     except LogDenied:
         return False
-    message = EndTxnRequest(transactional_id, _NO_PRODUCER, 0, False)
-    answer = await cluster.persist(lambda: cluster.send(node, message, "ask"), cluster.options.request_timeout_s)
-    return bool(answer.error_code != Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    answer = await cluster.persist(lambda: cluster.send(node, message, "ask"), within_s)
+    return bool(answer.error_code != denied)
 
 
 async def clock(cluster: Cluster) -> Clock | None:
     """Return the time at the leader of the controller quorum; None when this user may not read it."""
     message = Exactly(DescribeQuorumRequest1([(_QUORUM, [(0, {})], {})], {}))
-    await _ask(cluster, message)  # so that the measurement excludes opening a connection
+    await cluster.ask_persistently(message)  # so that the measurement excludes opening a connection
     asked = now_ms()
-    answer = await _ask(cluster, message)
+    answer = await cluster.ask_persistently(message)
     answered = now_ms()
     for _, partitions, _ in answer.topics or ():
         for _, code, leader, _, _, voters, _, _ in partitions:
@@ -153,14 +154,6 @@ async def clock(cluster: Cluster) -> Clock | None:
                 if not code and replica == leader:
                     return Clock(asked, fetched_at, answered)
     return None
-
-
-async def _coordinator(cluster: Cluster, kind: int, key: str) -> int:
-    return await cluster.persist(lambda: cluster.coordinator(kind, key), cluster.options.request_timeout_s)
-
-
-async def _ask(cluster: Cluster, message: Any) -> Any:
-    return await cluster.persist(lambda: cluster.ask(message), cluster.options.request_timeout_s)
 
 
 def _settings(entries: Iterable[Any]) -> dict[str, str]:

@@ -77,11 +77,8 @@ class Cluster:
         Raises: LogUnavailable when none can be reached; LogDenied when they refuse this user.
         """
         await self.refresh()
-        answer = await self.persist(self._versions, self.options.request_timeout_s)
+        answer = await self.ask_persistently(Exactly(ApiVersionsRequest3("eventlib", "1", {})))
         self.features = _finalized(answer)
-
-    async def _versions(self) -> Any:
-        return await self.ask(Exactly(ApiVersionsRequest3("eventlib", "1", {})))
 
     @property
     def implicit_transactions(self) -> bool:
@@ -146,6 +143,10 @@ class Cluster:
             except Transient as found:
                 error = found
         raise error or Transient("no broker is known")
+
+    async def ask_persistently(self, message: Any) -> Any:
+        """Send a request to any broker, and again until one answers. Raises: LogUnavailable."""
+        return await self.persist(lambda: self.ask(message), self.options.request_timeout_s)
 
     async def persist(self, attempt: Callable[[], Awaitable[T]], within_s: float) -> T:
         """Retry until success, with growing pauses. Raises: LogUnavailable after `within_s` seconds."""

@@ -117,7 +117,7 @@ class Topics:
         resources = [
             (_TOPIC, self._cluster.physical(name), [*DECLARED_KEYS, *COMPACTION_KEYS, TIMESTAMP_TYPE]) for name in names
         ]
-        answer = await self._ask(DescribeConfigsRequest(resources))
+        answer = await self._cluster.ask_persistently(DescribeConfigsRequest(resources))
         found = dict[str, dict[str, str]]()
         for code, _, _, name, entries in answer.resources:
             if code == Code.NONE:
@@ -170,7 +170,7 @@ class Topics:
         ]
         if not changes:
             return
-        answer = await self._ask(Exactly(IncrementalAlterConfigsRequest0(changes, False)))
+        answer = await self._cluster.ask_persistently(Exactly(IncrementalAlterConfigsRequest0(changes, False)))
         for code, _, _, name in answer.resources:
             if code:
                 raise failure(code, f"changing the configs of topic {name}")
@@ -209,6 +209,3 @@ class Topics:
             for record in records:
                 self._declared[(record.key or b"").decode()] = json.loads(record.value or b"{}")
             self._read_to = records[-1].offset + 1
-
-    async def _ask(self, message: Any) -> Any:
-        return await self._cluster.persist(lambda: self._cluster.ask(message), self._cluster.options.request_timeout_s)
