@@ -16,8 +16,8 @@ from eventlib.cli import run
 from eventlib.errors import EventlibError, WiringError
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.log import SqliteLog
-from eventlib.log.sqlite.scan import written
 from eventlib.log.sqlite.schema import connect
+from eventlib.log.sqlite.sealed import partition_update
 from eventlib.operations.doctor.repair import repair_file
 from eventlib.state.memory import MemoryStores
 from services import shop
@@ -235,7 +235,7 @@ def test_a_lost_tail_is_told_by_the_positions_of_tasks(copied: Path, capsys: pyt
     with closing(sqlite3.connect(copied)) as connection:
         connection.execute("DELETE FROM records WHERE position >> 40 = ?", (number,))
         place = connection.execute("SELECT number, topic, partition FROM partitions WHERE number = ?", (number,))
-        connection.execute(*written((*place.fetchone(), *[0] * 8)))
+        connection.execute(*partition_update((*place.fetchone(), *[0] * 8)))
         connection.commit()
     assert damages(copied) == []
     assert run(["doctor", "--deep", "--log", f"sqlite:///{copied}", "--json"]) == 1

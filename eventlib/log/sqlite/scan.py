@@ -6,7 +6,6 @@ hides no other.
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -15,7 +14,8 @@ from eventlib.log.checksum import MASK, computed, corrected, is_as_written, part
 from eventlib.log.rules import NO_RECORD, why_changed
 from eventlib.log.sqlite.damage import COLUMNS, OFFSETS, Damage, as_it_stands, between, moved_to, of_record, written_as
 from eventlib.log.sqlite.packing import checksums, extent
-from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, partition_checksum
+from eventlib.log.sqlite.scan_part import ScanPart
+from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, partition_checksum, partition_update
 from eventlib.log.sqlite.state import OFFSET_BITS
 
 Progress = Callable[[int], None]
@@ -27,66 +27,9 @@ _ALL = f"SELECT position, {', '.join(COLUMNS)} FROM records NOT INDEXED"  # noqa
 _AFTER = f"{_ALL} WHERE position > ? ORDER BY position"
 _NEXT = f"{_ALL} WHERE position >= ? ORDER BY position LIMIT 1"
 _BEFORE_ALL = -1 << 63
-_ROW = """
-UPDATE partitions SET topic = ?, partition = ?, next_offset = ?, newest_at = ?, clean_to = ?, kept = ?, kept_bytes = ?,
-    dense_from = ?, checked_from = ?, digest = ?, checksum = ? WHERE number = ?
-"""
 _TOLD_EVERY = 20_000
 _HOPELESS = 50
 """After so many uncorrectable records in a row, something else has changed."""
-
-
-@dataclass(slots=True, eq=False)
-class ScanPart:
-    """A partition as its row describes it, and what the scan found of it so far."""
-
-    row: tuple[Any, ...]
-    """number, topic, partition, next_offset, newest_at, clean_to, kept, kept_bytes, dense_from, checked_from, digest"""
-    lost: bool = False
-    """Whether its row cannot be trusted, so that only its records describe it."""
-    next: int = 0
-    sum: int = 0
-    unsealed: int = 0
-    unsealed_to: int = 0
-    newest_at: int = 0
-    changed: bool = False
-    missing: list[tuple[int, int]] = field(default_factory=list)
-    seed: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.seed = partition_seed(self.row[1], self.row[2])
-
-    @property
-    def base(self) -> int:
-        """The position of its offset 0."""
-        return int(self.row[0]) << OFFSET_BITS
-
-    def location(self, offset: int) -> tuple[str, int, int]:
-        """Return one of its offsets with topic and partition."""
-        return self.row[1], self.row[2], offset
-
-    def found(self, offset: int, row: Sequence[Any] = (None, None)) -> None:
-        """Mark the record of a row at an offset as present, or its batch's records, the last of which is there."""
-        offsets = extent(row[-2])[1]
-        if offsets and offset - offsets + 1 == self.next:
-            self.next = offset + 1
-            return
-        for each in range(offset - offsets + 1, offset + 1) if offsets else (offset,):
-            self._found(each)
-
-    def _found(self, offset: int) -> None:
-        if offset >= self.next:
-            first = max(self.next, self.row[8])
-            if first < offset:
-                self.missing.append((first, offset))
-            self.next = offset + 1
-        else:
-            self.missing = [
-                piece
-                for first, end in self.missing
-                for piece in ([(first, offset), (offset + 1, end)] if first <= offset < end else [(first, end)])
-                if piece[0] < piece[1]
-            ]
 
 
 class Scan:
@@ -114,7 +57,10 @@ class Scan:
         if before is not None:
             part = self.parts[before[0]] = ScanPart(before)
             what = f"one bit of the row of {before[1]}/{before[2]} in table partitions had flipped"
-            repair = (("UPDATE partitions SET number = ? WHERE number = ?", (before[0], number)), written(part.row))
+            repair = (
+                ("UPDATE partitions SET number = ? WHERE number = ?", (before[0], number)),
+                partition_update(part.row),
+            )
             self._damages.append(Damage("partitions", what, before[1], before[2], repair=repair))
         elif isinstance(number, int) and (topic_partition := self._topic_partition_of(number, row[1:3])) is not None:
             self.parts[number] = ScanPart((number, *topic_partition, 0, 0, 0, 0, 0, 0, OFFSETS, 0), lost=True)
@@ -274,7 +220,7 @@ class Scan:
             other = position ^ 1 << bit
             if (owner := self.parts.get(other >> OFFSET_BITS)) is not None:
                 candidates.append((owner, other & OFFSETS))
-        return next((each for each in candidates if _is_right(*each, row)), None)
+        return next((each for each in candidates if each[0].matches(each[1], row)), None)
 
     def _finish(self, part: ScanPart) -> None:
         """Compare what was found of a partition with its row."""
@@ -282,12 +228,12 @@ class Scan:
         if part.lost:
             what = "its row in table partitions does not match its checksum"
             likely = f"its records end at {part.next}" if part.next else "it has no record to derive it from"
-            repair = (written(derived(part)),) if part.next else ()
+            repair = (partition_update(part.derived()),) if part.next else ()
             self._damages.append(Damage("partitions", what, topic, partition, likely=likely, repair=repair))
             return
         if part.next > end:
             what = f"its row has end {end}, and its records end at {part.next}: the row is older"
-            repair = (written(derived(part)),)
+            repair = (partition_update(part.derived()),)
             self._damages.append(Damage("partitions", what, topic, partition, repair=repair))
             return
         if (first := max(part.next, dense_from)) < end:
@@ -299,21 +245,3 @@ class Scan:
             where = f"one before offset {dense_from} is gone, or was added" if dense_from else "one was exchanged"
             what = f"its digest is not the sum of its records' checksums: {where}"
             self._damages.append(Damage("partitions", what, topic, partition))
-
-
-def _is_right(part: ScanPart, offset: int, row: Sequence[Any]) -> bool:
-    return bool(part.row[1]) and is_as_written(part.seed, offset, row[:-1], row[-1])
-
-
-def derived(part: ScanPart) -> tuple[Any, ...]:
-    """Return a partition's row derived from its records; upkeep recounts, and gaps before the last one are kept."""
-    number, topic, partition, _, newest_at, *_ = part.row
-    if not part.lost:
-        return (*part.row[:3], part.next, max(newest_at, part.newest_at), *part.row[5:10], part.sum & MASK)
-    dense_from = max((end for _, end in part.missing), default=0)
-    return number, topic, partition, part.next, part.newest_at, 0, 0, 0, dense_from, part.unsealed_to, part.sum & MASK
-
-
-def written(row: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """Return the statement that writes a partition's row."""
-    return _ROW, (*row[1:], partition_checksum(tuple(row)), row[0])

@@ -33,6 +33,10 @@ _MOVE = """
 UPDATE partitions SET next_offset = ?, newest_at = ?, clean_to = ?, kept = ?, kept_bytes = ?, dense_from = ?,
     checked_from = ?, digest = ?, checksum = ? WHERE number = ?
 """
+_UPDATE = """
+UPDATE partitions SET topic = ?, partition = ?, next_offset = ?, newest_at = ?, clean_to = ?, kept = ?, kept_bytes = ?,
+    dense_from = ?, checked_from = ?, digest = ?, checksum = ? WHERE number = ?
+"""
 _FAR_AHEAD = 1 << 32
 _LOW_BITS = 31
 _LOW = (1 << _LOW_BITS) - 1
@@ -89,6 +93,11 @@ def write_partitions(connection: sqlite3.Connection, states: Iterable[PartitionS
         checksum = partition_checksum((state.number, state.topic.name, state.partition, *moving))
         rows.append((*moving, checksum, state.number))
     connection.executemany(_MOVE, rows)
+
+
+def partition_update(row: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """Return the statement that writes a partition's whole row, given as `partition_checksum` takes it."""
+    return _UPDATE, (*row[1:], partition_checksum(tuple(row)), row[0])
 
 
 def partition_rows(connection: sqlite3.Connection) -> Iterable[tuple[tuple[Any, ...], str]]:

@@ -5,8 +5,8 @@ import sqlite3
 from eventlib.log.checksum import MASK, row_checksum, seal
 from eventlib.log.sqlite.damage import COLUMNS
 from eventlib.log.sqlite.format import FORMAT_VERSION, LOG_VIEW
-from eventlib.log.sqlite.scan import ScanPart, written
-from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, seal_partitions
+from eventlib.log.sqlite.scan_part import ScanPart
+from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, partition_update, seal_partitions
 from eventlib.log.sqlite.state import OFFSET_BITS
 
 _PARTITIONS = "number, topic, partition, next_offset, newest_at, clean_to, kept, kept_bytes"
@@ -110,7 +110,7 @@ def seal_records(connection: sqlite3.Connection) -> int:
         found, digest = _seal_partition(connection, part)
         sealed += found
         if found or part.row[9]:
-            connection.execute(*written((*row[:9], 0, digest)))
+            connection.execute(*partition_update((*row[:9], 0, digest)))
     return sealed
 
 
