@@ -7,6 +7,7 @@ import pytest
 from eventlib.object_store import ObjectStore
 
 pytest.register_assert_rewrite(
+    "eventlib.testing.append_contract",
     "eventlib.testing.damage_contract",
     "eventlib.testing.log_contract",
     "eventlib.testing.ownership_contract",
