@@ -10,8 +10,9 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c as crc32c
 
 from eventlib.errors import ContractError, DamagedRecord
-from eventlib.log.kafka.batches import Batch, Chunk, Producing, batches, next_sequence
+from eventlib.log.kafka.batches import Batch, Producing, batches, next_sequence
 from eventlib.log.kafka.bounded_consumers import _Batches as Inflated
+from eventlib.log.kafka.chunk import Chunk
 from eventlib.log.record import Record
 
 NOBODY = Producing(-1, -1, transactional=False, compression=0)

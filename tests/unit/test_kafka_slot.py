@@ -6,7 +6,8 @@ import pytest
 
 from eventlib.errors import DamagedRecord, LogUnavailable
 from eventlib.log.base import TopicPartition
-from eventlib.log.kafka.batches import Chunk, Producing, batches
+from eventlib.log.kafka.batches import Producing, batches
+from eventlib.log.kafka.chunk import Chunk
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.partition_fetcher import Slot

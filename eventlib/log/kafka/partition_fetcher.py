@@ -10,7 +10,7 @@ from aiokafka.protocol.fetch import FetchRequest_v11
 from aiokafka.protocol.offset import OffsetRequest
 
 from eventlib.log.base import TopicPartition
-from eventlib.log.kafka.batches import Chunk
+from eventlib.log.kafka.chunk import Chunk
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, failure
 from eventlib.log.kafka.requests import Exactly

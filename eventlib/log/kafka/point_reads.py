@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, MutableMapping
 
 from eventlib.errors import DamagedRecord, LogUnavailable
 from eventlib.log.base import TopicPartition
-from eventlib.log.kafka.batches import Chunk
+from eventlib.log.kafka.chunk import Chunk
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, failure
 from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, FetchSpec, fetch, offsets_at
