@@ -10,7 +10,8 @@ from aiokafka.protocol.transaction import InitProducerIdResponse_v0
 
 from eventlib.errors import LogDenied, WiringError
 from eventlib.log.kafka.append_batcher import Appends
-from eventlib.log.kafka.client import Broker, Cluster
+from eventlib.log.kafka.client import Cluster
+from eventlib.log.kafka.connections import Broker
 from eventlib.log.kafka.failures import Code
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.partition_fetcher import Slot

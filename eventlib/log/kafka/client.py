@@ -1,59 +1,36 @@
-"""The brokers of a Kafka cluster: which one leads or coordinates what, and the connections to them."""
+"""The brokers of a Kafka cluster: which one leads or coordinates what, and how they are asked."""
 
 import asyncio
 import random
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from io import BytesIO
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from aiokafka.conn import AIOKafkaConnection, create_conn
-from aiokafka.errors import (
-    AuthenticationFailedError,
-    IncompatibleBrokerVersion,
-    KafkaConnectionError,
-    KafkaError,
-    SaslAuthenticationFailed,
-    UnsupportedSaslMechanismError,
-)
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, TaggedFields
 
-from eventlib.errors import LogDenied, LogUnavailable, LogVersionMismatch
+from eventlib.errors import LogUnavailable
 from eventlib.log.base import TopicPartition
+from eventlib.log.kafka.connections import Broker, Connections
 from eventlib.log.kafka.failures import Code, Transient, failure
 from eventlib.log.kafka.options import KafkaOptions, parse_url
 from eventlib.log.kafka.probing import refuse_what_stays
 from eventlib.log.kafka.requests import ApiVersionsRequest3, Exactly
-from eventlib.log.kafka.security import NoToken, connection_arguments, warn_of_plaintext_brokers
+from eventlib.log.kafka.security import warn_of_plaintext_brokers
 
 T = TypeVar("T")
 
 GROUP, TRANSACTION = 0, 1
 """What a coordinator is for."""
 
-_REFUSED = (AuthenticationFailedError, SaslAuthenticationFailed, UnsupportedSaslMechanismError)
 _FIRST_PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.5
-_IDLE_MS = 9 * 60 * 1000  # brokers drop idle connections after ten minutes
-_LETTING_GO_S = 2.0
-
-
-class Broker(NamedTuple):
-    """A broker's address, as the cluster advertises it."""
-
-    host: str
-    port: int
 
 
 class Cluster:
-    """The brokers of one log, as seen by this process; the log's topic prefix is added and removed here.
-
-    Connections are kept per broker and lane. A broker answers a connection's requests in order, so slow requests
-    (fetch, rebalance, replication) use their own lanes.
-    """
+    """The brokers of one log, as seen by this process; the log's topic prefix is added and removed here."""
 
     def __init__(self, hosts: list[str], options: KafkaOptions) -> None:
         self.options = options
@@ -63,9 +40,7 @@ class Cluster:
         self.features: Mapping[str, int] = {}
         self.hosts = [Broker(host, int(port)) for host, _, port in (each.rpartition(":") for each in hosts)]
         warn_of_plaintext_brokers(options, [each.host for each in self.hosts])
-        self._arguments = connection_arguments(options)
-        self._connections = dict[tuple[int, str], AIOKafkaConnection]()
-        self._connecting = dict[tuple[int, str], asyncio.Lock]()
+        self._connections = Connections(options, lambda node: self.brokers.get(node))  # noqa: PLW0108  they change
         self._coordinators = dict[tuple[int, str], int]()
         self._silent = set[int]()
         self._refreshing: asyncio.Task[None] | None = None
@@ -113,26 +88,12 @@ class Cluster:
         Raises: Transient when it is unreachable or timed out: the request may have been executed.
         """
         try:
-            answer = await self._send(node, message, lane)
+            answer = await self._connections.send(node, message, lane)
         except Transient:
             self._silent.add(node)
             raise
         self._silent.discard(node)
         return answer
-
-    async def _send(self, node: int, message: Any, lane: str) -> Any:
-        connection = self._connections.get((node, lane))
-        if connection is None or not connection.connected():
-            connection = await self._connect(node, lane)
-        try:
-            return await connection.send(message)
-        except TimeoutError as error:
-            _cut(connection)
-            raise Transient(f"{_place(connection)} did not answer in time") from error
-        except IncompatibleBrokerVersion as error:
-            raise LogVersionMismatch(f"{_place(connection)} is too old for this: {error}") from error
-        except (KafkaError, OSError) as error:
-            raise Transient(f"{_place(connection)}: {error}") from error
 
     async def ask(self, message: Any) -> Any:
         """Send a request to any broker, unresponsive ones last. Raises: Transient."""
@@ -214,65 +175,20 @@ class Cluster:
 
     async def _bootstrap(self, message: Any) -> Any:
         errors = list[str]()
-        for host, port in self.hosts:
+        for broker in self.hosts:
             try:
-                connection = await self._open(Broker(host, port))
+                return await self._connections.ask_once(broker, message)
             except Transient as error:
                 errors.append(str(error))
-                continue
-            try:
-                return await connection.send(message)
-            except (KafkaError, OSError, TimeoutError) as error:
-                errors.append(f"{host}:{port}: {error or 'no answer in time'}")
-            finally:
-                await _let_go(connection)
         raise LogUnavailable(f"no Kafka broker can be reached: {'; '.join(errors)}")
 
-    async def _connect(self, node: int, lane: str) -> AIOKafkaConnection:
-        async with self._connecting.setdefault((node, lane), asyncio.Lock()):
-            connection = self._connections.get((node, lane))
-            if connection is not None and connection.connected():
-                return connection
-            broker = self.brokers.get(node)
-            if broker is None:
-                raise Transient(f"broker {node} is not in the cluster")
-            connection = await self._open(broker)
-            if self._closed:
-                await _let_go(connection)
-                raise Transient("the log was closed")
-            self._connections[node, lane] = connection
-            return connection
-
-    async def _open(self, broker: Broker) -> AIOKafkaConnection:
-        address = f"{broker.host}:{broker.port}"
-        try:
-            return await create_conn(broker.host, broker.port, max_idle_ms=_IDLE_MS, **self._arguments)
-        except _REFUSED as error:
-            raise LogDenied(
-                f"{address} refuses this user: {error}; see EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_SASL"
-            ) from error
-        except ssl.SSLCertVerificationError as error:
-            raise LogDenied(f"{address} is not trusted: {error.verify_message}; see EVENTLIB_KAFKA_TLS_CA") from error
-        except NoToken as error:
-            if error.refused:
-                raise LogDenied(
-                    f"{error}; see EVENTLIB_KAFKA_OAUTH_TOKEN_URL, EVENTLIB_KAFKA_OAUTH_CLIENT_ID and "
-                    "EVENTLIB_KAFKA_OAUTH_CLIENT_SECRET"
-                ) from error
-            raise Transient(str(error)) from error
-        except KafkaConnectionError as error:
-            hint = "do EVENTLIB_KAFKA_TLS and EVENTLIB_KAFKA_SASL match its listener?"
-            raise Transient(f"{address} closed the connection at once: {hint}") from error
-        except (KafkaError, OSError, TimeoutError) as error:
-            raise Transient(f"{address} cannot be reached: {error or 'no answer in time'}") from error
-
     async def close(self) -> None:
-        """Close every connection."""
+        """End what is going on, and close every connection."""
         self._closed = True
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.wait([self._refreshing])
-        await asyncio.gather(*(_let_go(connection) for connection in self._connections.values()))
+        await self._connections.close()
 
 
 @asynccontextmanager
@@ -292,28 +208,6 @@ async def starting(url: str) -> AsyncIterator[Cluster]:
     except BaseException:
         await cluster.close()
         raise
-
-
-async def _let_go(connection: AIOKafkaConnection) -> None:
-    """Close a connection, and wait for its socket, but not for a broker that reads nothing more, or does not end its TLS."""
-    closed = connection.close()
-    if closed is not None:
-        await asyncio.wait([closed], timeout=_LETTING_GO_S)
-        if not closed.done():
-            _cut(connection)
-            await asyncio.wait([closed])
-
-
-def _cut(connection: AIOKafkaConnection) -> None:
-    """Close a connection at once, whatever its broker does."""
-    connection.close()
-    transport = connection._protocol._transport  # noqa: SLF001  nothing public leads to the socket
-    if transport is not None:
-        transport.abort()
-
-
-def _place(connection: AIOKafkaConnection) -> str:
-    return f"{connection.host}:{connection.port}"
 
 
 def _finalized(answer: Any) -> dict[str, int]:
