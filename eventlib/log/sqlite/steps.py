@@ -10,6 +10,9 @@ from eventlib.log.sqlite.state import PartitionState
 
 T = TypeVar("T")
 
+STEP_RECORDS = 1_000
+"""How many records a step looks at, or drops, at most."""
+
 
 class Steps:
     """Work on one partition, in transactions of a few milliseconds with a pause after each."""
