@@ -16,7 +16,6 @@ from eventlib.codec.avro.types import Json
 
 _LAST_ASCII = 127
 
-
 Read = Callable[[Cursor], pa.Array]
 
 

@@ -16,9 +16,9 @@ import pytest
 from eventlib.cli import run
 from eventlib.errors import LogCorrupt, LogFull, LogUnavailable, WiringError
 from eventlib.log.record import Record
+from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.high_water import losses, mark_path
 from eventlib.log.sqlite.log import SqliteLog
-from eventlib.log.sqlite.schema import connect
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic
 from eventlib.operations.backup.manifest import Backup, chain, manifest_of

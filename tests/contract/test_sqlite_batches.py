@@ -15,11 +15,11 @@ import pytest
 
 from eventlib.errors import DamagedRecord
 from eventlib.log.record import Record
+from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.packing import MOST
 from eventlib.log.sqlite.reading import _take
-from eventlib.log.sqlite.schema import connect
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.repair import repair_file

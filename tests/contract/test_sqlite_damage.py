@@ -12,9 +12,9 @@ import pytest
 from eventlib.errors import DamagedRecord, LogCorrupt
 from eventlib.log.checksum import record_checksum
 from eventlib.log.record import Record
+from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.log import SqliteLog
-from eventlib.log.sqlite.schema import connect
 from eventlib.log.sqlite.state import OFFSET_BITS, SqliteOptions
 from eventlib.model.topic import Topic
 

@@ -21,8 +21,8 @@ from eventlib.errors import (
     TerminalError,
 )
 from eventlib.log.record import Record
+from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.log import SqliteLog
-from eventlib.log.sqlite.schema import connect
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic
 from tests.commands import said

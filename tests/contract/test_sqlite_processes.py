@@ -15,8 +15,8 @@ from random import Random
 import pytest
 
 from eventlib.errors import OwnershipLost
+from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.log import SqliteLog
-from eventlib.log.sqlite.schema import connect
 from eventlib.state.sqlite import SqliteStores
 from tests.contract.processes import IMPATIENT, PATIENT, TOPICS, part
 

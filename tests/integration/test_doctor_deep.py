@@ -14,9 +14,9 @@ import pytest
 from eventlib import EventLog, Runtime, open_log
 from eventlib.cli import run
 from eventlib.errors import EventlibError, WiringError
+from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.log import SqliteLog
-from eventlib.log.sqlite.schema import connect
 from eventlib.log.sqlite.sealed import partition_update
 from eventlib.operations.doctor.repair import repair_file
 from eventlib.state.memory import MemoryStores

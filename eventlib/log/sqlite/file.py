@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 from eventlib.errors import LogCorrupt, LogUnavailable
 from eventlib.log.base import TopicPartition
 from eventlib.log.rules import known
+from eventlib.log.sqlite.connection import connect, refuse_cut_off
 from eventlib.log.sqlite.errors import REPAIR, damaged, explained, is_busy, read_only
 from eventlib.log.sqlite.format import FORMAT_VERSION
 from eventlib.log.sqlite.high_water import HighWaterMark, missing_offsets, now_another, tail_lost
-from eventlib.log.sqlite.schema import connect, prepare, refuse_cut_off, version_of
+from eventlib.log.sqlite.schema import prepare, version_of
 from eventlib.log.sqlite.sealed import meta_value, owner_rows, partition_rows, topic_rows, write_partitions
 from eventlib.log.sqlite.state import Listeners, OwnerRow, PartitionState, SqliteOptions, topic_of
 from eventlib.log.sqlite.upgrade import show_as_it_is, upgrade

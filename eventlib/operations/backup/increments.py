@@ -13,8 +13,9 @@ from eventlib.errors import LogCorrupt
 from eventlib.log.base import TopicPartition
 from eventlib.log.checksum import MASK
 from eventlib.log.sqlite.batches import delete_to, starts_before
+from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.format import FORMAT_VERSION
-from eventlib.log.sqlite.schema import connect, retire, retired, version_of
+from eventlib.log.sqlite.schema import retire, retired, version_of
 from eventlib.log.sqlite.sealed import digest_of, meta_value
 from eventlib.log.sqlite.state import OFFSET_BITS, PartitionState
 from eventlib.log.sqlite.upgrade import upgrade

@@ -10,12 +10,13 @@ from time import sleep
 
 from eventlib.errors import WiringError
 from eventlib.log.processes import described, is_dead, is_here
+from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.damage import Damage
 from eventlib.log.sqlite.errors import Transaction, explained
 from eventlib.log.sqlite.format import FORMAT_VERSION
 from eventlib.log.sqlite.integrity import Proof, prove
 from eventlib.log.sqlite.scan import Progress
-from eventlib.log.sqlite.schema import check_version, connect, version_of
+from eventlib.log.sqlite.schema import check_version, version_of
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.log.sqlite.upgrade import seal_records, upgrade
 from eventlib.private_files import create_private

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from eventlib.errors import EventlibError
 from eventlib.log.processes import is_dead
+from eventlib.log.sqlite.connection import connect, refuse_cut_off
 from eventlib.log.sqlite.errors import explained, is_busy
 from eventlib.log.sqlite.high_water import losses, missing_in, why_no_mark
-from eventlib.log.sqlite.schema import check_version, connect, refuse_cut_off, retired, version_of
+from eventlib.log.sqlite.schema import check_version, retired, version_of
 from eventlib.log.sqlite.upgrade import show_as_newest
 from eventlib.operations.doctor.disk import examine_room, network_file_system
 from eventlib.operations.doctor.finding import Diagnosis, error, fine, warning
