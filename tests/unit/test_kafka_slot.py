@@ -9,10 +9,11 @@ from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.batches import Producing, batches
 from eventlib.log.kafka.chunk import Chunk
 from eventlib.log.kafka.client import Cluster
+from eventlib.log.kafka.feed import Feed
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.partition_fetcher import Slot
 from eventlib.log.kafka.point_reads import PointReads, Written
-from eventlib.log.kafka.reader import Feed, KafkaReader
+from eventlib.log.kafka.reader import KafkaReader
 from eventlib.log.kafka.tail import Tail
 from eventlib.log.reader import MOST_DEFERRED
 from eventlib.log.record import Record

@@ -7,11 +7,12 @@ from eventlib.errors import LogUnavailable
 from eventlib.log.base import Claim, Log, Membership, Reader, Share, TopicPartition
 from eventlib.log.kafka.append_batcher import Appends
 from eventlib.log.kafka.client import Cluster, starting
+from eventlib.log.kafka.feed import Feed
 from eventlib.log.kafka.membership import Members
 from eventlib.log.kafka.ownership import Owners
 from eventlib.log.kafka.ownership_topic import PLACE as REGISTER
 from eventlib.log.kafka.point_reads import PointReads, Written
-from eventlib.log.kafka.reader import Feed, KafkaReader
+from eventlib.log.kafka.reader import KafkaReader
 from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE
 from eventlib.log.kafka.topics import Topics
 from eventlib.log.record import Record
