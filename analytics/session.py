@@ -2,11 +2,9 @@
 
 import os
 import signal
-import stat
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from threading import current_thread, main_thread
 
@@ -16,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from analytics import class_archive
 from analytics.connectors import connectors
+from analytics.java_home import java_for_spark, java_home
 from analytics.place import store_settings
-from analytics.scratch import scratch
 from eventlib.devtools.kafka.java import find_java
 from eventlib.errors import TerminalError, WiringError
 
@@ -38,16 +36,6 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
-
-# Spark's launcher adds a module that a small Java may lack; the vectorised BLAS that it is for is not used here.
-_WRAPPER = """#!/bin/sh
-for argument; do
-  shift
-  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
-done
-exec "{java}" "$@"
-"""
-
 
 _ENDS_S = 20
 """How long a JVM may take to end by itself."""
@@ -144,7 +132,7 @@ def session(
     for key, value in {**settings, **(config or {})}.items():
         if value:  # Spark would take it for a jar without a name
             builder = builder.config(key, value)
-    with _java_for_spark(home), _own_handler_of_sigint():
+    with java_for_spark(home), _own_handler_of_sigint():
         try:
             spark = builder.getOrCreate()
         except Py4JJavaError as error:
@@ -220,37 +208,6 @@ def _own_handler_of_sigint() -> Iterator[None]:
     yield
     if before is not signal.default_int_handler and current_thread() is main_thread():
         signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _java_for_spark(home: Path) -> Iterator[None]:
-    """Set JAVA_HOME while Spark starts: processes started later need the machine's own."""
-    before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(home)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["JAVA_HOME"]
-        else:
-            os.environ["JAVA_HOME"] = before
-
-
-def java_home() -> Path:
-    """Return a JAVA_HOME, valid while this process lives, whose java omits options that this Java lacks.
-
-    Raises: BrokerFailed when there is no Java.
-    """
-    return java_home_in(scratch())
-
-
-def java_home_in(home: Path) -> Path:
-    """Create such a JAVA_HOME in a directory, and return it. Raises: BrokerFailed when there is no Java."""
-    wrapper = home / "bin" / "java"
-    wrapper.parent.mkdir(parents=True, exist_ok=True)
-    wrapper.write_text(_WRAPPER.format(java=find_java("Spark").executable.resolve()))
-    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    return home
 
 
 @contextmanager

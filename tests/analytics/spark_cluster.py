@@ -13,7 +13,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from analytics.connectors import connectors
-from analytics.session import java_home
+from analytics.java_home import java_home
 from eventlib.devtools.kafka.java import find_java
 from tests.analytics.sources import ROOT
 

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from analytics.connectors import connectors
-from analytics.session import java_home_in
+from analytics.java_home import java_home_in
 from eventlib.devtools.kafka.java import find_java
 
 ROOT = Path(__file__).parents[2]
