@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from adbc_driver_sqlite import dbapi
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from analytics.adbc import BATCH_ROWS, Batches
 from analytics.batches import LAST_MS, Range, headers_array, text_array, times_array, unpacked
 from analytics.schema import STORED, UNREADABLE
 from analytics.selection import Selection
@@ -29,8 +29,6 @@ from eventlib.values import from_ms, to_ms
 _AT_ONCE = 100_000
 """How many offsets a Spark task reads: some tenths of a second of work."""
 
-_BATCH = 16_384
-_LOCKED_MS = 30_000
 
 _ARROW = to_arrow_schema(STORED)
 _NONE = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in _ARROW.types], schema=_ARROW)
@@ -70,41 +68,6 @@ def sources(path: Path, selection: Selection) -> list[Callable[[], Iterator[pa.R
 def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
     """Return what `read` does, read by this process. Raises: as `read` does."""
     return [batch for source in sources(path, selection) for batch in source()]
-
-
-class Batches:
-    """A log's file, read as Arrow batches; open from the first query on, until it is closed.
-
-    ADBC has an SQLite of its own. While both have one file open in one process, whichever closes it first drops the other's
-    locks, and another process may then change what is being read: so it is closed before Python's is asked.
-    Source: https://sqlite.org/howtocorrupt.html, "Multiple copies of SQLite linked into the same application".
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._connection: dbapi.Connection | None = None
-
-    def of(self, sql: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
-        """Yield a query's rows."""
-        with self._open().cursor() as cursor:
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH)})
-            cursor.execute(sql, values)
-            yield from cursor.fetch_record_batch()
-
-    def _open(self) -> dbapi.Connection:
-        """Wait for locks: the first process to open a file, and the last to close it, hold one a moment."""
-        if self._connection is None:
-            self._connection = dbapi.connect(file_uri(self._path, reads=True))
-            with self._connection.cursor() as cursor:
-                cursor.execute(f"PRAGMA busy_timeout = {_LOCKED_MS}")
-                cursor.fetchall()
-        return self._connection
-
-    def close(self) -> None:
-        """Close the file, and what is read of it; a next query opens it again."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 def _shares(ranges: Iterable[Range]) -> list[list[Range]]:
@@ -155,7 +118,7 @@ def _read(
 
 
 def _slices(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    return (rows.slice(first, _BATCH) for first in range(0, rows.num_rows, _BATCH))
+    return (rows.slice(first, BATCH_ROWS) for first in range(0, rows.num_rows, BATCH_ROWS))
 
 
 def _records(batch: pa.RecordBatch, place: Range, suspects: Container[int], selection: Selection) -> pa.RecordBatch:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 import analytics
-from analytics.sqlite import Batches
+from analytics.adbc import Batches
 from eventlib.errors import EventlibError
 from eventlib.log.record import RECORD_FIELDS, Record
 from eventlib.log.sqlite.log import SqliteLog
