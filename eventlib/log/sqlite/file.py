@@ -1,4 +1,4 @@
-"""One process's handle on an SQLite log: the connection, a cache of the small tables, and how a transaction begins.
+"""One process's handle on an SQLite log: the connection, and how transactions begin and end.
 
 All of it runs in the event loop's thread. A transaction begins and ends between two awaits, so that no other code in
 this process sees it half done; waiting for another process yields to the loop.
@@ -13,51 +13,38 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
 
-from eventlib.errors import LogCorrupt, LogUnavailable
-from eventlib.log.base import TopicPartition
-from eventlib.log.rules import known
+from eventlib.errors import LogUnavailable
 from eventlib.log.sqlite.connection import connect, refuse_cut_off
-from eventlib.log.sqlite.errors import REPAIR, damaged, explained, is_busy, read_only
+from eventlib.log.sqlite.errors import damaged, explained, is_busy, read_only
 from eventlib.log.sqlite.format import FORMAT_VERSION
 from eventlib.log.sqlite.high_water import HighWaterMark, missing_offsets, now_another, tail_lost
 from eventlib.log.sqlite.schema import prepare, version_of
-from eventlib.log.sqlite.sealed import meta_value, owner_rows, partition_rows, topic_rows, write_partitions
-from eventlib.log.sqlite.state import Listeners, OwnerRow, PartitionState, SqliteOptions, topic_of
+from eventlib.log.sqlite.sealed import meta_value
+from eventlib.log.sqlite.small_tables import SmallTables
+from eventlib.log.sqlite.state import PartitionState, SqliteOptions
 from eventlib.log.sqlite.upgrade import show_as_it_is, upgrade
-from eventlib.model.topic import Topic
 from eventlib.private_files import create_private, make_private_directory
 
 T = TypeVar("T")
 _NOTHING_YET = -1
 _RETRY_S = 0.0005  # the event loop rounds up to a millisecond
-_UNKNOWN = -(1 << 62)
 
 _log = logging.getLogger("eventlib.log")
 
 
-class LogFile:
-    """The connection, and a copy of the small tables that is reloaded when another process has committed."""
+class LogFile(SmallTables):
+    """The connection, and how transactions begin and end; the small tables are reloaded when another process has committed."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, log_id: str, options: SqliteOptions) -> None:
-        self.path = path
+        super().__init__(path, connection)
         self.log_id = log_id
         self.options = options
-        self.connection = connection
-        self.listeners = Listeners()
-        self.topics: Mapping[str, Topic] = {}
-        self.partitions = dict[TopicPartition, PartitionState]()
-        self.owners: Mapping[tuple[str, int], OwnerRow] = {}
-        self.others_appended_at = float("-inf")
         self.held_s = 0.0
         self.closed = False
-        self.offsets = 0
-        """How many offsets all partitions have assigned; far below zero when that is unknown."""
         self._mark = HighWaterMark(path, log_id)
         self._version = _NOTHING_YET
         self._is_fresh = False
         self._is_older = version_of(connection) < FORMAT_VERSION
-        self._topic_rows: list[tuple[Any, ...]] = []
-        self._numbers = dict[int, PartitionState]()
 
     @classmethod
     async def open(cls, path: Path, options: SqliteOptions) -> "LogFile":
@@ -191,80 +178,13 @@ class LogFile:
     def _reload(self) -> None:
         if meta_value(self.connection, "log_id") != self.log_id:
             raise now_another(self.path)
-        self.learn_topics()
-        moved, offsets = set[TopicPartition](), 0
-        for (number, _, _, *row), damage in partition_rows(self.connection):
-            offsets += _UNKNOWN if damage else row[0]
-            state = self._numbers.get(number)
-            if state is None or (state.topic.name, state.partition) not in self.partitions:
-                continue  # its topic was deleted
-            state.damage = damage
-            if damage:
-                continue
-            if state.end != row[0]:
-                moved.add((state.topic.name, state.partition))
-            state.learn(row)
-        self.offsets = offsets
-        if moved and self._version != _NOTHING_YET:
-            self.others_appended_at = asyncio.get_running_loop().time()
-        self.learn_owners()
-        for listener in self.listeners.appended if moved else ():
-            listener(moved)
-
-    def learn_topics(self) -> None:
-        """Reload the topics. Raises: sqlite3.Error."""
-        rows = topic_rows(self.connection)
-        if rows == self._topic_rows:
-            return
-        self.topics = {row[0]: topic_of(row) for row in rows}
-        found = [(damage, row[:3]) for row, damage in partition_rows(self.connection)]
-        sound = {(name, partition) for damage, (_, name, partition) in found if not damage}
-        self.partitions = {key: state for key, state in self.partitions.items() if key[0] in self.topics}
-        for damage, (number, name, partition) in found:
-            topic = self.topics.get(name)
-            if topic is None:
-                continue  # it was deleted; its partitions' ends stay, so that no offset is reused
-            if damage and ((name, partition) in sound or partition not in range(topic.partitions)):
-                continue  # not the topic of the row
-            state = self._numbers.setdefault(number, PartitionState(topic, partition, number))
-            state.topic, state.max_event_bytes = topic, topic.max_event_bytes
-            self.partitions[name, partition] = state
-        self._topic_rows = rows
-
-    def count_again(self, topic: str) -> None:
-        """Make upkeep recount a topic: its counts hold only for the settings under which they were made.
-
-        Called in a write transaction. Raises: sqlite3.Error.
-        """
-        states = [state for state in self.partitions.values() if state.topic.name == topic]
-        for state in states:
-            state.clean_to = state.kept = state.kept_bytes = 0
-        write_partitions(self.connection, states)
-
-    def learn_owners(self) -> None:
-        """Reload the owners, and notify the listeners of a change. Raises: sqlite3.Error."""
-        owners = owner_rows(self.connection)
-        if owners != self.owners:
-            self.owners = owners
-            for listener in self.listeners.owners_changed:
-                listener()
+        self.learn(by_others=self._version != _NOTHING_YET)
 
     def open_connection(self) -> sqlite3.Connection:
         """Return the connection. Raises: LogUnavailable when this process has closed the log."""
         if self.closed:
             raise LogUnavailable(f"the log {self.path} was closed by this process; open it again to use it")
         return self.connection
-
-    def partition(self, topic: str, partition: int) -> PartitionState:
-        """Return the cached state of a partition. Raises: ContractError when it does not exist."""
-        state = self.partitions.get((topic, partition))
-        if state is None:
-            known(self.topics, topic, partition)
-            why = "table partitions has no readable row for it"
-            raise LogCorrupt(f"{topic}/{partition} of the log {self.path} is damaged: {why}; {REPAIR}")
-        if state.damage:
-            raise LogCorrupt(f"{topic}/{partition} of the log {self.path} is damaged: {state.damage}; {REPAIR}")
-        return state
 
     async def known_partition(self, topic: str, partition: int) -> PartitionState:
         """Return the state of a partition, also one that another process just created. Raises: ContractError."""
