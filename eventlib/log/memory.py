@@ -32,6 +32,13 @@ class Partition:
         made.records, made.end, made.clean_to = self.records.copy(), self.end, self.clean_to
         return made
 
+    def append(self, record: Record) -> Record:
+        """Append a record at the end, and return it with its offset."""
+        placed = record.placed(self.end)
+        self.records.append(placed)
+        self.end += 1
+        return placed
+
     def index(self, offset: int) -> int:
         """Return the index of the first remaining record at or after an offset."""
         return bisect_left(self.records, offset, key=lambda record: record.offset)
@@ -120,12 +127,7 @@ class MemoryLog(Log):
         if claim is not None:
             self._owners.check(claim)
         refuse_unfit(records, self._topics)
-        offsets = list[int]()
-        for record in records:
-            partition = self._partitions[record.topic_partition]
-            partition.records.append(record.placed(partition.end))
-            offsets.append(partition.end)
-            partition.end += 1
+        offsets = [self._partitions[record.topic_partition].append(record).offset for record in records]
         self.waiting.appended({record.topic_partition for record in records})
         return offsets
 

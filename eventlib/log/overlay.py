@@ -58,12 +58,9 @@ class OverlayLog(Log):
         refuse_unfit(records, await self.topics())
         offsets = list[int]()
         for record in records:
-            partition = await self._own(record.topic_partition)
-            placed = record.placed(partition.end)
-            partition.records.append(placed)
+            placed = (await self._own(record.topic_partition)).append(record)
             self.written.append(placed)
-            offsets.append(partition.end)
-            partition.end += 1
+            offsets.append(placed.offset)
         self.waiting.appended({record.topic_partition for record in records})
         return offsets
 
