@@ -13,11 +13,10 @@ from eventlib.log.kafka.admin_requests import DescribeQuorumRequest1, MetadataRe
 from eventlib.log.kafka.client import GROUP, TRANSACTION, Cluster, starting
 from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, failure
 from eventlib.log.kafka.requests import Exactly
-from eventlib.log.kafka.topic_configs import MOST_REPLICAS, creation_configs
+from eventlib.log.kafka.topic_configs import MOST_REPLICAS, TOPIC_RESOURCE, creation_configs
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
-_TOPIC = 2  # the resource type
 _NO_PRODUCER = -1
 _QUORUM = "__cluster_metadata"
 
@@ -77,7 +76,7 @@ async def topic_states(cluster: Cluster, names: Iterable[str]) -> tuple[dict[str
 
 async def topic_settings(cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return the configs of these topics; topics that are missing or hidden from this user are left out."""
-    asked = [(_TOPIC, cluster.physical(name), None) for name in names]
+    asked = [(TOPIC_RESOURCE, cluster.physical(name), None) for name in names]
     if not asked:
         return {}
     answer = await cluster.ask_persistently(DescribeConfigsRequest(asked))

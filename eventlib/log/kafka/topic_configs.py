@@ -25,6 +25,9 @@ MOST_REPLICAS = 3
 BESIDE_THE_VALUE = 65_536
 """The allowance for a record's key and headers, in bytes, beyond the topic's largest event."""
 
+TOPIC_RESOURCE = 2
+"""A topic, among the types of what has configs in Kafka's protocol."""
+
 TIMESTAMP_TYPE = "message.timestamp.type"
 DECLARED_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes")
 COMPACTION_KEYS = ("delete.retention.ms", "min.compaction.lag.ms")

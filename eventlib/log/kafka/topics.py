@@ -21,6 +21,7 @@ from eventlib.log.kafka.topic_configs import (
     OWN,
     OWNERS,
     TIMESTAMP_TYPE,
+    TOPIC_RESOURCE,
     declared_configs,
     topic_from,
 )
@@ -30,7 +31,6 @@ from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
 _KEEPS_ALL = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-_TOPIC = 2  # the resource type
 _SET = 0
 
 
@@ -115,7 +115,8 @@ class Topics:
         if not names:
             return {}
         resources = [
-            (_TOPIC, self._cluster.physical(name), [*DECLARED_KEYS, *COMPACTION_KEYS, TIMESTAMP_TYPE]) for name in names
+            (TOPIC_RESOURCE, self._cluster.physical(name), [*DECLARED_KEYS, *COMPACTION_KEYS, TIMESTAMP_TYPE])
+            for name in names
         ]
         answer = await self._cluster.ask_persistently(DescribeConfigsRequest(resources))
         found = dict[str, dict[str, str]]()
@@ -165,7 +166,7 @@ class Topics:
 
     async def _alter(self, topics: Sequence[Topic]) -> None:
         changes = [
-            (_TOPIC, self._cluster.physical(topic), [(key, _SET, value) for key, value in configs.items()])
+            (TOPIC_RESOURCE, self._cluster.physical(topic), [(key, _SET, value) for key, value in configs.items()])
             for topic, configs in (await self._differences(topics)).items()
         ]
         if not changes:
