@@ -2,14 +2,15 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast, overload
 
 from eventlib.errors import ContractError, WiringError
 from eventlib.model import signatures
+from eventlib.model.deadline import Deadline
 from eventlib.model.effect import Effect, Retry, awaiting, effect_of
 from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.handler import FOLLOWS, Handler, handler_of, refuse_unemittable
 from eventlib.model.personal import check_state, personal_fields
 from eventlib.model.searchable import check_searchable
 
@@ -18,45 +19,6 @@ E = TypeVar("E", bound=Event)
 R = TypeVar("R", bound=Event)
 F = TypeVar("F", bound=Callable[..., Any])
 EmittedMeta = Callable[[Sequence[Event], int], Meta]
-
-
-@dataclass(frozen=True, slots=True)
-class Handler:
-    """What a decider does with one event, and which events it may emit."""
-
-    call: Callable[..., Sequence[Event]]  # which may return None for nothing
-    emits: tuple[type[Event], ...]
-    wants_meta: bool
-
-    @property
-    def name(self) -> str:
-        """The function's name, for messages."""
-        return signatures.name_of(self.call)
-
-
-class Deadline(Generic[S]):
-    """A time that follows from the state, and what is emitted when it has passed."""
-
-    def __init__(self, decider: "Decider[S]", due_at: Callable[[S], datetime | None]) -> None:
-        self.name = signatures.name_of(due_at)
-        self.due_at = due_at
-        self.handler: Handler | None = None
-        self._decider = decider
-
-    @overload
-    def passed(self, handler: Callable[[S], list[R]]) -> Callable[[S], list[R]]: ...
-    @overload
-    def passed(self, handler: Callable[[S, Meta], list[R]]) -> Callable[[S, Meta], list[R]]: ...
-    def passed(self, handler: Callable[..., Any]) -> Callable[..., Any]:
-        """Declare what is emitted when the deadline has passed: a pure function of the state, and Meta if it wants it."""
-        where = f"{self._decider.name}.{signatures.name_of(handler)}"
-        if self.handler is not None:
-            raise WiringError(f"{where}: deadline {self.name} has a handler already, {self.handler.name}")
-        signatures.refuse_async(handler, where)
-        emits = signatures.emitted(signatures.hints_of(handler, where, 2), where)
-        self._decider.check_emitted(emits, where)
-        self.handler = Handler(handler, emits, signatures.takes_meta(handler, 1, where))
-        return handler
 
 
 class _On(Generic[S, E]):
@@ -159,17 +121,14 @@ class Decider(Generic[S]):
     def _register(self, function: Callable[..., Any], named: Sequence[type[Event]] | None) -> Callable[..., Any]:
         """Take a handler in, for the events that are named, or else for those that it takes."""
         where = f"{self.name}.{signatures.name_of(function)}"
-        signatures.refuse_async(function, where)
-        wants_meta = signatures.takes_meta(function, 2, where)
         hints = signatures.hints_of(function, where, 3)
-        emits = signatures.emitted(hints, where)
-        self.check_emitted(emits, where)
+        handler = handler_of(function, hints, 2, where)
         if named is None:
             named = signatures.handled(function, hints, where)
         else:
             signatures.refuse_others(function, hints, named, where)
         for event_type in named:
-            self.add_handler(event_type, Handler(function, emits, wants_meta), where)
+            self.add_handler(event_type, handler, where)
         return function
 
     def evolve(self, function: F) -> F:
@@ -191,7 +150,7 @@ class Decider(Generic[S]):
         Guarantee: fires once for each due time, after everything that was on the inputs when it fell due.
         """
         signatures.refuse_async(due_at, f"{self.name}.{signatures.name_of(due_at)}")
-        deadline = Deadline(self, due_at)
+        deadline = Deadline[S](self.name, due_at)
         if deadline.name in self.deadlines:
             raise WiringError(f"decider {self.name} has two deadlines named {deadline.name}")
         self.deadlines[deadline.name] = deadline
@@ -231,7 +190,7 @@ class Decider(Generic[S]):
             if request in self.effects:
                 raise WiringError(f"{where}: {request.__name__} has an effect already")
             effect = effect_of(request, function, retry or Retry(), timeout_s, otherwise)
-            self.check_emitted((request, *effect.emits), where)
+            refuse_unemittable((request, *effect.emits), where)
             if awaits or within is not None:
                 awaited = awaits if isinstance(awaits, tuple) else (awaits,)
                 effect = awaiting(effect, awaited, self._own(within, where), self.key, where)
@@ -267,16 +226,6 @@ class Decider(Generic[S]):
                 "an event under another key goes to another decider, or needs a topic of its own under this key"
             )
         self.handlers[event_type] = handler
-
-    def check_emitted(self, emitted: Sequence[type[Event]], where: str) -> None:
-        """Refuse events that cannot be emitted: requests come only from outside, and others write external topics."""
-        for event_type in emitted:
-            if contract_of(event_type).external is not None:
-                raise WiringError(
-                    f"{where}: {event_type.__name__} is external: others write its topic, and no service here"
-                )
-            if contract_of(event_type).request:
-                raise WiringError(f"{where}: {event_type.__name__} is a request, and those come only from outside")
 
     @property
     def emits(self) -> tuple[type[Event], ...]:
@@ -388,14 +337,6 @@ class Decider(Generic[S]):
 def _unchanged(state: S, _event: Event) -> S:
     return state
 
-
-def follows(_state: object, _event: Event) -> Sequence[Event]:
-    """Emit nothing: the handler of events that only change a state."""
-    return ()
-
-
-FOLLOWS = Handler(follows, (), wants_meta=False)
-"""What stands for events that a decider follows."""
 
 FORGET = "forget"
 """The name under which the end of a key's state is scheduled, beside the deadlines' own names."""

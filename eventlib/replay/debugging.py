@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from eventlib.errors import ContractError, UnknownKey, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.model.decider import FOLLOWS, Decider, Handler
+from eventlib.model.decider import Decider
 from eventlib.model.event import Event
+from eventlib.model.handler import FOLLOWS, Handler
 from eventlib.replay.key_history import KeyHistory, key_history
 from eventlib.replay.point_in_time import full_id, ids_of, why_unknown
 from eventlib.replay.steps import HistoryStep

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eventlib import Choreography, Event, Runtime, open_log
-from eventlib.model.decider import Handler
+from eventlib.model.handler import Handler
 from examples.transfers import app as transfers
 from examples.transfers.purchases import (
     CancelSubmitted,

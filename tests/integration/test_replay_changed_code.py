@@ -8,7 +8,8 @@ from typing import Any, Never
 import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Meta, Publication, Runtime, Service, open_log
-from eventlib.model.decider import Deadline, Handler
+from eventlib.model.deadline import Deadline
+from eventlib.model.handler import Handler
 from eventlib.replay import replay, replaying
 from tests.integration.test_runtime import Expired, Ordered, Outside, everything, make_shop
 

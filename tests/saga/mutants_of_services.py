@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from eventlib import Decider, Event, Meta, OutcomeUnknown
-from eventlib.model.decider import Handler
 from eventlib.model.effect import Effect
 from eventlib.model.event import key_of
+from eventlib.model.handler import Handler
 from services.dispatch.decider import shipments
 from services.dispatch.events import DispatchCancelled, DispatchFailed, DispatchRequested, OrderDispatched
 from services.dispatch.ports import Booked, Carrier

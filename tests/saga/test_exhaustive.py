@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from eventlib.errors import WiringError
-from eventlib.model.decider import Handler
 from eventlib.model.event import Event
+from eventlib.model.handler import Handler
 from eventlib.simulation.exhaustive import Bounds, explore
 from eventlib.simulation.scenario import SmallCase
 from eventlib.simulation.stage import Stage

@@ -11,7 +11,7 @@ import pytest
 
 from eventlib import Event, Meta
 from eventlib.analysis.checks import check
-from eventlib.model.decider import Handler
+from eventlib.model.handler import Handler
 from eventlib.simulation.exhaustive import explore
 from eventlib.simulation.scenario import drawn_from
 from eventlib.simulation.schedule import InvariantViolated

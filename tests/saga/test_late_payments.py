@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eventlib import Decider, Event, Meta
-from eventlib.model.decider import Handler
+from eventlib.model.handler import Handler
 from eventlib.simulation.scenario import drawn_from
 from eventlib.simulation.schedule import InvariantViolated
 from eventlib.simulation.search import Case

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from eventlib import OutcomeUnknown
-from eventlib.model.decider import Decider, Handler
+from eventlib.model.decider import Decider
 from eventlib.model.event import Event
+from eventlib.model.handler import Handler
 from eventlib.proof.proving import InFlight, InFlightProof, ProofBounds
 from eventlib.simulation import Choices
 from eventlib.simulation.invariant_monitor import REST

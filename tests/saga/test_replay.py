@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from eventlib.log.record import Record
-from eventlib.model.decider import Decider, Handler
+from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta
+from eventlib.model.handler import Handler
 from eventlib.replay import Report, Shard, partition_buffer, replay, replaying, scanner, spilling_cache
 from eventlib.replay.fast_path import FastPathComparer
 from eventlib.replay.report import merged

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from eventlib import Runtime
-from eventlib.model.decider import Handler
 from eventlib.model.event import Event
+from eventlib.model.handler import Handler
 from eventlib.replay import PreflightReport, gate
 from services.order.decider import orders
 from services.payment.decider import payments
@@ -153,7 +153,7 @@ async def test_the_command_tells_it_by_its_exit_code(tmp_path: Path) -> None:
 
 
 CHANGED = """
-from eventlib.model.decider import Handler
+from eventlib.model.handler import Handler
 from services import shop
 from services.stock.events import LineRequested
 from services.stock.shelf import shelves

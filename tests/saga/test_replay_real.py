@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eventlib import Event, open_log
-from eventlib.model.decider import Handler
+from eventlib.model.handler import Handler
 from eventlib.replay import replay
 from services import shop
 from services.stock.events import LineRequested, LineReserved

@@ -7,7 +7,7 @@ from typing import Never
 import pytest
 
 from eventlib import Choreography, Decider, Event, Meta, Service, Topic, WiringError
-from eventlib.model.decider import Handler
+from eventlib.model.handler import Handler
 
 
 class Asked(Event, topic="asked", key="order_id"):
