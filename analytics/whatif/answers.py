@@ -7,7 +7,7 @@ from eventlib.errors import WiringError
 from eventlib.log.record import Record
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event
-from eventlib.runtime.effects import EffectAttempts
+from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.log import driven
 from eventlib.simulation.scenario import drawn_from

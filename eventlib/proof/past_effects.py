@@ -5,7 +5,7 @@ from functools import partial
 
 from eventlib.log.record import Record
 from eventlib.model.event import contract_of
-from eventlib.runtime.effects import EffectAttempts
+from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.simulation.exhaustive.moment import Moment
 from eventlib.simulation.exhaustive.steps import Steps
 

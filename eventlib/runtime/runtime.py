@@ -13,7 +13,6 @@ from eventlib.model.service import Service
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.context import Damage, RestoreProgress, RuntimeContext
-from eventlib.runtime.effects import missing_ports
 from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.manager import TaskManager
@@ -72,7 +71,8 @@ class Runtime:
         ]
         self._running_managers: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
-        for port, needed_by in missing_ports(self._services, self._context.ports).items():
+        for port in (port for service in self._services for port in sorted(service.ports - given.keys())):
+            needed_by = [service.name for service in self._services if port in service.ports]
             raise WiringError(
                 f"port {port!r} is needed by {', '.join(needed_by)}: give it, as in ports={{{port!r}: …}}"
             )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from eventlib.errors import OutcomeUnknown, TerminalError
 from eventlib.log.record import Record
 from eventlib.model.event import Event
-from eventlib.runtime.effects import EffectAttempts
+from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.callbacks import Callbacks
 from eventlib.simulation.invariant_monitor import WAITING, broken

@@ -9,8 +9,8 @@ from eventlib.model.effect import Effect
 from eventlib.model.event import Event
 from eventlib.model.service import Service
 from eventlib.runtime.committer import TaskCommitter
+from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.effect_queue import EffectQueue, Ticket
-from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.turns import queues_of
 from eventlib.simulation.log import Point, SimulatedReader
 

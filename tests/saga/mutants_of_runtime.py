@@ -14,7 +14,7 @@ from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.replay import rebuilding
 from eventlib.runtime.committer import TaskCommitter
-from eventlib.runtime.effects import EffectAttempts
+from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.emit import Emission, RecordBuilder
 from eventlib.runtime.keyed_state import KeyMetadata
 from eventlib.runtime.parking.parked import PAUSED, Failure, ParkedKeys

@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from eventlib.errors import OutcomeUnknown
-from eventlib.runtime.effects import EffectAttempts
+from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.effects import Call, Port
 from eventlib.simulation.exhaustive.tasks import Numbered, canonical

@@ -8,7 +8,7 @@ from eventlib.invariants import Invariant, Violation
 from eventlib.log.record import Record
 from eventlib.model.effect import Effect
 from eventlib.publication import Publication
-from eventlib.runtime.effects import EffectAttempts
+from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.exhaustive.external import ExternalWorlds
 from eventlib.simulation.exhaustive.moment import Moment, Step, Waiting, put

@@ -10,7 +10,7 @@ import pytest
 from eventlib import Event
 from eventlib.log.record import Record
 from eventlib.model.effect import Effect
-from eventlib.runtime.effects import EffectAttempts, Pause
+from eventlib.runtime.effect_attempts import EffectAttempts, Pause
 from services import shop
 from services.dispatch.events import DispatchRequested, DispatchUncertain, RecallRequested
 from services.dispatch.http_carrier import HttpCarrier
