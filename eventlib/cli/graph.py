@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from eventlib.analysis.diagram.model import Arrow, Picture, picture
+from eventlib.analysis.diagram.building import picture
+from eventlib.analysis.diagram.model import Arrow, Picture
 from eventlib.analysis.diagram.svg import svg
 from eventlib.analysis.diagram.text import dot, mermaid
 from eventlib.cli._common import output

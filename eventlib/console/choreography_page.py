@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from eventlib.analysis.connectors import Connector
-from eventlib.analysis.diagram.model import Arrow, Picture, picture
+from eventlib.analysis.diagram.building import picture
+from eventlib.analysis.diagram.model import Arrow, Picture
 from eventlib.analysis.diagram.svg import svg
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import RetryableError

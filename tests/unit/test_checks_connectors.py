@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from eventlib import ContractError, Event, WiringError
 from eventlib.analysis.checks import check
 from eventlib.analysis.connectors import Connector
-from eventlib.analysis.diagram.model import picture
+from eventlib.analysis.diagram.building import picture
 from eventlib.analysis.diagram.svg import svg
 from eventlib.analysis.diagram.text import dot, mermaid
 from eventlib.outbox import SqlAlchemyOutbox

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from eventlib import Choreography, Decider, Event, Service, Topic, WiringError
 from eventlib.analysis.checks import check
-from eventlib.analysis.diagram.model import picture
+from eventlib.analysis.diagram.building import picture
 from eventlib.errors import ContractError
 from eventlib.external import Avro, Json, Text
 from eventlib.model.event import ExternalFormat

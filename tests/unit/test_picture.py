@@ -8,7 +8,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from eventlib import Choreography
-from eventlib.analysis.diagram.model import Arrow, Lane, Picture, Traffic, duration, number, picture
+from eventlib.analysis.diagram.building import picture
+from eventlib.analysis.diagram.model import Arrow, Lane, Picture, Traffic, duration, number
 from eventlib.analysis.diagram.svg import svg
 from eventlib.analysis.diagram.text import dot, mermaid
 from examples import loyalty

@@ -5,9 +5,10 @@ from itertools import combinations, pairwise
 
 import pytest
 
+from eventlib.analysis.diagram.building import picture
 from eventlib.analysis.diagram.grid import grid
 from eventlib.analysis.diagram.layout import Box, Layout, layout
-from eventlib.analysis.diagram.model import Arrow, Lane, Node, Picture, Role, Traffic, picture
+from eventlib.analysis.diagram.model import Arrow, Lane, Node, Picture, Role, Traffic
 from eventlib.analysis.diagram.routes import routes
 from eventlib.analysis.diagram.svg import svg
 from services import shop

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from eventlib.analysis.diagram.model import deadline_id, effect_id
+from eventlib.analysis.diagram.building import deadline_id, effect_id
 from eventlib.analysis.event_graph import EventGraph
 
 Arrows = Sequence[tuple[str, str]]
