@@ -70,7 +70,7 @@ def _in_file(path: Path, position_key: str) -> Iterator[StoreSnapshot]:
 
 def _in_database(path: Path, position_key: str) -> Iterator[StoreSnapshot]:
     """Yield what a database of RocksDB's holds, if it is a task's, as of the moment when it is opened."""
-    from eventlib.state.rocksdb import KEY_PREFIX, NOTE_KEY, StoreMetadata
+    from eventlib.state.rocksdb_database import KEY_PREFIX, NOTE_KEY, StoreMetadata
 
     db: Any = _open_to_read(path)  # its types are those of the mode that is not raw
     try:
