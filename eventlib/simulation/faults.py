@@ -3,20 +3,17 @@
 from functools import partial
 
 from eventlib.model.event import contract_of, key_of
-from eventlib.queries.pauses import PauseTarget
 from eventlib.simulation.disk_faults import DiskFaults
 from eventlib.simulation.log import Point, driven
 from eventlib.simulation.owner import Interruption, Owner
+from eventlib.simulation.pause_faults import AT_REST, DAYS_MS, PauseFaults, input_on_its_way
 from eventlib.simulation.plan import Departure, Fault
 from eventlib.simulation.scheduler import ScheduledMove
 from eventlib.simulation.story import OUTSIDE
 from eventlib.simulation.world import World
 
 _HOUR_MS = 3_600_000
-_DAYS_MS = (25 * _HOUR_MS, 49 * _HOUR_MS)
-_JUMPS_MS = (60_000, _HOUR_MS, *_DAYS_MS)
-_AT_REST = 500_000
-"""The step at which faults that wait for rest occur: when nothing else is left, and before requests that wait for rest."""
+_JUMPS_MS = (60_000, _HOUR_MS, *DAYS_MS)
 _SKEWS_MS = (_HOUR_MS, -_HOUR_MS, 25 * _HOUR_MS, -25 * _HOUR_MS, 1_000, 0)
 
 
@@ -25,6 +22,8 @@ class Faults:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._disks = DiskFaults(world, partial(self._tell, Fault.BYTES))
+        self._pauses = PauseFaults(world, partial(self._tell, Fault.PAUSE), self._jump)
         self._does = {
             Fault.TIME: self._pass_time,
             Fault.AGAIN: self._repeat_request,
@@ -40,14 +39,11 @@ class Faults:
             Fault.BYTES: self._corrupt,
             Fault.PAUSE: self._pause,
         }
-        self._disks = DiskFaults(world, partial(self._tell, Fault.BYTES))
         world.doers |= {
             "mend": self._mend,
             "log is back": self._bring_log_back,
             "days pass": self._pass_days,
             "go on": self._resume,
-            "a pause lasts": self._outlast,
-            "unpause": self._unpause,
         }
 
     def happen(self, departure: Departure) -> None:
@@ -94,11 +90,11 @@ class Faults:
         name = owner.service.name
         self._world.halted[name] = []
         self._tell(Fault.HALT, f"all of {name} is paused, for days")
-        self._world.add(ScheduledMove("days pass", name, _DAYS_MS[departure.how % len(_DAYS_MS)]), after=_AT_REST)
+        self._world.add(ScheduledMove("days pass", name, DAYS_MS[departure.how % len(DAYS_MS)]), after=AT_REST)
 
     def _pass_days(self, move: ScheduledMove) -> None:
         self._jump(move.what)
-        self._world.add(ScheduledMove("go on", move.whom), after=_AT_REST)
+        self._world.add(ScheduledMove("go on", move.whom), after=AT_REST)
 
     def _resume(self, move: ScheduledMove) -> None:
         self._world.story.note(f"{move.whom} continues")
@@ -182,16 +178,10 @@ class Faults:
 
     def _break_handler(self, departure: Departure) -> None:
         world = self._world
-        reads = world.agenda.waiting("read")
-        if not reads:
-            return
-        owner, place = reads[departure.whom % len(reads)][1:]
-        if not owner.alive or not owner.reader.is_behind(place):
-            return
-        record = owner.reader.next_of(place)
-        names = world.stage.handles.get((owner.service.name, record.type or ""), [])
-        if record.key is not None and names:
-            broken = (names[departure.how % len(names)], record.key.decode())
+        found = input_on_its_way(world, departure)
+        if found is not None:
+            owner, deciders, key = found
+            broken = (deciders[departure.how % len(deciders)], key)
             world.stage.broken.add(broken)
             self._tell(Fault.BUG, f"the handlers of {broken[0]} raise for {broken[1]}", owner)
             world.add(ScheduledMove("mend", None, broken), after=1 + departure.long // 4)
@@ -220,61 +210,9 @@ class Faults:
         driven(self._world.port.compact())
 
     def _pause(self, departure: Departure) -> None:
-        """Pause a service, a decider, a kind of effect or a key, or set a limit, and resume it after a while."""
         owner = self._owner(departure)
-        target = None if owner is None else self._target(owner, departure)
-        if owner is not None and target is not None and target not in self._world.pausing.targets:
-            self._tell(Fault.PAUSE, f"an operator pauses {target}")
-            self._world.toggle_pause(target)
-            if target.key is not None:  # before the input that it was chosen by, or hardly any would wait
-                partition = target.partitions(self._world.stage.played.service(target.service))[0]
-                reads = self._world.owners[target.service, partition]
-                self._world.do(ScheduledMove("read", reads, (reads.service.control.name, partition)))
-            lasts, ends = _DAYS_MS[departure.how % len(_DAYS_MS)], ScheduledMove("unpause", None, target)
-            if departure.long % 2:
-                self._world.add(ends, after=1 + departure.long)
-            else:
-                self._world.add(ScheduledMove("a pause lasts", target, lasts), after=_AT_REST)
-
-    def _target(self, owner: Owner, departure: Departure) -> PauseTarget | None:
-        service = owner.service
-        decider = service.deciders[departure.long % len(service.deciders)]
-        match departure.how:
-            case 0:
-                return PauseTarget(service.name)
-            case 1:
-                return PauseTarget(service.name, decider.name)
-            case 2:
-                kinds = sorted(name for each in service.deciders for name in (r.__name__ for r in each.effects))
-                return PauseTarget(service.name, effect=kinds[departure.long % len(kinds)]) if kinds else None
-            case 5 if service.limits:
-                return PauseTarget(service.name, limit=sorted(service.limits)[departure.long % len(service.limits)])
-            case _:
-                return self._key(owner, departure)
-
-    def _key(self, owner: Owner, departure: Departure) -> PauseTarget | None:
-        """Return the key of an input that is on its way."""
-        reads = self._world.agenda.waiting("read")
-        if not reads:
-            return None
-        owner, place = reads[departure.whom % len(reads)][1:]
-        if not owner.alive or not owner.reader.is_behind(place):
-            return None
-        record = owner.reader.next_of(place)
-        names = self._world.stage.handles.get((owner.service.name, record.type or ""), [])
-        if record.key is None or not names:
-            return None
-        return PauseTarget(owner.service.name, names[departure.long % len(names)], record.key.decode())
-
-    def _outlast(self, move: ScheduledMove) -> None:
-        """Let days pass while something is paused, when all else is at rest: deadlines fall due meanwhile."""
-        self._jump(move.what)
-        self._world.add(ScheduledMove("unpause", None, move.whom), after=_AT_REST)
-
-    def _unpause(self, move: ScheduledMove) -> None:
-        if move.what in self._world.pausing.targets:
-            self._world.story.note(f"an operator resumes {move.what}")
-            self._world.toggle_pause(move.what)
+        if owner is not None:
+            self._pauses.begin(owner, departure)
 
     def _corrupt(self, departure: Departure) -> None:
         owner = self._owner(departure)
