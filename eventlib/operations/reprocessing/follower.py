@@ -4,8 +4,7 @@ An input that the service itself emitted is replaced by the rerun's own event, o
 effects do not run, their recorded answers are used.
 """
 
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -18,11 +17,12 @@ from eventlib.operations.reprocessing.id_matching import Naming, Outline
 from eventlib.operations.reprocessing.original_outputs import OutputsAt, RecordedDecisions
 from eventlib.operations.reprocessing.pending_inputs import PendingInput, marked
 from eventlib.operations.reprocessing.plan import Planner, Rails
+from eventlib.operations.reprocessing.upcoming import Upcoming
 from eventlib.replay.journal import TaskJournal
-from eventlib.replay.journal_steps import Act, Answered, DeadlinePassed, Done, Input, Released
+from eventlib.replay.journal_steps import Done, Input
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.records import EFFECT, JournalEntry
+from eventlib.runtime.records import EFFECT
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Transaction
 
@@ -46,8 +46,7 @@ class Follower:
         self._outline = outline
         self._journal = TaskJournal(rails.log, rails.service, task.partition, holds=True)
         self._journal_topic = rails.service.journal.name
-        self._entries: AsyncIterator[tuple[Record, JournalEntry]] | None = None
-        self._ahead = deque[Done]()
+        self._upcoming = Upcoming(self._journal, self._is_handled)
         self._emitted_then, self._then_ms = outline.done_emitted, outline.done_ms
         self._naming = Naming(rails.log.codec, ())
         self._recorded_decisions = recorded_decisions
@@ -90,21 +89,11 @@ class Follower:
     @property
     def head(self) -> Done | None:
         """The service's next transaction, if known yet."""
-        return self._ahead[0] if self._ahead else None
+        return self._upcoming.head
 
     async def read_ahead(self) -> None:
         """Read all transactions of the service's task in its next active millisecond."""
-        if self._entries is None:
-            first = self._ahead[-1].offset + 1 if self._ahead else self.task.positions.next[self._journal_topic]
-            self._entries = self._journal.entries(first)
-        while not self._ahead or self._ahead[0].at_ms == self._ahead[-1].at_ms:
-            found = await anext(self._entries, None)
-            if found is None:
-                self._entries = None
-                return
-            record, entry = found
-            acts = await self._journal.acts(entry)
-            self._ahead.append(Done(record.offset, entry.at_ms, entry.code_version, entry.said, acts))
+        await self._upcoming.read_ahead(self.task.positions.next[self._journal_topic])
 
     # --- what comes next, and when
 
@@ -113,15 +102,14 @@ class Follower:
         for topic in self._rails.pending.topics:
             extra = self._rails.pending.next_added(topic, self.partition)
             if extra is not None:
-                unread_ms = await self._unread_ms(topic, self._ahead)
+                unread_ms = await self._upcoming.unread_ms(topic)
                 if unread_ms is None or unread_ms > extra.timestamp_ms:
                     return extra
         return None
 
     def may_emit(self, recorded: Record) -> bool:
         """Return whether an output of the service's task is yet to come: whether its cause is."""
-        upcoming = (act for done in self._ahead if done.at_ms == recorded.timestamp_ms for act in done.acts)
-        return any(_is_cause(act, recorded) for act in upcoming)
+        return self._upcoming.may_emit(recorded)
 
     def missing(self) -> list[Record]:
         """Return the inputs of the head that the service emitted itself, and the rerun has not."""
@@ -129,16 +117,6 @@ class Follower:
         inputs = [act.record for act in self.head.acts if isinstance(act, Input)]
         own = [r for r in inputs if self._rails.recorded.is_own(r) and not self._rails.pending.has(r)]
         return [r for r in own if r.offset >= self.task.positions.next.get(r.topic, 0)]
-
-    async def _unread_ms(self, topic: str, ahead: Iterable[Done]) -> int | None:
-        """Return the time of a topic's next handled input, in these transactions or after them; None if there is none.
-
-        Unhandled inputs are journalled together with later ones.
-        """
-        for act in (act for done in ahead for act in done.acts):
-            if isinstance(act, Input) and act.record.topic == topic and self._is_handled(act.record):
-                return act.record.timestamp_ms
-        return await self._journal.next_ms(topic, self._is_handled)
 
     def _is_handled(self, record: Record) -> bool:
         return self._reader.deciders_of(record) is not None
@@ -154,9 +132,8 @@ class Follower:
         due = self.task.next_due_ms(until)
         if due is None or due > until or done.at_ms <= self._rails.since_ms:
             return None
-        ahead = [each for each in self._ahead if each is not done]
         for topic in self._outline.begun:
-            unread_ms = await self._unread_ms(topic, ahead)
+            unread_ms = await self._upcoming.unread_ms(topic, besides=done)
             if unread_ms is not None and unread_ms <= done.at_ms:
                 return None
         return until
@@ -185,7 +162,7 @@ class Follower:
         assert done is not None  # noqa: S101  asked only when there is one
         # Earlier outputs of the same millisecond count too: nothing distinguishes them.
         before = self._emitted_then if self._then_ms == done.at_ms else 0
-        count = before + sum(each.said for each in self._ahead if each.at_ms == done.at_ms)
+        count = before + self._upcoming.emitted_at(done.at_ms)
         inputs = await self._planner.plan(done, await self._due_in(done))
         then = await self._rails.recorded.outputs(self.partition, done.at_ms, count if done.said else 0)
         if done.at_ms <= self._rails.since_ms:
@@ -198,7 +175,7 @@ class Follower:
         self._naming.begin(OutputsAt())
         self.entries += 1
         self._emitted_then, self._then_ms = before + done.said, done.at_ms
-        self._ahead.popleft()
+        self._upcoming.pass_head()
         await self.read_ahead()
         if self.head is None or self.head.at_ms > done.at_ms:
             self._rails.recorded.past(self.partition, done.at_ms)
@@ -265,15 +242,3 @@ class Follower:
 def answer_id(request: Record) -> str:
     """Return the id of the answer to an effect's request."""
     return derived_id(request.event_id, (request.source or "").partition("/")[2], request.subject or "", 0)
-
-
-def _is_cause(act: Act, said: Record) -> bool:
-    match act:
-        case Input(record, journalled=True) | Released(record=record):
-            return record.event_id == said.causation_id
-        case Answered(request_id=request_id):
-            return request_id == said.causation_id
-        case DeadlinePassed(decider, key):
-            return (decider, key) == ((said.source or "").partition("/")[2], said.subject)
-        case _:
-            return False

@@ -1,0 +1,73 @@
+"""What a service's task did next: its transactions, read ahead from its journal."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+
+from eventlib.log.record import Record
+from eventlib.replay.journal import TaskJournal
+from eventlib.replay.journal_steps import Act, Answered, DeadlinePassed, Done, Input, Released
+from eventlib.runtime.records import JournalEntry
+
+
+class Upcoming:
+    """The next transactions of a service's task, in order; `handles` tells which inputs the rerun handles."""
+
+    def __init__(self, journal: TaskJournal, handles: Callable[[Record], bool]) -> None:
+        self._journal = journal
+        self._handles = handles
+        self._entries: AsyncIterator[tuple[Record, JournalEntry]] | None = None
+        self._known = deque[Done]()
+
+    @property
+    def head(self) -> Done | None:
+        """The next transaction, if known yet."""
+        return self._known[0] if self._known else None
+
+    async def read_ahead(self, first: int) -> None:
+        """Read all transactions of the next active millisecond; from this offset of the journal on if none is known."""
+        known = self._known
+        if self._entries is None:
+            self._entries = self._journal.entries(known[-1].offset + 1 if known else first)
+        while not known or known[0].at_ms == known[-1].at_ms:
+            found = await anext(self._entries, None)
+            if found is None:
+                self._entries = None
+                return
+            record, entry = found
+            acts = await self._journal.acts(entry)
+            known.append(Done(record.offset, entry.at_ms, entry.code_version, entry.said, acts))
+
+    def pass_head(self) -> None:
+        """Go on to the transaction after the head."""
+        self._known.popleft()
+
+    def emitted_at(self, at_ms: int) -> int:
+        """Return how many events the known transactions of a millisecond emitted."""
+        return sum(each.said for each in self._known if each.at_ms == at_ms)
+
+    def may_emit(self, recorded: Record) -> bool:
+        """Return whether an output of the task is yet to come: whether its cause is."""
+        acts = (act for done in self._known if done.at_ms == recorded.timestamp_ms for act in done.acts)
+        return any(_is_cause(act, recorded) for act in acts)
+
+    async def unread_ms(self, topic: str, *, besides: Done | None = None) -> int | None:
+        """Return the time of a topic's next handled input, in these transactions or after them; None if there is none.
+
+        Unhandled inputs are journalled together with later ones.
+        """
+        for act in (act for done in self._known if done is not besides for act in done.acts):
+            if isinstance(act, Input) and act.record.topic == topic and self._handles(act.record):
+                return act.record.timestamp_ms
+        return await self._journal.next_ms(topic, self._handles)
+
+
+def _is_cause(act: Act, said: Record) -> bool:
+    match act:
+        case Input(record, journalled=True) | Released(record=record):
+            return record.event_id == said.causation_id
+        case Answered(request_id=request_id):
+            return request_id == said.causation_id
+        case DeadlinePassed(decider, key):
+            return (decider, key) == ((said.source or "").partition("/")[2], said.subject)
+        case _:
+            return False
