@@ -65,6 +65,18 @@ class Codec(ABC):
             await self.refresh()
         return read()
 
+    async def decode_now(self, read: Callable[[], T], unreadable: str = "") -> T:
+        """Return what a function reads, as `known` does; `unreadable` stands before the reason in an error.
+
+        Raises: ContractError for an id that is not registered; DamagedRecord when its schema may be one that is damaged.
+        """
+        try:
+            return await self.known(read)
+        except UnknownSchema as error:
+            for damaged in self.registry.damaged:
+                raise damaged from error
+            raise ContractError(f"{unreadable}{error}") from error
+
     @abstractmethod
     def encode(self, value: object) -> bytes:
         """Return a prepared class's value as framed bytes. Raises: ContractError when it does not fit its schema."""

@@ -12,7 +12,6 @@ from eventlib.model.decider import Decider
 from eventlib.proof.damage import Doubts
 from eventlib.proof.past_effects import NotExplorable, with_past_effects
 from eventlib.proof.under_way import SagaUnderWay, TaskName, UnderWay
-from eventlib.replay.stuck_sagas import decode_now
 from eventlib.runtime.inputs import DAMAGE
 from eventlib.runtime.parking.parked import original_of, parked_facts
 from eventlib.runtime.records import EFFECT, STATE, ParkedKey, parked_key, state_name
@@ -48,7 +47,7 @@ class Translated:
         if not record.value:
             return record
         value = record.value
-        state = await decode_now(self._log, lambda: self._log.codec.decode(decider.state, value))
+        state = await self._log.codec.decode_now(lambda: self._log.codec.decode(decider.state, value))
         return record.replace(value=self._stage_log.codec.encode(state))
 
 

@@ -13,7 +13,6 @@ from eventlib.log.record import Record, key_text
 from eventlib.model.event import Contract, contract_of
 from eventlib.model.service import Service
 from eventlib.replay.in_flight import InFlightSagas, records_between
-from eventlib.replay.stuck_sagas import decode_now
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.parking.parked import waiting_behind
 from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, ParkedKey, Positions, state_name
@@ -134,7 +133,7 @@ class _Reading:
         positions = Positions()
         if position is not None:
             decode = partial(self._log.codec.decode, Positions, position.value or b"")
-            positions = await decode_now(self._log, decode)
+            positions = await self._log.codec.decode_now(decode)
             self._found.positions[service.name, partition] = position.offset, positions.next
         reader = InputReader(self._log, service)
         for topic in (each for each in service.inputs if each.name in self._there):
@@ -195,7 +194,7 @@ class _Reading:
 
     async def _parked(self, service: Service, partition: int, record: Record) -> None:
         decode = partial(self._log.codec.decode, ParkedKey, record.value or b"")
-        note = await decode_now(self._log, decode)
+        note = await self._log.codec.decode_now(decode)
         waiting = await waiting_behind(note, (service.parked.name, partition), self._log.port)
         key = note.key
         if self._log.choreography.decider(note.decider).key != self._found.key:

@@ -4,6 +4,7 @@ Uses only `read`, `start` and `end`, which every log has, and reads forwards in 
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Literal, NamedTuple, NoReturn
 
@@ -120,13 +121,9 @@ class TaskJournal:
         )
 
     async def _decoded(self, record: Record) -> JournalEntry:
-        codec = self._log.codec
-        try:
-            return await codec.known(lambda: codec.decode(JournalEntry, record.value or b""))
-        except UnknownSchema as error:
-            for damaged in codec.registry.damaged:  # the one that it was written with, perhaps
-                raise damaged from error
-            raise ContractError(f"{record.topic}/{record.partition}/{record.offset} cannot be read: {error}") from error
+        unreadable = f"{record.topic}/{record.partition}/{record.offset} cannot be read: "
+        decode = partial(self._log.codec.decode, JournalEntry, record.value or b"")
+        return await self._log.codec.decode_now(decode, unreadable)
 
     def begin(self, topic: str, first: int) -> None:
         """Consume a topic from an offset on, as the task did when it first read it."""

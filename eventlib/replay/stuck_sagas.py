@@ -4,12 +4,11 @@ A saga progresses by a pending effect, a deadline, an unconsumed input, or the r
 are read from the changelogs and the positions in them, as the current code would at its start.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from eventlib.codec.base import UnknownSchema
 from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
@@ -22,8 +21,6 @@ from eventlib.replay.in_flight import InFlightSagas, records_between
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, ParkedKey, Positions, state_name
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +78,12 @@ class _ProgressScan:
 
     async def changelog(self, service: Service, partition: int) -> Positions:
         """Scan a task's changelog, and return its positions."""
-        deciders = {decider.name: decider for decider in service.deciders}
+        codec, deciders = self._log.codec, {decider.name: decider for decider in service.deciders}
         newest, samples = await self._newest((service.changelog.name, partition))
         position = newest.pop(POSITION_KEY, None)
         for name, record in newest.items():
             if name.startswith(PARKED):
-                parked = await decode_now(self._log, partial(self._log.codec.decode, ParkedKey, record.value or b""))
+                parked = await codec.decode_now(partial(codec.decode, ParkedKey, record.value or b""))
                 self._moved.add(self._by_key.get(parked.key, ""))
             elif name.startswith(EFFECT):
                 self._effect(deciders.get((record.source or "").partition("/")[2]), record)
@@ -97,7 +94,7 @@ class _ProgressScan:
                 await self._sample(decider, state_name(name)[1], record)
         if position is None:
             return Positions()
-        return await decode_now(self._log, partial(self._log.codec.decode, Positions, position.value or b""))
+        return await codec.decode_now(partial(codec.decode, Positions, position.value or b""))
 
     async def _newest(self, changelog: TopicPartition) -> tuple[dict[str, Record], "_Samples"]:
         """Return the newest records of in-flight sagas, parked keys and positions; and samples of all states."""
@@ -161,7 +158,7 @@ class _ProgressScan:
             self._unreadable.append(Unreadable(decider.name, key, str(error)))
 
     async def _entry(self, decider: Decider[Any], record: Record) -> KeyedState:
-        return await decode_now(self._log, lambda: entry_of(record, decider, self._log.codec))
+        return await self._log.codec.decode_now(partial(entry_of, record, decider, self._log.codec))
 
 
 class _Samples:
@@ -187,16 +184,6 @@ class _Samples:
     def all(self) -> Iterator[tuple[str, Record]]:
         """Yield one state for each schema."""
         return (next(iter(group.items())) for group in self._by_schema.values() if group)
-
-
-async def decode_now(log: EventLog, decode: Callable[[], T]) -> T:
-    """Decode, after fetching the schema if it is new. Raises: ContractError; DamagedRecord for a schema that may be damaged."""
-    try:
-        return await log.codec.known(decode)
-    except UnknownSchema as error:
-        for damaged in log.codec.registry.damaged:
-            raise damaged from error
-        raise ContractError(str(error)) from error
 
 
 _SAMPLES = 10
