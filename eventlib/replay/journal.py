@@ -5,7 +5,6 @@ Uses only `read`, `start` and `end`, which every log has, and reads forwards in 
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Literal, NamedTuple, NoReturn
 
 from eventlib.codec.base import UnknownSchema
@@ -16,6 +15,7 @@ from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
+from eventlib.replay.input_cursor import InputCursor
 from eventlib.replay.journal_steps import (
     NONE_REFUSED,
     Act,
@@ -72,7 +72,7 @@ class TaskJournal:
         self._service = service
         self._partition = partition
         self._only = only
-        self._inputs: dict[str, _InputCursor] = {}
+        self._inputs: dict[str, InputCursor] = {}
         self._control = service.control.name
         self._external = log.external.topics
         self._topics = (
@@ -127,7 +127,7 @@ class TaskJournal:
 
     def begin(self, topic: str, first: int) -> None:
         """Consume a topic from an offset on, as the task did when it first read it."""
-        self._inputs[topic] = _InputCursor(self._log, topic, self._partition, first)
+        self._inputs[topic] = InputCursor(self._log, topic, self._partition, first)
 
     async def taken(self, topic: str, last: int) -> list[Record]:
         """Return a topic's records up to an offset that were not returned before."""
@@ -222,68 +222,6 @@ async def parked_input(log: EventLog, topic_partition: TopicPartition, offset: i
     if not records or records[0].offset != offset:
         raise ContractError(f"{topic}/{partition}/{offset} was released, and is no longer there")
     return await as_written(records[0], log.port) or original_of(records[0])[1]
-
-
-class _InputCursor:
-    """A task's cursor in one of its topics."""
-
-    def __init__(self, log: EventLog, topic: str, partition: int, first: int) -> None:
-        self._port = log.port
-        self._topic_partition = topic, partition
-        self._next = first
-        self._chunk: list[Record] = []
-        self._at = 0
-        self._is_whole = False
-
-    async def consume_to(self, last: int) -> list[Record]:
-        """Return the records up to an offset that were not returned before."""
-        if not self._is_whole:
-            await self._check()
-        found = list[Record]()
-        while self._next <= last:
-            if self._at == len(self._chunk):
-                self._chunk, self._at = await self._port.read(*self._topic_partition, self._next, _CHUNK), 0
-                if not self._chunk:
-                    break
-            record = self._chunk[self._at]
-            if record.offset > last:
-                break
-            found.append(record)
-            self._at += 1
-            self._next = record.offset + 1
-        self._next = max(self._next, last + 1)
-        return found
-
-    async def next_ms(self, counts: Callable[[Record], bool]) -> int | None:
-        """Return the time of the next unconsumed record that counts; None if the topic has no more."""
-        if not self._is_whole:
-            await self._check()
-        at = self._at
-        while True:
-            for record in islice(self._chunk, at, None):
-                if counts(record):
-                    return record.timestamp_ms
-            seen_to = self._chunk[-1].offset + 1 if self._chunk else 0
-            more = await self._port.read(*self._topic_partition, max(self._next, seen_to), _CHUNK)
-            if not more:
-                return None
-            self._chunk, self._at = [*self._chunk[self._at :], *more], 0
-            at = len(self._chunk) - len(more)
-
-    def go_to(self, offset: int) -> None:
-        """Continue at any offset."""
-        self._next = offset
-        self._chunk, self._at = [], 0
-
-    async def _check(self) -> None:
-        start = await self._port.log_start(*self._topic_partition)
-        if start > self._next:
-            topic, partition = self._topic_partition
-            raise ContractError(
-                f"{topic}/{partition} begins at offset {start}: its records from {self._next} on were dropped, and later "
-                "states depend on them"
-            )
-        self._is_whole = True
 
 
 def with_refusals(steps: Sequence[Step]) -> Iterator[tuple[Step, Mapping[str, Refusal]]]:

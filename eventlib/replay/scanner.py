@@ -13,6 +13,7 @@ from eventlib.log.record import Record
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.replay.event_loader import EventLoader
+from eventlib.replay.input_cursor import refuse_dropped_inputs
 from eventlib.replay.partition_buffer import Buffered, Cursor, Item, PartitionBuffer, Shard
 from eventlib.values import from_ms
 
@@ -95,13 +96,7 @@ class LogScanner(EventLoader):
 
     async def cursor(self, topic_partition: TopicPartition, first: int) -> Cursor:
         """Return a task's cursor in a partition. Raises: ContractError when retention has dropped inputs."""
-        start = await self._log.port.log_start(*topic_partition)
-        if start > first:
-            topic, partition = topic_partition
-            raise ContractError(
-                f"{topic}/{partition} begins at offset {start}: its records from {first} on were dropped, and later "
-                "states depend on them"
-            )
+        await refuse_dropped_inputs(self._log.port, topic_partition, first)
         return Cursor(self._buffers[topic_partition], first, self._log.port, self.load)
 
     async def take(self, cursor: Cursor, last: int) -> list[Buffered]:
