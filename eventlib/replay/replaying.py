@@ -10,17 +10,17 @@ from typing import Any
 from eventlib.errors import ContractError, DamagedRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.reading import SkippingReader
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.service import Service
-from eventlib.replay.comparison import Decision, Describer, OutputQuery, input_of
+from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext, Tap
 from eventlib.replay.journal import TaskJournal
-from eventlib.replay.partition_buffer import WHOLE, Item, Shard
-from eventlib.replay.report import Difference, Input, Report, Tally
-from eventlib.replay.scanner import LogScanner, Moment
+from eventlib.replay.partition_buffer import WHOLE, Shard
+from eventlib.replay.report import Difference, Report, Tally
+from eventlib.replay.scanner import LogScanner
 from eventlib.replay.spilling_cache import Spill, spilling_caches
 from eventlib.replay.task_replayer import TaskReplayer
+from eventlib.replay.unclaimed import TaskTransaction, UnclaimedEvents
 from eventlib.runtime.records import JournalEntry, code_version
 from eventlib.values import to_ms
 
@@ -32,11 +32,6 @@ _NO_EVENTS = re.compile(r"^_|\.said\.|\.(changelog|journal|parked|control|latest
 
 _TOGETHER = 20_000
 """How many transactions and outputs are replayed task by task: a task's code and states are in the processor's caches then."""
-
-_MOST_UNKNOWN = 1_000
-
-TaskTransaction = tuple[TaskReplayer, JournalEntry]
-"""A task and one of its transactions."""
 
 TransactionsAt = tuple[int, list[TaskTransaction]]
 """A time (ms), and the transactions of all tasks at that time."""
@@ -57,7 +52,6 @@ class Replay:
         self._full_log = log
         self._reader = SkippingReader(log.port)
         self._log = log = EventLog(self._reader, log.codec, log.choreography)
-        self._cut = list[tuple[TaskReplayer, int]]()
         self._services = services
         self._part = part
         self._spill = Spill()
@@ -68,7 +62,7 @@ class Replay:
         describer = Describer(log.choreography)
         self._context = ReplayContext(log, self._scanner, entries, self._tally, query, describer, version, tap=tap)
         self._tasks: dict[tuple[str, int], TaskReplayer] = {}
-        self._unknown: dict[str, Record] = {}
+        self._unclaimed = UnclaimedEvents(self._context, self._tasks)
 
     @property
     def _deciders(self) -> list[Decider[Any]]:
@@ -84,12 +78,12 @@ class Replay:
                 size += sum(1 + entry.said for _, entry in transactions)
                 if size >= _TOGETHER:
                     await self._replay_together(moments)
-                    self._record_unknown(at_ms)
+                    self._unclaimed.keep_unknown(at_ms)
                     moments, size = [], 0
             await self._replay_together(moments)
             self._end()
             self._note_unread()
-            await self._report_unknown(at_ms)
+            await self._unclaimed.report_unknown(at_ms)
             self._tally.damaged.update(map(str, self._reader.damaged.values()))
             return self._tally.report(self._scanner.events if self._part.index == 0 else 0)
         finally:
@@ -147,7 +141,7 @@ class Replay:
                 at_ms = entry.at_ms
                 yield entry
         except DamagedRecord as error:
-            self._cut.append((task, at_ms))
+            self._unclaimed.cut(task, at_ms)
             self._tally.damaged.add(str(error))
             self._tally.notes[f"{name}/{task.partition} is compared up to its damaged journal entry"] = None
 
@@ -167,76 +161,7 @@ class Replay:
                 await task.replay(entry, lacks=lacks)
             self._tally.transactions += len(entries)
         for at_ms, transactions in moments:
-            services = dict.fromkeys(task.service.name for task, _ in transactions)
-            unclaimed = {service: self._scanner.unclaimed(service, at_ms) for service in services}
-            left = [item for service, items in unclaimed.items() for item in items if service not in lacking[at_ms]]
-            if left:
-                await self._report_unclaimed(at_ms, transactions, left)
-
-    async def _report_unclaimed(
-        self, at_ms: int, transactions: Sequence[TaskTransaction], left: Sequence[Item]
-    ) -> None:
-        """Report outputs of inputs that the current code no longer handles."""
-        query = self._context.asked
-        if at_ms < query.since_ms:
-            return
-        causes = {r.event_id: r for task, entry in transactions for r in await inputs_of(self._log, task, entry)}
-        answers: dict[tuple[str | None, ...], list[Item]] = {}
-        for item in sorted(left, key=lambda item: item[0].sequence or 0):
-            record = item[0]
-            if query.about(record.correlation_id) and not self._is_cut(record):
-                answers.setdefault((record.source, record.subject, record.causation_id), []).append(item)
-        for (source, subject, cause_id), then in answers.items():
-            cause = causes.get(cause_id or "")
-            if cause is None and self._has_damage(transactions):
-                continue
-            trigger = Input("?", cause_id or "") if cause is None else input_of(cause, None)
-            handler = f"{source} on {trigger.type}"
-            why = "no decider handles this now"
-            self._context.judge(Decision(handler, subject or "", at_ms, trigger, then, (), "unhandled", why), None)
-
-    def _has_damage(self, transactions: Sequence[TaskTransaction]) -> bool:
-        """Return whether an input of these transactions is damaged."""
-        return any(
-            step.first <= offset <= step.last
-            for task, entry in transactions
-            for step in entry.steps
-            if step.kind == "run"
-            for offset in self._scanner.damaged_in((step.topic, task.partition))
-        )
-
-    def _is_cut(self, record: Record) -> bool:
-        """Return whether a task may have emitted a record in, or after, the damaged entry of its journal."""
-        name, key = service_of(record), record.subject
-        return any(
-            task.service.name == name and record.timestamp_ms >= at_ms and (not key or self._may_have(task, key))
-            for task, at_ms in self._cut
-        )
-
-    def _may_have(self, task: TaskReplayer, key: str) -> bool:
-        """Return whether a key is one of a task, as far as that can be told: others partition external topics."""
-        topics = task.service.inputs
-        is_external = any(each.name in self._log.external.topics for each in topics)
-        return is_external or topics[0].partition_of(key.encode()) == task.partition
-
-    def _record_unknown(self, before_ms: int) -> None:
-        for record, _ in self._scanner.unknown(before_ms):
-            if len(self._unknown) < _MOST_UNKNOWN:
-                self._unknown[record.event_id] = record
-
-    async def _report_unknown(self, at_ms: int) -> None:
-        """Report events with a service as source that no journal has, except those appended during the replay."""
-        self._record_unknown(at_ms)
-        if not self._unknown:
-            return
-        known = set[Moment]()
-        for task in self._tasks.values():
-            begins_at = await self._log.port.start(task.service.journal.name, task.partition)
-            async for _, entry in TaskJournal(self._log, task.service, task.partition).entries(begins_at):
-                known.add((task.service.name, entry.at_ms))
-        for r in self._unknown.values():
-            if not self._is_cut(r) and (service_of(r), r.timestamp_ms) not in known:
-                self._tally.unknown.append(f"{r.type} {r.event_id} ({r.topic}/{r.partition}/{r.offset})")
+            await self._unclaimed.judge(at_ms, transactions, lacking[at_ms])
 
     def _note_unread(self) -> None:
         for task in self._tasks.values():
@@ -257,21 +182,6 @@ class Replay:
                     home = service.inputs[0].partition_of(key.encode()) if decider.key else None
                     for task in tasks.values() if home is None else [tasks[home]] if home in tasks else []:
                         task.end(decider, key, entry)
-
-
-def service_of(record: Record) -> str:
-    """Return the service that emitted a record."""
-    return (record.source or "").partition("/")[0]
-
-
-async def inputs_of(log: EventLog, task: TaskReplayer, entry: JournalEntry) -> list[Record]:
-    """Return the input records of a transaction, as they are on the log."""
-    found = list[Record]()
-    for step in entry.steps:
-        if step.kind == "run":
-            count = step.last - step.first + 1
-            found += await log.port.read(step.topic, task.partition, step.first, count)
-    return found
 
 
 async def replay(  # noqa: PLR0913  named, all but one
