@@ -13,8 +13,7 @@ from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
-from eventlib.replay.scanner import EmissionKey
-from eventlib.replay.task_replayer import claimed
+from eventlib.replay.claims import EmissionKey, claimed
 
 Item = list[Any]
 """A record, and its event once it was decoded."""

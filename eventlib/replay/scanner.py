@@ -12,6 +12,7 @@ from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
+from eventlib.replay.claims import EmissionKey
 from eventlib.replay.event_loader import EventLoader
 from eventlib.replay.input_cursor import refuse_dropped_inputs
 from eventlib.replay.partition_buffer import Buffered, Cursor, Item, PartitionBuffer, Shard
@@ -32,10 +33,6 @@ _NEVER_MS = 1 << 62
 
 Moment = tuple[str, int]
 """A service, and a time (ms)."""
-
-
-EmissionKey = tuple[str | None, str | None, str | None]
-"""What emitted an event: decider (`service/decider`), key, and causation id."""
 
 Emitter = tuple[str | None, str | None]
 """The decider that emitted an event, and its key."""

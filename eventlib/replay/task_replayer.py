@@ -4,50 +4,31 @@ A state is the fold of what was recorded: the handled inputs and the outputs of 
 are compared with the recorded ones and dropped, so that a difference is counted once, not again in all that would follow.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from eventlib.codec.base import LostSchema
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
-from eventlib.model.event import Event, Meta, contract_of
-from eventlib.model.identity import derived_id
+from eventlib.model.event import Event
 from eventlib.model.service import Service
 from eventlib.replay.amendments import rerun_changelog
+from eventlib.replay.claims import EmissionKey, claimed
 from eventlib.replay.comparison import Decision, input_of, same
 from eventlib.replay.context import ReplayContext, Taken, after
 from eventlib.replay.deadlines import Deadlines, PassedDeadline
-from eventlib.replay.fast_path import FastPathComparer
+from eventlib.replay.doubtful_states import DoubtfulStates, has_lost
 from eventlib.replay.journal import parked_input, with_refusals
 from eventlib.replay.journal_steps import Refusal
 from eventlib.replay.partition_buffer import UNREAD, Buffered, Cursor, Item
-from eventlib.replay.scanner import EmissionKey
-from eventlib.replay.spilling_cache import SpillingCache
+from eventlib.replay.plans import Plan, decide_now, plans_of
 from eventlib.runtime.bootstrap import mark_of
 from eventlib.runtime.emit import cause_of_input
 from eventlib.runtime.keyed_state import NO_MEMORY, KeyedState, KeyMetadata
 from eventlib.runtime.parking.control import edit_at
 from eventlib.runtime.parking.releasing import edited
 from eventlib.runtime.records import JournalEntry, Step
-
-
-class Plan(NamedTuple):
-    """How one decider handles one event type, looked up once; `handler` is `service/decider.handler`.
-
-    An event is plain if it is internal and no request: then its id and saga are those of the cause, and the fast path
-    applies.
-    """
-
-    decider: Decider[Any]
-    entries: SpillingCache
-    source: str
-    handler: str
-    wants_meta: bool
-    is_request: bool
-    is_plain: bool
-    has_deadlines: bool
-    fast_path: FastPathComparer | None
 
 
 class TaskReplayer:
@@ -58,10 +39,7 @@ class TaskReplayer:
         self.partition = partition
         self._context = context
         self._external = context.log.external.topics
-        self._plans: dict[str | None, list[Plan]] = {}
-        for decider in service.deciders:
-            for event_type in decider.handlers:
-                self._plans.setdefault(contract_of(event_type).type, []).append(self._plan(decider, event_type))
+        self._plans = plans_of(service, context)
         self._inputs = {topic.name for topic in service.inputs}
         self._cursors: dict[str, Cursor] = {}
         self._past_ends: dict[str, int] = {}
@@ -71,32 +49,17 @@ class TaskReplayer:
         self._decisions = context.tally.decisions
         self._at_ms = 0
         self.code_differs = False
-        self._judges = self._lacks = False
+        self._judges = False
         self._sagas = context.asked.sagas
-        self._doubtful = set[tuple[str, str | None]]()
+        self._doubtful = DoubtfulStates(service, partition, context)
         self._tap = context.tap
-
-    def _plan(self, decider: Decider[Any], event_type: type[Event]) -> Plan:
-        source, contract = f"{self.service.emits_as}/{decider.name}", contract_of(event_type)
-        entries, is_plain = self._context.entries[decider.name], not contract.request and contract.external is None
-        return Plan(
-            decider,
-            entries,
-            source,
-            f"{source}.{decider.handlers[event_type].name}",
-            decider.wants_meta(event_type),
-            contract.request,
-            is_plain,
-            decider.has_deadlines,
-            FastPathComparer(decider, event_type, source, entries, self._context.window) if is_plain else None,
-        )
 
     async def replay(self, entry: JournalEntry, *, lacks: bool = False) -> None:
         """Replay one transaction; what is decided in one that `lacks` damaged outputs is not compared, then and later.
 
         Raises: ContractError for a step that this version does not know.
         """
-        self._at_ms, self._lacks = entry.at_ms, lacks
+        self._at_ms, self._doubtful.lacks = entry.at_ms, lacks
         self._judges = entry.at_ms >= self._context.asked.since_ms and not lacks
         self.code_differs = entry.code_version != self._context.code_version
         self._outputs = self._context.window.outputs(self.service.name, entry.at_ms)
@@ -121,15 +84,16 @@ class TaskReplayer:
                     pass
                 case _:
                     await self._apply_operator_step(step)
-        self._lacks = False
+        self._doubtful.lacks = False
 
     def _pass_deadline(self, step: Step) -> None:
         deadline = PassedDeadline(step.decider, step.detail, step.key, step.first, self._at_ms)
         then = self._context.window.read(self._claim_deadline(deadline), ())
         source = f"{self.service.emits_as}/{step.decider}"
-        judges = self._trusts(source, step.key) and self._judges
-        if _has_lost(then):
-            judges = self._lose(f"{source}.{step.detail}", source, step.key)
+        judges = self._doubtful.trusts(source, step.key) and self._judges
+        if has_lost(then):
+            self._doubtful.lose(f"{source}.{step.detail}", source, step.key)
+            judges = False
         self._deadlines.passed(deadline, then, judges=judges)
 
     async def _apply_operator_step(self, step: Step) -> None:
@@ -176,7 +140,7 @@ class TaskReplayer:
     def end(self, decider: Decider[Any], key: str, entry: KeyedState) -> None:
         """Report a key's deadlines that would have passed before the task's last transaction."""
         if self.code_differs and (decider.name, key) not in self._parked:
-            is_known = self._trusts(f"{self.service.emits_as}/{decider.name}", key)
+            is_known = self._doubtful.trusts(f"{self.service.emits_as}/{decider.name}", key)
             judged = is_known and self._context.asked.about(entry.correlation_id)
             self._deadlines.fallen_due(decider, key, entry, self._at_ms, judged=judged)
 
@@ -191,7 +155,7 @@ class TaskReplayer:
         if cursor is None:
             return  # a topic that the current code does not consume, or the control topic
         items = await self._context.window.take(cursor, run.last)
-        self._distrust(run, refused)
+        self._doubtful.take(run, refused)
         event_of = self._context.window.event
         if run.first < self._past_ends.get(run.topic, 0):
             items = [Buffered(self._marked(item.record), event_of(item)) for item in items]
@@ -208,7 +172,7 @@ class TaskReplayer:
                     self._decide(plan, item.record, item.event)
             return
         plans, emitted, decisions, window = self._plans, self._outputs, self._decisions, self._context.window
-        all_compared = self._judges and self._sagas is None and not self._doubtful and self._tap is None
+        all_compared = self._judges and self._sagas is None and self._doubtful.all_known and self._tap is None
         for item in items:
             record = item.record
             for plan in plans.get(record.type, _NO_PLANS):
@@ -264,16 +228,19 @@ class TaskReplayer:
             about = entry if plan.is_request else None
             cause = cause_of_input(record, about, external=record.topic in self._external)
             cause_id, saga = cause.id, cause.correlation_id
-        judged = self._trusts(plan.source, key) and self._judges and (self._sagas is None or saga in self._sagas)
+        judged = (
+            self._doubtful.trusts(plan.source, key) and self._judges and (self._sagas is None or saga in self._sagas)
+        )
         if plan.has_deadlines and self.code_differs and not waited:
             entry = self._deadlines.fallen_due(decider, key, entry, record.timestamp_ms, judged=judged)
-        state, now, failure = _decide_now(plan, entry.state, record, event, answers=judged)
+        state, now, failure = decide_now(plan, entry.state, record, event, answers=judged)
         claimed = (
             self._claim((plan.source, key, record.event_id), cause_id, decider.name) if self._outputs else _NOTHING
         )
         then = self._context.window.read(claimed, now) if claimed else _NOTHING
-        if isinstance(failure, LostSchema) or _has_lost(then):
-            judged = self._lose(plan.handler, plan.source, key)
+        if isinstance(failure, LostSchema) or has_lost(then):
+            self._doubtful.lose(plan.handler, plan.source, key)
+            judged = False
         if then:
             try:
                 state = after(decider, state, then)
@@ -294,33 +261,6 @@ class TaskReplayer:
             memory = _ANSWERED if plan.is_request and entry.memory is NO_MEMORY else entry.memory
             plan.entries.put(key, KeyedState(state, 0, changed_by, saga, None, memory))
 
-    def _trusts(self, source: str, key: str) -> bool:
-        """Return whether a key's state depends on nothing that is damaged; where outputs are, it does from now on."""
-        if self._lacks:
-            self._doubtful.add((source, key))
-        return not self._doubtful or self._doubtful.isdisjoint([(source, key), (source, None)])
-
-    def _lose(self, handler: str, source: str, key: str) -> bool:
-        """Trust no state of a key any more: an input or an output of it cannot be read since a schema is damaged."""
-        self._doubtful.add((source, key))
-        tally = self._context.tally
-        tally.damaged.update(map(str, self._context.log.codec.registry.damaged))
-        tally.notes[f"{handler} is not compared where a schema is damaged, nor what follows under the same key"] = None
-        return False
-
-    def _distrust(self, run: Step, refused: Mapping[str, Refusal]) -> None:
-        """Trust no state any more of deciders that handled an input which is damaged: of which key, cannot be known."""
-        for offset in self._context.window.damaged_in((run.topic, self.partition)):
-            if not run.first <= offset <= run.last:
-                continue
-            for plan in {plan.decider.name: plan for plans in self._plans.values() for plan in plans}.values():
-                is_refused = offset == run.last and plan.decider.name in refused
-                if not is_refused and any(contract_of(each).topic.name == run.topic for each in plan.decider.handlers):
-                    self._doubtful.add((plan.source, None))
-                    place = f"{run.topic}/{self.partition}/{offset}"
-                    note = f"{plan.source} is compared in partition {self.partition} up to {place}, which is damaged"
-                    self._context.tally.notes[note] = None
-
     def _tell(self, plan: Plan, saga: str, state: Any, given: Item, then: Sequence[Item]) -> None:
         record, event = given
         if self._tap is not None and isinstance(event, Event):
@@ -338,62 +278,10 @@ class TaskReplayer:
         return next((each for each in found if each), _NOTHING)
 
 
-ItemT = TypeVar("ItemT")
-
-
-def claimed(
-    outputs: dict[EmissionKey, list[ItemT]],
-    by: EmissionKey,
-    cause_id: str,
-    decider: str,
-    record_of: Callable[[ItemT], Record],
-) -> Sequence[ItemT]:
-    """Remove and return the outputs of a cause, in their order: by their ids, which derive from the cause."""
-    emitted = outputs.get(by)
-    if emitted is None:
-        return _NOTHING
-    key = by[1] or ""
-    if len(emitted) == 1 and record_of(emitted[0]).id == derived_id(cause_id, decider, key, 0):
-        del outputs[by]
-        return emitted
-    left = {record_of(item).event_id: item for item in emitted}
-    found = list[ItemT]()
-    while (item := left.pop(derived_id(cause_id, decider, key, len(found)), None)) is not None:
-        found.append(item)
-    if left:
-        outputs[by] = [*left.values()]
-    else:
-        del outputs[by]
-    return found
-
-
-def _has_lost(emitted: Sequence[Item]) -> bool:
-    """Return whether the schema of one of these events is damaged."""
-    return any(isinstance(event, LostSchema) for _, event in emitted)
-
-
 def _record_of(item: Buffered) -> Record:
     return item.record
 
 
-def _decide_now(
-    plan: Plan, state: Any, record: Record, event: Event | UndecodableRecord, *, answers: bool
-) -> tuple[Any, Sequence[Event], Exception | None]:
-    """Return the state after an input, the current code's outputs if wanted, and what it raises."""
-    decider, now, failure = plan.decider, _NOTHING, None
-    meta = record.meta() if plan.wants_meta else _NO_META
-    try:
-        if isinstance(event, UndecodableRecord):
-            raise event  # noqa: TRY301  an extra call costs too much here
-        state = decider.evolved(decider.initial if state is None else state, event, meta)
-        if answers:
-            now = decider.answer(decider.initial if state is None else state, event, meta)
-    except Exception as error:  # noqa: BLE001  whatever the current code raises is a difference
-        failure = error.with_traceback(None)  # the traceback would keep this frame alive
-    return state, now, failure
-
-
 _NOTHING: Sequence[Any] = ()
 _NO_PLANS: Sequence[Plan] = ()
-_NO_META = Meta("")
 _ANSWERED = KeyMetadata(answered={"": ""})

@@ -1,0 +1,77 @@
+"""How a service's deciders handle each event type now, looked up once; and what they decide on one input."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from eventlib.errors import UndecodableRecord
+from eventlib.log.record import Record
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.service import Service
+from eventlib.replay.context import ReplayContext
+from eventlib.replay.fast_path import FastPathComparer
+from eventlib.replay.spilling_cache import SpillingCache
+
+
+class Plan(NamedTuple):
+    """How one decider handles one event type, looked up once; `handler` is `service/decider.handler`.
+
+    An event is plain if it is internal and no request: then its id and saga are those of the cause, and the fast path
+    applies.
+    """
+
+    decider: Decider[Any]
+    entries: SpillingCache
+    source: str
+    handler: str
+    wants_meta: bool
+    is_request: bool
+    is_plain: bool
+    has_deadlines: bool
+    fast_path: FastPathComparer | None
+
+
+def plans_of(service: Service, context: ReplayContext) -> dict[str | None, list[Plan]]:
+    """Return how a service's deciders handle each event type."""
+    found: dict[str | None, list[Plan]] = {}
+    for decider in service.deciders:
+        for event_type in decider.handlers:
+            found.setdefault(contract_of(event_type).type, []).append(_plan(service, decider, event_type, context))
+    return found
+
+
+def _plan(service: Service, decider: Decider[Any], event_type: type[Event], context: ReplayContext) -> Plan:
+    source, contract = f"{service.emits_as}/{decider.name}", contract_of(event_type)
+    entries, is_plain = context.entries[decider.name], not contract.request and contract.external is None
+    return Plan(
+        decider,
+        entries,
+        source,
+        f"{source}.{decider.handlers[event_type].name}",
+        decider.wants_meta(event_type),
+        contract.request,
+        is_plain,
+        decider.has_deadlines,
+        FastPathComparer(decider, event_type, source, entries, context.window) if is_plain else None,
+    )
+
+
+def decide_now(
+    plan: Plan, state: Any, record: Record, event: Event | UndecodableRecord, *, answers: bool
+) -> tuple[Any, Sequence[Event], Exception | None]:
+    """Return the state after an input, the current code's outputs if wanted, and what it raises."""
+    decider, now, failure = plan.decider, _NOTHING, None
+    meta = record.meta() if plan.wants_meta else _NO_META
+    try:
+        if isinstance(event, UndecodableRecord):
+            raise event  # noqa: TRY301  an extra call costs too much here
+        state = decider.evolved(decider.initial if state is None else state, event, meta)
+        if answers:
+            now = decider.answer(decider.initial if state is None else state, event, meta)
+    except Exception as error:  # noqa: BLE001  whatever the current code raises is a difference
+        failure = error.with_traceback(None)  # the traceback would keep this frame alive
+    return state, now, failure
+
+
+_NOTHING: Sequence[Any] = ()
+_NO_META = Meta("")
