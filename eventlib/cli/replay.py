@@ -17,13 +17,11 @@ from eventlib.cli._common.options import (
 )
 from eventlib.cli.replay_debugger import Break, Debugger, debug
 from eventlib.cli.replay_report import print_gate, print_report
-from eventlib.eventlog import EventLog
 from eventlib.project import load_choreography
 from eventlib.proof.sharing import Wanted, replay_in_processes
 from eventlib.replay import PreflightReport, Report
-from eventlib.replay.in_flight import InFlightSagas
 from eventlib.replay.report import NOTHING_COMPARED
-from eventlib.replay.stuck_sagas import InFlightStatus, standing
+from eventlib.replay.stuck_sagas import standing
 
 _DEBUGGER = "In the debugger"
 
@@ -111,7 +109,8 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
 
     --in-flight compares only the sagas that have not ended, and lists those
     that today's code would leave stuck: their state cannot be read, or nothing
-    is left that advances them.
+    is left that advances them. On a damaged log it names the damage, and the
+    sagas that may be stuck; exit code 1, since what depends on it is not known.
 
     --break-at runs one call again, and stops in the debugger at the handler's
     first line, with the recorded state and event as the handler's arguments; in
@@ -141,12 +140,7 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
         report = compared(None)
         print_report(report, as_json=as_json)
         raise typer.Exit(0 if report.same else 1)
-    flights, status = run_on_log(log_options, _in_flight)
-    found = PreflightReport(status, compared(flights.keys) if flights.keys else NOTHING_COMPARED)
+    status, in_flight_now = run_on_log(log_options, standing)
+    found = PreflightReport(status, compared(in_flight_now) if in_flight_now else NOTHING_COMPARED)
     print_gate(found, as_json=as_json)
     raise typer.Exit(0 if found.is_open else 1)
-
-
-async def _in_flight(log: EventLog) -> tuple[InFlightSagas, InFlightStatus]:
-    flights = InFlightSagas(log)
-    return flights, await standing(log, flights)

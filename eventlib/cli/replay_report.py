@@ -23,7 +23,7 @@ def print_report(report: Report, *, as_json: bool) -> None:
         output.print_json([report_json(report)])
         return
     console = output.terminal()
-    _print_notes(console, report)
+    _print_notes(console, report.damaged, report.notes)
     scope = f"{report.decisions:,} decisions on {report.events:,} events"
     if report.same:
         console.print(f"Nothing differs: {scope} are unchanged.")
@@ -35,10 +35,10 @@ def print_report(report: Report, *, as_json: bool) -> None:
 def print_gate(found: PreflightReport, *, as_json: bool) -> None:
     """Print what today's code would do to the in-flight sagas."""
     if as_json:
-        output.print_json([{**asdict(found.standing), **report_json(found.report)}])
+        output.print_json([{**asdict(found.standing), **report_json(found.report), "damaged": found.damaged}])
         return
     console, standing, report = output.terminal(), found.standing, found.report
-    _print_notes(console, report)
+    _print_notes(console, found.damaged, report.notes)
     if not standing.in_flight and found.is_open:
         console.print("No saga is in flight, and today's code can read every state.")
         return
@@ -46,14 +46,24 @@ def print_gate(found: PreflightReport, *, as_json: bool) -> None:
     if found.is_open:
         console.print(f"Today's code can take over: {scope} are unchanged, and each can continue.")
         return
-    counts = f"{len(standing.stranded):,} would be stuck, {len(report.sagas):,} differ"
-    console.print(Text(f"{standing.in_flight:,} sagas are in flight: {counts}.", style="bold"))
+    console.print(Text(_counts(found), style="bold"))
     _print_standing(console, standing)
     _print_differences(console, report)
 
 
+def _counts(found: PreflightReport) -> str:
+    standing, differ = found.standing, f"{len(found.report.sagas):,} differ"
+    stuck = (
+        f"{len(standing.doubtful):,} may be stuck" if standing.damaged else f"{len(standing.stranded):,} would be stuck"
+    )
+    if found.damaged:
+        return f"{standing.in_flight:,} sagas are known to be in flight: {stuck}, {differ}. What depends on the damage is not known."
+    return f"{standing.in_flight:,} sagas are in flight: {stuck}, {differ}."
+
+
 def _print_standing(console: Console, standing: InFlightStatus) -> None:
     rows = [(each.saga, each.why) for each in standing.stranded]
+    rows += [(each.saga, f"perhaps, since there is damage: {each.why}") for each in standing.doubtful]
     rows += [
         (f"{each.decider} {each.key}", f"today's code cannot read the state: {each.why}")
         for each in standing.unreadable
@@ -80,10 +90,10 @@ def _print_differences(console: Console, report: Report) -> None:
             console.print(Text(f"  {output.printable(each)}"))
 
 
-def _print_notes(console: Console, report: Report) -> None:
-    for each in report.damaged:
+def _print_notes(console: Console, damaged: Sequence[str], notes: Sequence[str]) -> None:
+    for each in damaged:
         console.print(Text(f"Damage: {output.printable(each)}; what depends on it is not compared.", style="red"))
-    for note in report.notes:
+    for note in notes:
         console.print(Text(f"Note: {note}.", style="yellow"))
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from eventlib.eventlog import EventLog
-from eventlib.replay.in_flight import InFlightSagas
 from eventlib.replay.replaying import FIRST, replay
 from eventlib.replay.report import NOTHING_COMPARED, Report
 from eventlib.replay.stuck_sagas import InFlightStatus, standing
@@ -20,8 +19,16 @@ class PreflightReport:
 
     @property
     def is_open(self) -> bool:
-        """Whether the current code can take over: no saga is stranded, no decision changes, all states are readable."""
-        return not self.standing.stranded and not self.standing.unreadable and self.report.same
+        """Whether the current code can take over: no saga is stranded, no decision changes, all states are readable.
+
+        Not where something is damaged: what depends on it is not known.
+        """
+        return not self.standing.stranded and not self.standing.unreadable and self.report.same and not self.damaged
+
+    @property
+    def damaged(self) -> tuple[str, ...]:
+        """Sentences about damaged records."""
+        return tuple(sorted({*self.standing.damaged, *self.report.damaged}))
 
 
 async def gate(
@@ -36,8 +43,7 @@ async def gate(
     Guarantee: read-only; services may run meanwhile.
     Raises: ContractError when no event ends a saga; what `replay` raises.
     """
-    flights = InFlightSagas(log)
-    found = await standing(log, flights)
-    if not flights.keys:
+    found, sagas = await standing(log)
+    if not sagas:
         return PreflightReport(found, NOTHING_COMPARED)
-    return PreflightReport(found, await replay(log, services=services, since=since, sagas=flights.keys, limit=limit))
+    return PreflightReport(found, await replay(log, services=services, since=since, sagas=sagas, limit=limit))

@@ -4,15 +4,16 @@ A saga progresses by a pending effect, a deadline, an unconsumed input, or the r
 are read from the changelogs and the positions in them, as the current code would at its start.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from eventlib.codec.wire_format import HEADER_BYTES
-from eventlib.errors import ContractError
+from eventlib.errors import ContractError, DamagedRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
+from eventlib.log.reading import SkippingReader
 from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import contract_of
@@ -21,6 +22,8 @@ from eventlib.replay.in_flight import InFlightSagas, records_between
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, ParkedKey, Positions, state_name
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +47,28 @@ class StuckSaga:
 class InFlightStatus:
     """The status of in-flight sagas: their number, the stranded ones, and unreadable states.
 
-    Of states shared by sagas, such as a product's shelf, one is tried for each schema that wrote them.
+    Of states shared by sagas, such as a product's shelf, one is tried for each schema that wrote them. `damaged` are sentences
+    about damaged places: what stood there could have ended or begun a saga, or let one progress. Then no saga is stranded for
+    certain: `doubtful` are those that seem to be.
     """
 
     in_flight: int
     stranded: tuple[StuckSaga, ...]
     unreadable: tuple[Unreadable, ...]
+    doubtful: tuple[StuckSaga, ...] = ()
+    damaged: tuple[str, ...] = ()
 
 
-async def standing(log: EventLog, flights: InFlightSagas) -> InFlightStatus:
-    """Return the status of in-flight sagas under the current code, even while services run."""
-    scan = _ProgressScan(log, await flights.find())
+async def standing(log: EventLog) -> tuple[InFlightStatus, Collection[str]]:
+    """Return the status of in-flight sagas under the current code, even while services run; and their correlation ids.
+
+    Guarantee: damaged records are skipped, and named; nothing that depends on them is called stranded or unreadable.
+    Raises: ContractError when no event ends a saga.
+    """
+    reader = SkippingReader(log.port)
+    log = log.over(reader, log.codec)
+    flights = InFlightSagas(log)
+    scan = _ProgressScan(log, await flights.find(), reader.damaged)
     tasks = [(service, partition) for service in log.choreography.services for partition in range(service.partitions)]
     there = await log.port.topics()
     # Changelogs first, then inputs: an event emitted meanwhile is seen at least as an input.
@@ -62,14 +76,18 @@ async def standing(log: EventLog, flights: InFlightSagas) -> InFlightStatus:
     for service, partition, positions in begun:
         await scan.inputs(service, partition, positions)
     await flights.land()
-    return scan.standing()
+    return scan.standing(), flights.keys
 
 
 class _ProgressScan:
     """Scans for whatever lets sagas progress."""
 
-    def __init__(self, log: EventLog, sagas: Mapping[str, str]) -> None:
+    def __init__(
+        self, log: EventLog, sagas: Mapping[str, str], damaged: Mapping[tuple[str, int, int], DamagedRecord]
+    ) -> None:
         self._log = log
+        self._damaged = damaged
+        self._lost = set[str]()
         self._sagas = sagas
         self._by_key = {key: saga for saga, key in sagas.items()}
         self._moved = set[str]()
@@ -83,8 +101,9 @@ class _ProgressScan:
         position = newest.pop(POSITION_KEY, None)
         for name, record in newest.items():
             if name.startswith(PARKED):
-                parked = await codec.decode_now(partial(codec.decode, ParkedKey, record.value or b""))
-                self._moved.add(self._by_key.get(parked.key, ""))
+                parked = await self._known(partial(codec.decode, ParkedKey, record.value or b""))
+                if parked is not None:
+                    self._moved.add(self._by_key.get(parked.key, ""))
             elif name.startswith(EFFECT):
                 self._effect(deciders.get((record.source or "").partition("/")[2]), record)
             elif name.startswith(STATE) and (decider := deciders.get(state_name(name)[0])) is not None:
@@ -94,7 +113,7 @@ class _ProgressScan:
                 await self._sample(decider, state_name(name)[1], record)
         if position is None:
             return Positions()
-        return await codec.decode_now(partial(codec.decode, Positions, position.value or b""))
+        return await self._known(partial(codec.decode, Positions, position.value or b"")) or Positions()
 
     async def _newest(self, changelog: TopicPartition) -> tuple[dict[str, Record], "_Samples"]:
         """Return the newest records of in-flight sagas, parked keys and positions; and samples of all states."""
@@ -127,8 +146,10 @@ class _ProgressScan:
             for saga, key in self._sagas.items()
             if saga in self._stuck or saga not in self._moved
         ]
-        ordered = sorted(stranded, key=lambda each: each.saga)
-        return InFlightStatus(len(self._sagas), tuple(ordered), tuple(self._unreadable))
+        ordered = tuple(sorted(stranded, key=lambda each: each.saga))
+        damaged = tuple(sorted({*map(str, self._damaged.values()), *self._lost}))
+        certain, doubtful = ((), ordered) if damaged else (ordered, ())
+        return InFlightStatus(len(self._sagas), certain, tuple(self._unreadable), doubtful, damaged)
 
     def _effect(self, decider: Decider[Any] | None, request: Record) -> None:
         has_effect = decider is not None and request.type in {contract_of(event).type for event in decider.effects}
@@ -143,22 +164,40 @@ class _ProgressScan:
         try:
             entry = await self._entry(decider, record)
         except ContractError as error:
+            if self._may_be_old(record):
+                return
             if self._sagas[saga] == key:
                 self._stuck[saga] = f"the current code cannot read the state of {decider.name}: {error}"
             else:  # shared with other sagas, as a product's shelf is
                 self._unreadable.append(Unreadable(decider.name, key, str(error)))
             return
-        if entry.due.keys() - {FORGET}:
+        if entry is not None and entry.due.keys() - {FORGET}:
             self._moved.add(saga)
 
     async def _sample(self, decider: Decider[Any], key: str, record: Record) -> None:
         try:
             await self._entry(decider, record)
         except ContractError as error:
-            self._unreadable.append(Unreadable(decider.name, key, str(error)))
+            if not self._may_be_old(record):
+                self._unreadable.append(Unreadable(decider.name, key, str(error)))
 
-    async def _entry(self, decider: Decider[Any], record: Record) -> KeyedState:
-        return await self._log.codec.decode_now(partial(entry_of, record, decider, self._log.codec))
+    async def _entry(self, decider: Decider[Any], record: Record) -> KeyedState | None:
+        return await self._known(partial(entry_of, record, decider, self._log.codec))
+
+    async def _known(self, decode: Callable[[], T]) -> T | None:
+        """Decode; None where a schema is damaged. Raises: ContractError."""
+        try:
+            return await self._log.codec.decode_now(decode)
+        except DamagedRecord as error:
+            self._lost.add(str(error))
+            return None
+
+    def _may_be_old(self, record: Record) -> bool:
+        """Return whether a damaged record may have replaced this one."""
+        return any(
+            (topic, partition) == (record.topic, record.partition) and offset > record.offset
+            for topic, partition, offset in self._damaged
+        )
 
 
 class _Samples:
