@@ -24,3 +24,10 @@ def in_rows(path: Path) -> Path:
         marks = ", ".join("?" * (len(COLUMNS) + 1))
         connection.executemany(f"INSERT INTO records VALUES ({marks})", rows)  # noqa: S608
     return path
+
+
+def change_row(path: Path, sql: str, *values: object) -> None:
+    """Change one row of an SQLite file, as a disk would."""
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(sql, values).rowcount == 1
+        connection.commit()

@@ -1,61 +1,20 @@
-"""Record batches in an SQLite log: what is written as one, read, damaged, dropped, packed, and killed meanwhile."""
+"""Record batches in an SQLite log: what is written as one, found by time, dropped and compacted."""
 
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
-from collections.abc import Sequence
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from eventlib.errors import DamagedRecord
 from eventlib.log.record import Record
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
-from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.packing import MOST
 from eventlib.log.sqlite.reading import _take
 from eventlib.log.sqlite.state import SqliteOptions
-from eventlib.model.topic import Topic
-from eventlib.operations.doctor.repair import repair_file
+from tests.contract.batched import NOW, ROWS, numbered, opened, placed, read_all, rows
 from tests.in_rows import in_rows
-
-NOW = 1_700_000_000_000
-ROWS = SqliteOptions(batch_from=1 << 30)
-TOPICS = (
-    Topic("a", partitions=2),
-    Topic("hour", partitions=1, retention=timedelta(hours=1)),
-    Topic("bytes", partitions=1, retention_bytes=1_000),
-    Topic("compact", partitions=1, compacted=True),
-)
-
-
-async def opened(path: Path, options: SqliteOptions | None = None) -> SqliteLog:
-    log = await SqliteLog.open(path, options=options or SqliteOptions(clock=lambda: NOW))
-    await log.create_topics(TOPICS)
-    return log
-
-
-def numbered(topic: str, count: int, *, first: int = 0, size: int = 20) -> list[Record]:
-    return [
-        Record(
-            topic,
-            0,
-            -1,
-            NOW + n,
-            b"k%d" % (n % 7),
-            b"%d" % n + b"x" * size,
-            f"id-{n}",
-            "Paid",
-            headers=(("n", b"%d" % n),),
-        )
-        for n in range(first, first + count)
-    ]
 
 
 @pytest.mark.parametrize(("offset", "limit", "batches"), [(0, 1, 1), (0, MOST, 1), (MOST - 9, 10, 2), (5, 200, 4)])
@@ -68,16 +27,6 @@ def test_no_more_batches_are_inflated_than_the_records_are_in(offset: int, limit
     with closing(sqlite3.connect(":memory:")) as connection:
         taken = _take(offset, limit, connection.execute(rows, {"most": MOST, "headers": headers}))
     assert len(taken) == batches
-
-
-def placed(records: Sequence[Record], first: int = 0) -> list[Record]:
-    return [each.replace(offset=first + n) for n, each in enumerate(records)]
-
-
-def rows(path: Path) -> list[tuple[int, int]]:
-    """Return each row's offset, and how many records it has, by the view that people read."""
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute('SELECT "offset", records FROM log ORDER BY topic, partition, "offset"').fetchall()
 
 
 async def test_several_records_of_a_transaction_and_partition_are_one_row(tmp_path: Path) -> None:
@@ -113,104 +62,6 @@ async def test_look_up_by_time_finds_the_record_in_a_batch(tmp_path: Path) -> No
     for offset in (0, 1, 63, 64, 1_023, 1_024, 1_025, 2_499):
         assert await log.offset_at("a", 0, NOW + offset) == offset
     assert await log.offset_at("a", 0, NOW + 2_500) == 2_500
-    await log.close()
-
-
-async def read_all(path: Path, topic: str = "a", limit: int = 7) -> tuple[list[Record], list[DamagedRecord]]:
-    log = await SqliteLog.open(path)
-    found, damaged, offset = list[Record](), list[DamagedRecord](), 0
-    while offset < await log.end(topic, 0):
-        try:
-            records = await log.read(topic, 0, offset, limit)
-        except DamagedRecord as error:
-            damaged.append(error)
-            offset = max(error.resume_at, offset + 1)
-        else:
-            found += records
-            offset = records[-1].offset + 1 if records else 1 << 30
-    await log.close()
-    return found, damaged
-
-
-def change(path: Path, sql: str, *values: object) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute(sql, values).rowcount == 1
-        connection.commit()
-
-
-def flip(path: Path, column: str, bit: int, row: int = 1) -> None:
-    """Flip a bit in a column of a row: of the second batch, unless another is named."""
-    with closing(sqlite3.connect(path)) as connection:
-        position, value = connection.execute(
-            f"SELECT position, {column} FROM records ORDER BY position LIMIT 1 OFFSET ?",  # noqa: S608
-            (row,),
-        ).fetchone()
-    if isinstance(value, int):
-        other: object = value ^ 1 << bit
-    else:
-        data = bytearray(value.encode() if isinstance(value, str) else value)
-        data[bit // 8] ^= 1 << bit % 8
-        other = data.decode() if isinstance(value, str) else bytes(data)
-    change(path, f"UPDATE records SET {column} = ? WHERE position = ?", other, position)  # noqa: S608
-
-
-BITS = [
-    *(("value", bit) for bit in (0, 37, 100, 1_003)),
-    *(("headers", bit) for bit in (1, 90, 91, 99, 160)),
-    *(("recorded_at", 4), ("sequence", 40), ("checksum", 3), ("position", 33), ("position", 2), ("position", 7)),
-]
-
-
-@pytest.mark.parametrize(("column", "bit"), BITS)
-async def test_one_bit_of_a_batch_is_found_taken_back_and_repaired(tmp_path: Path, column: str, bit: int) -> None:
-    """Wherever it is; where a changed position hides the batch from a reader, its records are named."""
-    log = await opened(path := tmp_path / "log.db")
-    for first in (0, 20, 40):
-        await log.append(numbered("a", 20, first=first))
-    await log.close()
-    flip(path, column, bit)
-    expected = placed(numbered("a", 60))
-    for limit in (7, 100):
-        found, damaged = await read_all(path, limit=limit)
-        named = {offset for each in damaged for offset in range(each.offset, each.resume_at)}
-        assert found == [each for each in expected if each.offset not in named]
-        is_hidden = column == "position" and (bit > 2 or limit < 20)  # behind other rows, or read from its middle on
-        assert is_hidden or not damaged
-        assert named <= {*range(20, 40)}
-    with closing(connect(path)) as connection:
-        assert prove(connection).damages
-    assert not repair_file(path, dry_run=False, seals=False).left
-    assert await read_all(path) == (expected, [])
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "UPDATE records SET value = CAST(substr(value, 1, 30) || x'0102' || substr(value, 33) AS BLOB)",
-        "UPDATE records SET value = x'00'",
-        "UPDATE records SET value = NULL",
-        "UPDATE records SET checksum = NULL",
-        'UPDATE records SET headers = \'{"records":9,"offsets":9999}\'',
-        "DELETE FROM records",
-    ],
-)
-async def test_a_batch_that_cannot_be_put_right_is_named_whole_and_all_else_is_read(tmp_path: Path, sql: str) -> None:
-    log = await opened(path := tmp_path / "log.db")
-    for first in (0, 20, 40):
-        await log.append(numbered("a", 20, first=first))
-    await log.close()
-    change(path, f"{sql} WHERE position = (SELECT position FROM records ORDER BY position LIMIT 1 OFFSET 1)")  # noqa: S608
-    found, damaged = await read_all(path)
-    assert found == [each for each in placed(numbered("a", 60)) if each.offset not in range(20, 40)]
-    assert {offset for each in damaged for offset in range(each.offset, each.resume_at)} == {*range(20, 40)}
-    with closing(connect(path)) as connection:
-        named = [each for each in prove(connection).damages if each.offset is not None]
-    covered = {offset for each in named for offset in range(each.offset or 0, each.resume_at or 0)}
-    assert covered >= {*range(20, 40)} or "9999" in sql
-    log = await opened(path)
-    await log.append(numbered("hour", 9, first=-4_000_000))
-    await log.compact()  # it looks at damaged batches, too, and leaves them
-    assert await log.start("hour", 0) == 9
     await log.close()
 
 
@@ -262,98 +113,3 @@ async def test_compaction_leaves_of_batches_what_it_leaves_of_rows(tmp_path: Pat
     assert digests[0] == digests[1]
     for log in (*logs, *readers):
         await log.close()
-
-
-async def test_rows_are_packed_and_stay_what_they_are(tmp_path: Path) -> None:
-    """Beside a damaged one, and one of another process that reads and compacts; a second time does nothing."""
-    log = await opened(path := tmp_path / "log.db", ROWS)
-    await log.append([*numbered("a", 300), *numbered("compact", 100)])
-    reader = await opened(path)
-    change(path, "UPDATE records SET value = x'00', subject = 'x' WHERE id = 'id-150' AND position < 2 << 40")
-    before = await read_all(path), await reader.read("compact", 0, 0, 1_000)
-    done = await log.pack()
-    assert (done.seen, done.packed) == (400, 399)
-    assert (await read_all(path), await reader.read("compact", 0, 0, 1_000)) == before
-    again = await log.pack()
-    assert (again.seen, again.packed) == (1, 0)
-    assert max(count for _, count in rows(path)) == MOST
-    await reader.compact()
-    assert [each.offset for each in await log.read("compact", 0, 0, 100)] == [*range(93, 100)]
-    await log.shrink()
-    await log.append(numbered("a", 1, first=300))
-    assert (await read_all(path))[0][-1].offset == 300
-    for each in (log, reader):
-        await each.close()
-
-
-WRITES = """
-import asyncio, sys
-from pathlib import Path
-from tests.contract.test_sqlite_batches import ROWS, numbered, opened
-async def main():
-    log = await opened(Path(sys.argv[1]), ROWS if sys.argv[2] == "pack" else None)
-    print("begun", flush=True)
-    while sys.argv[2] == "append":
-        await log.append([*numbered("a", 50), *numbered("compact", 10)])
-    await log.pack(lambda _: print("step", flush=True))
-asyncio.run(main())
-"""
-
-
-def kill_one_that_writes(path: Path, what: str, after_s: float) -> None:
-    command = [sys.executable, "-c", WRITES, str(path), what]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(after_s)
-        process.send_signal(signal.SIGKILL)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("what", ["append", "pack"])
-async def test_a_kill_leaves_whole_transactions(tmp_path: Path, what: str) -> None:
-    """In the middle of appends, and of packing, which another time finishes."""
-    path, dice = tmp_path / "log.db", random.Random(1)
-    log = await opened(path, ROWS)
-    if what == "pack":
-        for first in range(0, 30_000, 5_000):
-            await log.append(numbered("a", 5_000, first=first))
-    await log.close()
-    for _ in range(3):
-        kill_one_that_writes(path, what, dice.random() * 0.1)
-        found, damaged = await read_all(path, limit=1_000)
-        assert not damaged
-        if what == "append":
-            assert [each.replace(offset=-1) for each in found] == numbered("a", 50) * (len(found) // 50)
-        else:
-            assert found == placed(numbered("a", 30_000))
-        with closing(connect(path)) as connection:
-            assert not prove(connection).damages
-    log = await opened(path)
-    done = await log.pack()
-    await log.close()
-    assert done.packed < 30_000 or what == "append"
-    assert sum(count for _, count in rows(path) if count == 1) < 8 or what == "append"
-    assert await read_all(path, limit=1_000) == (found, [])
-
-
-async def test_a_file_of_the_second_format_is_read_upgraded_by_the_first_write_and_packed(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((Path(__file__).parent.parent / "golden" / "sqlite-format-2.sql").read_text("utf-8"))
-        connection.execute("PRAGMA journal_mode=WAL")
-    log, reader = await SqliteLog.open(path), await SqliteLog.open(path)
-    before = await log.read("orders", 0, 0, 100)
-    with closing(connect(path)) as connection:
-        proof = prove(connection)
-        assert (proof.damages, proof.records) == ([], len(before) == 10 and 10)
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-    assert (await log.pack()).packed == 10
-    assert await reader.read("orders", 0, 0, 100) == before
-    await reader.append([before[0]])
-    assert rows(path) == [(0, 10), (10, 1)]
-    with closing(connect(path)) as connection:
-        assert not prove(connection).damages
-        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
-    for each in (log, reader):
-        await each.close()

@@ -1,65 +1,26 @@
-"""What becomes of an SQLite log whose bytes have changed: named, put right where that can be proved, or passed over."""
+"""Records of an SQLite log whose bytes have changed: named, put right where that can be proved, or passed over."""
 
 import random
 import re
 import sqlite3
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from eventlib.errors import DamagedRecord, LogCorrupt
+from eventlib.errors import LogCorrupt
 from eventlib.log.checksum import record_checksum
-from eventlib.log.record import Record
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.log import SqliteLog
-from eventlib.log.sqlite.state import OFFSET_BITS, SqliteOptions
+from eventlib.log.sqlite.state import OFFSET_BITS
 from eventlib.model.topic import Topic
+from tests.contract.batched import read_all
+from tests.contract.damaged import COUNT, ROWS, made, written
+from tests.in_rows import change_row
 
-COUNT = 40
 MANY = 10 * COUNT
 PAGE_BYTES = 4_096
-ROWS = SqliteOptions(batch_from=COUNT + 1)
-"""Each record in a row of its own; the damage of batches is in test_sqlite_batches.py."""
-
-
-def written(offset: int, topic: str = "orders") -> Record:
-    key = f"order-{offset}".encode()
-    attributes = (f"id-{offset}", "OrderPlaced", "order/order", f"order-{offset}", offset + 1, "cause", "cause", None)
-    return Record(*(topic, 0, offset, 1_700_000_000_000 + offset, key, b"\x00" + b"%d" % offset, *attributes, ()))
-
-
-async def made(path: Path, *topics: str, compacted: bool = False) -> None:
-    log = await SqliteLog.open(path, options=ROWS)
-    await log.create_topics([Topic(name, partitions=1, compacted=compacted) for name in topics or ("orders",)])
-    for name in topics or ("orders",):
-        await log.append([written(offset, name) for offset in range(COUNT)])
-    await log.close()
-
-
-def change(path: Path, sql: str, *values: object) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute(sql, values).rowcount == 1
-        connection.commit()
-
-
-async def read_all(path: Path, topic: str = "orders") -> tuple[list[Record], list[DamagedRecord]]:
-    """Read a partition to its end as a careful reader does: past what is damaged."""
-    log = await SqliteLog.open(path)
-    found, damaged, offset = list[Record](), list[DamagedRecord](), 0
-    while offset < await log.end(topic, 0):
-        try:
-            records = await log.read(topic, 0, offset, 7)
-        except DamagedRecord as error:
-            damaged.append(error)
-            offset = max(offset + 1, error.resume_at)
-        else:
-            found += records
-            offset = records[-1].offset + 1
-    await log.close()
-    return found, damaged
 
 
 @pytest.mark.parametrize("column", ["recorded_at", "key", "value", "id", "type", "source", "subject", "sequence"])
@@ -74,8 +35,8 @@ async def test_one_bit_is_found_in_each_column_and_taken_back(tmp_path: Path, co
             other = bytes((value[0] ^ 4, *value[1:]))
         case _:
             other = chr(ord(value[0]) ^ 4) + value[1:]
-    change(path, f"UPDATE records SET {column} = ? WHERE position = ?", other, 1 << OFFSET_BITS | 12)  # noqa: S608
-    found, damaged = await read_all(path)
+    change_row(path, f"UPDATE records SET {column} = ? WHERE position = ?", other, 1 << OFFSET_BITS | 12)  # noqa: S608
+    found, damaged = await read_all(path, "orders")
     assert found == [written(offset) for offset in range(COUNT)]
     assert damaged == []
 
@@ -84,8 +45,8 @@ async def test_a_text_that_is_no_text_any_more_is_read_as_it_was_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await made(path := tmp_path / "log.db")
-    change(path, "UPDATE records SET type = CAST(x'4f72e46572506c61636564' AS TEXT) WHERE id = 'id-12'")
-    assert (await read_all(path)) == ([written(offset) for offset in range(COUNT)], [])
+    change_row(path, "UPDATE records SET type = CAST(x'4f72e46572506c61636564' AS TEXT) WHERE id = 'id-12'")
+    assert (await read_all(path, "orders")) == ([written(offset) for offset in range(COUNT)], [])
     assert "orders/0/12: one flipped bit of the record was corrected" in caplog.text, "else the file is never repaired"
 
 
@@ -121,7 +82,7 @@ async def test_a_record_whose_number_is_below_that_of_its_place_is_read_as_it_wa
     await made(path := tmp_path / "log.db")
     (place,) = places_in_the_tree(path, 25, LEAF)
     flip(path, place, 3)
-    assert (await read_all(path)) == ([written(offset) for offset in range(COUNT)], [])
+    assert (await read_all(path, "orders")) == ([written(offset) for offset in range(COUNT)], [])
 
 
 async def test_what_cannot_be_found_since_a_page_leads_elsewhere_is_named(tmp_path: Path) -> None:
@@ -131,7 +92,7 @@ async def test_what_cannot_be_found_since_a_page_leads_elsewhere_is_named(tmp_pa
         there[0] for each in range(MANY) if not each & 32 and (there := places_in_the_tree(path, each, INTERIOR))
     )
     flip(path, place, 5)
-    found, damaged = await read_all(path)
+    found, damaged = await read_all(path, "orders")
     named = {offset for each in damaged for offset in range(each.offset, each.resume_at)}
     assert named
     assert found == [written(offset) for offset in range(MANY) if offset not in named]
@@ -139,8 +100,8 @@ async def test_what_cannot_be_found_since_a_page_leads_elsewhere_is_named(tmp_pa
 
 async def test_a_checksum_that_has_changed_itself_costs_nothing(tmp_path: Path) -> None:
     await made(path := tmp_path / "log.db")
-    change(path, "UPDATE records SET checksum = checksum - 1 + 2 * (checksum & 1 = 0) WHERE id = 'id-12'")
-    assert (await read_all(path)) == ([written(offset) for offset in range(COUNT)], [])
+    change_row(path, "UPDATE records SET checksum = checksum - 1 + 2 * (checksum & 1 = 0) WHERE id = 'id-12'")
+    assert (await read_all(path, "orders")) == ([written(offset) for offset in range(COUNT)], [])
 
 
 @pytest.mark.parametrize(
@@ -154,8 +115,8 @@ async def test_a_checksum_that_has_changed_itself_costs_nothing(tmp_path: Path) 
 )
 async def test_what_cannot_be_put_right_is_named_and_all_else_is_read(tmp_path: Path, sql: str, reason: str) -> None:
     await made(path := tmp_path / "log.db")
-    change(path, sql)
-    found, damaged = await read_all(path)
+    change_row(path, sql)
+    found, damaged = await read_all(path, "orders")
     assert found == [written(offset) for offset in range(COUNT) if offset != 12]
     assert [(each.topic, each.partition, each.offset, each.resume_at) for each in damaged] == [("orders", 0, 12, 13)]
     assert reason in str(damaged[0])
@@ -164,7 +125,7 @@ async def test_what_cannot_be_put_right_is_named_and_all_else_is_read(tmp_path: 
 @pytest.mark.parametrize("offset", [0, 12], ids=["the first", "another"])
 async def test_the_doctor_names_the_one_record_that_cannot_be_put_right(tmp_path: Path, offset: int) -> None:
     await made(path := tmp_path / "log.db")
-    change(path, "UPDATE records SET value = x'00', subject = 'b' WHERE id = ?", f"id-{offset}")
+    change_row(path, "UPDATE records SET value = x'00', subject = 'b' WHERE id = ?", f"id-{offset}")
     with closing(connect(path)) as connection:
         (damage,) = prove(connection).damages  # and no digest that is another: the record has its checksum there
     assert damage.check == "records"
@@ -174,12 +135,12 @@ async def test_the_doctor_names_the_one_record_that_cannot_be_put_right(tmp_path
 
 async def test_the_doctor_puts_one_bit_right_and_finds_nothing_else_wrong(tmp_path: Path) -> None:
     await made(path := tmp_path / "log.db")
-    change(path, "UPDATE records SET subject = 'n' || substr(subject, 2) WHERE id = 'id-12'")
+    change_row(path, "UPDATE records SET subject = 'n' || substr(subject, 2) WHERE id = 'id-12'")
     with closing(connect(path)) as connection:
         (damage,) = prove(connection).damages
     assert damage.repair
     for sql, values in damage.repair:
-        change(path, sql, *values)
+        change_row(path, sql, *values)
     with closing(connect(path)) as connection:
         assert not prove(connection).damages
 
@@ -208,92 +169,20 @@ def is_readable(connection: sqlite3.Connection, offset: int) -> bool:
 async def test_two_records_that_change_places_are_found(tmp_path: Path) -> None:
     await made(path := tmp_path / "log.db")
     for sql in ("-1 WHERE id = 'id-12'", "position - 1 WHERE id = 'id-13'", "position + 14 WHERE position = -1"):
-        change(path, f"UPDATE records SET position = {sql}")  # noqa: S608
-    change(
+        change_row(path, f"UPDATE records SET position = {sql}")  # noqa: S608
+    change_row(
         path, "UPDATE records SET position = (SELECT position + 1 FROM records WHERE id = 'id-13') WHERE id = 'id-12'"
     )
-    found, damaged = await read_all(path)
+    found, damaged = await read_all(path, "orders")
     assert found == [written(offset) for offset in range(COUNT) if offset not in {12, 13}]
     assert [each.offset for each in damaged] == [12, 13]
 
 
 async def test_the_last_record_is_missed(tmp_path: Path) -> None:
     await made(path := tmp_path / "log.db")
-    change(path, "DELETE FROM records WHERE id = 'id-39'")
-    found, damaged = await read_all(path)
+    change_row(path, "DELETE FROM records WHERE id = 'id-39'")
+    found, damaged = await read_all(path, "orders")
     assert (len(found), [each.offset for each in damaged]) == (39, [39])
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "UPDATE partitions SET next_offset = next_offset ^ 8",
-        "UPDATE partitions SET topic = 'orderr'",
-        "UPDATE topics SET retention_ms = 64",
-        "UPDATE topics SET compacted = 1",
-        "UPDATE meta SET value = char(unicode(value) + 1 - 2 * (unicode(value) & 1)) || substr(value, 2) WHERE name = 'log_id'",
-    ],
-)
-async def test_small_tables_are_held_to_their_checksums(tmp_path: Path, sql: str) -> None:
-    await made(path := tmp_path / "log.db")
-    first = await SqliteLog.open(path)
-    log_id, topics = first.log_id, await first.topics()
-    await first.close()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.create_function("xor", 2, lambda a, b: a ^ b)
-        connection.execute(sql.replace("next_offset ^ 8", "xor(next_offset, 8)"))
-        connection.commit()
-    log = await SqliteLog.open(path)
-    if "retention" not in sql:  # NULL and a number are more than a bit apart
-        assert (log.log_id, await log.topics()) == (log_id, topics)
-        assert await log.append([written(COUNT)]) == [COUNT]
-        assert len(await log.read("orders", 0, 0, 100)) == COUNT + 1
-    else:
-        assert (await log.topics())["orders"].retention is None
-    await log.close()
-
-
-async def test_a_partition_that_cannot_be_trusted_stops_nothing_else(tmp_path: Path) -> None:
-    await made(path := tmp_path / "log.db", "orders", "stock")
-    change(path, "UPDATE partitions SET next_offset = 3, digest = 4 WHERE topic = 'orders'")
-    log = await SqliteLog.open(path)
-    with pytest.raises(LogCorrupt, match=r"orders/0 .*eventlib repair"):
-        await log.read("orders", 0, 0, 10)
-    with pytest.raises(LogCorrupt, match="orders/0"):
-        await log.append([written(40)])
-    assert len(await log.read("stock", 0, 0, 100)) == COUNT
-    assert await log.append([written(40, "stock")]) == [COUNT]
-    await log.close()
-
-
-@pytest.mark.parametrize("change_of_name", ["partition = 77", "topic = 'p'", "topic = CAST(x'6fff64' AS TEXT)"])
-async def test_a_partition_whose_row_has_another_name_is_not_begun_again(tmp_path: Path, change_of_name: str) -> None:
-    """Also when its topic is declared anew: its records are there, and only its row does not say so."""
-    await made(path := tmp_path / "log.db", "orders", "payments", "parcels")
-    change(path, f"UPDATE partitions SET {change_of_name}, checksum = 5 WHERE topic = 'orders'")  # noqa: S608
-    log = await SqliteLog.open(path)
-    await log.create_topics([Topic("orders", partitions=1, retention=timedelta(days=1)), Topic("new", partitions=1)])
-    for asked in (log.end("orders", 0), log.read("orders", 0, 0, 9), log.append([written(0)])):
-        with pytest.raises(LogCorrupt, match=r"orders/0 .*`eventlib repair`"):
-            await asked
-    assert await log.end("payments", 0) == await log.end("parcels", 0) == COUNT
-    assert len(await log.append([written(0, "payments"), written(0, "new")])) == 2
-    await log.close()
-
-
-@pytest.mark.parametrize("change_of_row", ["name = CAST(x'6fff64' AS TEXT)", "name = 'or ders'", "partitions = 'many'"])
-async def test_a_topic_whose_row_is_none_any_more_is_there_again_once_it_is_declared(
-    tmp_path: Path, change_of_row: str
-) -> None:
-    await made(path := tmp_path / "log.db", "orders", "payments")
-    change(path, f"UPDATE topics SET {change_of_row}, checksum = 5 WHERE name = 'orders'")  # noqa: S608
-    log = await SqliteLog.open(path)
-    assert [*await log.topics()] == ["payments"]
-    assert await log.end("payments", 0) == COUNT
-    await log.create_topics([Topic("orders", partitions=1)])
-    assert await log.append([written(COUNT)]) == [COUNT]
-    await log.close()
-    assert (await read_all(path)) == ([written(offset) for offset in range(COUNT + 1)], [])
 
 
 async def test_the_digest_is_the_sum_of_what_is_there_after_compaction_too(tmp_path: Path) -> None:
@@ -328,8 +217,8 @@ async def test_a_file_of_the_first_format_is_read_and_upgraded_by_the_first_writ
     assert await other.read("orders", 0, 0, 100) == [*before, written(3)]
     await other.close()
     await log.close()
-    change(path, "UPDATE records SET checksum = NULL WHERE id = 'id-3'")
-    assert [each.offset for each in (await read_all(path))[1]] == [3]
+    change_row(path, "UPDATE records SET checksum = NULL WHERE id = 'id-3'")
+    assert [each.offset for each in (await read_all(path, "orders"))[1]] == [3]
 
 
 async def test_a_thousand_seeded_bits_are_never_read_as_something_else(tmp_path: Path) -> None:

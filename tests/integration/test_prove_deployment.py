@@ -20,7 +20,7 @@ from eventlib.queries.parked import parkings
 from services import shop
 from services.order.events import CancelSubmitted
 from tests.commands import ended
-from tests.contract.test_sqlite_batches import change
+from tests.in_rows import change_row
 from tests.integration.shop_log import fill_ended
 from tests.integration.test_diff import SURCHARGE, Repository
 from tests.integration.test_prove import FAILS
@@ -148,7 +148,7 @@ def test_a_contract_that_breaks_is_an_objection_in_each_form(repository: Reposit
 
 
 def test_what_depends_on_damage_is_not_known(preview: Preview, log: str) -> None:
-    change(Path(log.removeprefix("sqlite:///")), HURT)
+    change_row(Path(log.removeprefix("sqlite:///")), HURT)
     text = preview("--code", "recorded")
     assert text.stdout, text.stderr
     assert text.returncode == 1
