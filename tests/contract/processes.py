@@ -4,8 +4,10 @@ Each prints a line when it has done something, and is killed, stopped or told to
 """
 
 import asyncio
+import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from eventlib.errors import OwnershipLost
@@ -65,6 +67,23 @@ async def store(place: Path, _: str) -> None:
     print("open", flush=True)
     for number in range(10_000_000):
         opened.write({f"{number:08}": b"x" * 50, "count": b"%d" % number}, number + 1)
+
+
+@contextmanager
+def process(role: str, place: Path, argument: str = "") -> Iterator["subprocess.Popen[str]"]:
+    """Start a process in a role, and kill it in the end."""
+    command = [sys.executable, __file__, role, str(place), argument]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def line_of(started: "subprocess.Popen[str]") -> str:
+    """Wait for the next line that it prints."""
+    assert started.stdout is not None
+    return started.stdout.readline().strip()
 
 
 ROLES: dict[str, Callable[[Path, str], Awaitable[None]]] = {"append": append, "own": own, "store": store}

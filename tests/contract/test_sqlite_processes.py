@@ -7,8 +7,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -18,27 +16,11 @@ from eventlib.errors import OwnershipLost
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.state.sqlite import SqliteStores
-from tests.contract.processes import IMPATIENT, PATIENT, TOPICS, part
+from tests.contract.processes import IMPATIENT, PATIENT, TOPICS, line_of, part, process
 
 pytestmark = pytest.mark.heavy
 
 PATIENCE_S = 120.0
-
-
-@contextmanager
-def process(role: str, place: Path, argument: str = "") -> Iterator["subprocess.Popen[str]"]:
-    script = Path(__file__).with_name("processes.py")
-    command = [sys.executable, str(script), role, str(place), argument]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
-        try:
-            yield started
-        finally:
-            started.kill()
-
-
-def line_of(started: "subprocess.Popen[str]") -> str:
-    assert started.stdout is not None
-    return started.stdout.readline().strip()
 
 
 def stop_between_commits(started: "subprocess.Popen[str]", place: Path) -> None:

@@ -15,8 +15,7 @@ from eventlib.log.sqlite.high_water import HighWaterMark, losses, mark_beside, m
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.sqlite import examine_file
-from tests.contract.processes import TOPICS
-from tests.contract.test_sqlite_processes import line_of, process
+from tests.contract.processes import TOPICS, line_of, process
 
 ORDERS = Topic("orders", partitions=2)
 
