@@ -1,10 +1,12 @@
-"""Let pytest explain the asserts of the public suites as it does those of tests; and AWS, as moto plays it."""
+"""Let pytest explain the asserts of the public suites as it does those of tests; AWS, as moto plays it; and a registry."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
+import httpx
 import pytest
 
 from eventlib.object_store import ObjectStore
+from tests.contract.registry_servers import registry
 
 pytest.register_assert_rewrite(
     "eventlib.testing.append_contract",
@@ -22,6 +24,13 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with running_moto(tmp_path_factory.mktemp("moto")) as url:
         yield url
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an empty registry."""
+    async with registry() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -1,53 +1,12 @@
-"""The registry's REST API, as Confluent's documentation has it: answers, codes, and what is left when it is deleted."""
+"""The registry's REST API, as Confluent's documentation has it: answers, codes, levels, formats and names."""
 
 import base64
 import json
-from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx
 import pytest
 
-from eventlib.codec.registry import Schema
-from eventlib.codec.schema_ids import Schemas
-from eventlib.log.memory import MemoryLog
-from eventlib.log.record import Record
-from tests.contract.registry_servers import registry
-
-
-def record(*fields: tuple[str, Any], name: str = "R") -> str:
-    return json.dumps({"type": "record", "name": name, "fields": [{"name": each, "type": of} for each, of in fields]})
-
-
-A, AB = record(("a", "int")), record(("a", "int"), ("b", "string"))
-PROTO = 'syntax = "proto3"; package shop; message M { int32 a = 1; }'
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[httpx.AsyncClient]:
-    async with registry() as opened:
-        yield opened
-
-
-async def post(client: httpx.AsyncClient, path: str, schema: str, **more: Any) -> Any:
-    return (await client.post(path, json={"schema": schema, **more})).json()
-
-
-async def register(client: httpx.AsyncClient, subject: str, schema: str, **more: Any) -> int:
-    answer = await client.post(f"/subjects/{subject}/versions", json={"schema": schema, **more})
-    assert answer.status_code == 200, answer.text
-    return int(answer.json()["id"])
-
-
-async def got(client: httpx.AsyncClient, path: str, **query: Any) -> Any:
-    answer = await client.get(path, params=query)
-    return answer.json() if answer.status_code == 200 else (answer.status_code, answer.json()["error_code"])
-
-
-async def refused(client: httpx.AsyncClient, method: str, path: str, body: Any = None) -> tuple[int, int]:
-    answer = await client.request(method, path, json=body)
-    assert answer.json().keys() == {"error_code", "message"}
-    return answer.status_code, answer.json()["error_code"]
+from tests.contract.registry_client import AB, PROTO, A, got, post, record, refused, register
 
 
 async def test_a_schema_has_one_id_under_every_subject(client: httpx.AsyncClient) -> None:
@@ -124,53 +83,6 @@ async def test_levels_are_set_for_all_and_for_one(client: httpx.AsyncClient) -> 
     assert await refused(client, "PUT", "/config/x", {}) == (422, 42203)
 
 
-async def test_a_deleted_version_keeps_its_id_until_it_goes_for_good(client: httpx.AsyncClient) -> None:
-    await client.put("/config", json={"compatibility": "NONE"})
-    for each in (A, AB):
-        await register(client, "x", each)
-    assert await refused(client, "DELETE", "/subjects/x/versions/2?permanent=true") == (404, 40407)
-    assert (await client.delete("/subjects/x/versions/latest")).json() == 2
-    assert await refused(client, "DELETE", "/subjects/x/versions/2") == (404, 40406)
-    assert await got(client, "/subjects/x/versions") == [1]
-    assert await got(client, "/subjects/x/versions", deleted=True) == [1, 2]
-    assert await got(client, "/subjects/x/versions", deletedOnly=True) == [2]
-    assert await got(client, "/subjects/x/versions/2") == (404, 40402)
-    assert (await got(client, "/subjects/x/versions/2", deleted=True))["deleted"] is True
-    assert await got(client, "/schemas/ids/2") == {"schema": AB.replace(" ", "")}
-    assert await register(client, "x", AB) == 2
-    assert await got(client, "/subjects/x/versions", deleted=True) == [1, 2, 3]
-    assert (await client.delete("/subjects/x/versions/2?permanent=true")).json() == 2
-    assert await got(client, "/schemas/ids/2") == {"schema": AB.replace(" ", "")}  # version 3 is it, too
-    assert (await client.delete("/subjects/x")).json() == [1, 3]
-    assert await refused(client, "DELETE", "/subjects/x") == (404, 40404)
-    assert await got(client, "/subjects") == []
-    assert await got(client, "/subjects", deleted=True) == ["x"]
-    assert await got(client, "/subjects", deletedOnly=True) == ["x"]
-    assert (await client.delete("/subjects/x?permanent=true")).json() == [1, 3]
-    assert await got(client, "/schemas/ids/2") == (404, 40403)
-    assert await refused(client, "DELETE", "/subjects/x") == (404, 40401)
-
-
-async def test_a_subject_goes_for_good_only_after_it_was_deleted(client: httpx.AsyncClient) -> None:
-    await register(client, "x", A)
-    assert await refused(client, "DELETE", "/subjects/x?permanent=true") == (404, 40405)
-
-
-async def test_an_id_is_never_given_again_even_when_compaction_has_forgotten_it() -> None:
-    log = MemoryLog()
-    async with registry(log) as client:
-        assert [await register(client, each, record(("a", "int"), name=each)) for each in "xyz"] == [1, 2, 3]
-        for query in ("", "?permanent=true"):
-            await client.delete(f"/subjects/z{query}")
-        await log.compact()
-    async with registry(log) as client:
-        assert await got(client, "/subjects", deleted=True) == ["x", "y"]
-        assert await register(client, "w", record(("a", "int"), name="w")) == 4
-    schemas = Schemas(log)
-    await schemas.refresh()
-    assert max(schemas.texts) == 4
-
-
 async def test_other_schemas_are_referred_to(client: httpx.AsyncClient) -> None:
     line = record(("sku", "string"), name="Line")
     order = record(("line", "Line"), name="Order")
@@ -221,32 +133,6 @@ async def test_normal_forms_of_one_schema_have_one_id(client: httpx.AsyncClient)
     assert ids == [{"id": 3}, {"id": 3}]
 
 
-async def test_modes(client: httpx.AsyncClient) -> None:
-    assert await got(client, "/mode") == {"mode": "READWRITE"}
-    assert await got(client, "/mode/x") == (404, 40409)
-    assert await got(client, "/mode/x", defaultToGlobal=True) == {"mode": "READWRITE"}
-    await register(client, "x", A)
-    assert (await client.put("/mode/x", json={"mode": "READONLY"})).json() == {"mode": "READONLY"}
-    new = {"schema": record(("a", "long"))}
-    assert await refused(client, "POST", "/subjects/x/versions", new) == (422, 42205)
-    assert await refused(client, "DELETE", "/subjects/x") == (422, 42205)
-    assert await refused(client, "PUT", "/config/x", {"compatibility": "NONE"}) == (422, 42205)
-    assert await register(client, "x", A) == 1  # it is there already
-    assert (await client.delete("/mode/x")).json() == {"mode": "READONLY"}
-    assert await refused(client, "DELETE", "/mode/x") == (404, 40409)
-    assert await refused(client, "PUT", "/mode", {"mode": "FAST"}) == (422, 42204)
-    assert await refused(client, "PUT", "/mode/x", {"mode": "IMPORT"}) == (422, 42205)
-    assert (await client.put("/mode/x?force=true", json={"mode": "IMPORT"})).status_code == 200
-    assert await refused(client, "POST", "/subjects/x/versions", new) == (422, 42205)
-    assert await refused(client, "POST", "/subjects/x/versions", {**new, "id": 1}) == (422, 42207)
-    assert await refused(client, "POST", "/subjects/x/versions", {**new, "id": 7, "version": 1}) == (422, 42207)
-    assert await register(client, "x", new["schema"], id=41, version=5) == 41
-    assert (await got(client, "/subjects/x/versions/latest"))["version"] == 5
-    await client.put("/mode/x", json={"mode": "READWRITE"})
-    assert await refused(client, "POST", "/subjects/x/versions", {"schema": '"int"', "id": 50}) == (422, 42205)
-    assert await register(client, "y", '"int"') == 42
-
-
 @pytest.mark.parametrize("name", ["a/b", "ünï cödé", "a%b", "a?b#c", "..", "a+b", "é" * 20])
 async def test_a_subject_may_have_almost_any_name(client: httpx.AsyncClient, name: str) -> None:
     from urllib.parse import quote
@@ -275,73 +161,3 @@ async def test_the_form_of_the_answer_is_the_one_asked_for(client: httpx.AsyncCl
     for accept, expected in forms.items():
         for path in ("/subjects", "/nothing"):
             assert (await client.get(path, headers={"accept": accept})).headers["content-type"] == expected
-
-
-async def test_users_are_let_in_by_password_and_readers_only_read() -> None:
-    users: dict[str, Any] = {"writers": '{"ann": "right"}', "readers": '{"bob": "left"}'}
-    async with registry(**users) as client:
-        for auth in (None, ("ann", "left"), ("ann", ""), ("", ""), ("eve", "right"), ("bob", "right")):
-            answer = await client.get("/subjects", auth=auth)
-            assert (answer.status_code, answer.json()["error_code"]) == (401, 401)
-            assert answer.headers["www-authenticate"].startswith("Basic")
-        for broken in ("Bearer x", "Basic", "Basic ???", "Basic gICA"):
-            assert (await client.get("/subjects", headers={"authorization": broken})).status_code == 401
-        ann, bob = ("ann", "right"), ("bob", "left")
-        assert (await client.post("/subjects/x/versions", json={"schema": A}, auth=ann)).status_code == 200
-        for method, path in (
-            ("POST", "/subjects/x/versions"),
-            ("POST", "/subjects/x/versions/"),
-            ("DELETE", "/subjects/x"),
-            ("PUT", "/config"),
-        ):
-            answer = await client.request(method, path, json={"schema": A}, auth=bob)
-            assert (answer.status_code, answer.json()["error_code"]) == (403, 40301)
-        assert (await client.get("/schemas/ids/1", auth=bob)).status_code == 200
-        assert (await client.post("/subjects/x", json={"schema": A}, auth=bob)).status_code == 200
-        path = "/compatibility/subjects/x/versions"
-        assert (await client.post(path, json={"schema": A}, auth=bob)).json() == {"is_compatible": True}
-
-
-async def test_what_an_application_has_kept_in_the_log_is_served_with_its_ids() -> None:
-    """And what was registered here, the application finds in the log."""
-    log = MemoryLog()
-    one, other, third = (record(("a", "int"), name=each).replace(" ", "") for each in "XYZ")
-    await Schemas(log).register([("t-X", Schema(one)), ("t-Y", Schema(other))])
-    async with registry(log) as client:
-        assert [await register(client, f"t-{name}", text) for name, text in (("Y", other), ("X", one))] == [2, 1]
-        assert await register(client, "t-Z", third) == 3
-        await Schemas(log).register([("t-W", Schema(record(name="W").replace(" ", "")))])  # it takes the claim for that
-        assert await register(client, "u-X", record(name="V")) == 5
-        assert await got(client, "/subjects") == ["t-W", "t-X", "t-Y", "t-Z", "u-X"]
-    schemas = Schemas(log)
-    await schemas.refresh()
-    wanted = [("t-X", Schema(one)), ("t-Y", Schema(other)), ("t-Z", Schema(third))]
-    assert await schemas.ids(wanted) == [1, 2, 3]
-
-
-async def test_what_a_confluent_registry_has_written_is_understood() -> None:
-    log = MemoryLog()
-    async with registry(log) as client:
-        await client.get("/")
-    value = {"subject": "x", "version": 2, "id": 7, "schema": A, "deleted": False, "schemaTags": []}
-    records: list[tuple[Any, Any]] = [
-        ({"keytype": "NOOP", "magic": 0}, None),
-        ({"keytype": "CONFIG", "subject": None, "magic": 0}, {"compatibilityLevel": "FULL"}),
-        (
-            {"keytype": "SCHEMA", "subject": "x", "version": 1, "magic": 1},
-            {**value, "version": 1, "id": 6, "schema": AB},
-        ),
-        ({"keytype": "SCHEMA", "subject": "x", "version": 2, "magic": 1}, value),
-        ({"keytype": "DELETE_SUBJECT", "subject": "x", "magic": 0}, {"subject": "x", "version": 1}),
-    ]
-    await log.append(
-        [
-            Record("_schemas", 0, -1, 0, json.dumps(key).encode(), None if each is None else json.dumps(each).encode())
-            for key, each in records
-        ]
-    )
-    async with registry(log) as client:
-        assert await got(client, "/config") == {"compatibilityLevel": "FULL"}
-        assert await got(client, "/subjects/x/versions") == [2]
-        assert await got(client, "/subjects/x/versions", deleted=True) == [1, 2]
-        assert await register(client, "y", '"int"') == 8
