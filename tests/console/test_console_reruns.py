@@ -14,9 +14,9 @@ from eventlib.identity.options import identity_options
 from eventlib.operations.acts import acts
 from eventlib.operations.reprocessing.listing import reruns
 from tests.console.browsers import Visit, running_console, visiting
-from tests.integration.rerunning import Code, market, send, settle
+from tests.integration.market import Code, market
+from tests.integration.rerunning import send, settle, some_short_baskets
 from tests.integration.test_admin_reruns import MENDED, WRONG_DAY, stock
-from tests.integration.test_switch import some_short_baskets
 from tests.issuers import SECRET
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

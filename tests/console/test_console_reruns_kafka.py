@@ -10,9 +10,9 @@ import pytest
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
 from tests.console.browsers import running_console
-from tests.integration.rerunning import Code, market
+from tests.integration.market import Code, market
+from tests.integration.rerunning import some_short_baskets
 from tests.integration.test_admin_reruns import MENDED, WRONG_DAY, stock
-from tests.integration.test_switch import some_short_baskets
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 AGAIN = "/reruns/store/again"

@@ -9,9 +9,9 @@ import pytest
 from eventlib import Choreography, Event, EventLog, Publication, Topic, WiringError, open_log
 from eventlib.errors import ContractError
 from eventlib.external import Json
-from eventlib.log.record import Record
 from eventlib.model.identity import request_id
 from eventlib.values import to_ms
+from tests.integration.reopening import everything
 from tests.unit.small_services import Said, noting
 
 GOODS = Topic("goods", partitions=4, latest=True)
@@ -51,11 +51,6 @@ async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[E
     url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/log.db"
     async with open_log(url, FACTS) as opened:
         yield opened
-
-
-async def everything(log: EventLog, topic: str) -> list[Record]:
-    partitions = (await log.port.topics())[topic].partitions
-    return [r for p in range(partitions) for r in await log.port.read(topic, p, 0, 100_000)]
 
 
 async def test_a_position_is_where_the_event_stands(log: EventLog) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures of tests that run commands on a log, and of those that ask a server with tokens."""
+"""Logs and commands on them, databases, keys, servers, and clients with tokens, for all tests here."""
 
 import asyncio
 import json
@@ -18,7 +18,9 @@ from tests.integration.api_shop import Shop, open_shop, serving
 from tests.integration.callers import identity
 from tests.integration.parcels_app import APP, ParcelSubmitted
 from tests.integration.parcels_log import send
+from tests.integration.reopening import Opened, reopened
 from tests.integration.shop_log import Objects, Print, fill
+from tests.integration.small_shop import make_shop
 from tests.issuers import Issuer, asked, ec, rsa, running_issuer
 from tests.keycloak import Keycloak, running_keycloak
 
@@ -28,6 +30,16 @@ def keycloak() -> Iterator[Keycloak]:
     """A Keycloak for all tests of a process: each makes realms of its own."""
     with running_keycloak() as found:
         yield found
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opened]:
+    """Opens the same log again and again, as restarts do, also with other code."""
+    if request.param == "sqlite":
+        yield lambda choreography: open_log(f"sqlite:///{tmp_path}/log.db", choreography)
+        return
+    async with open_log("memory://", make_shop(set()), read_only=True) as kept:  # each test says what is on it
+        yield lambda choreography: reopened(kept, choreography)
 
 
 @pytest.fixture(scope="session")

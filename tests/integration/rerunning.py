@@ -1,214 +1,22 @@
-"""A small market whose code can change, and its reruns.
-
-A basket asks a shelf for each of its lines; when all are kept it is charged, when one is short the others are given
-back. Shelves and baskets have different keys, so that a task hears what others have said.
-"""
+"""What tests do with the market: busy days, reruns of its past, taking them over, and the books afterwards."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Never
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
-from eventlib import Choreography, Decider, Event, EventLog, Meta, OutcomeUnknown, Publication, Retry, Runtime, Service
-from eventlib.log.record import Record
+from eventlib import Event, EventLog, Publication, Runtime
 from eventlib.operations.reprocessing.comparison import Difference, difference
+from eventlib.operations.reprocessing.cutover import Switched, switch
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import rerunning
 from eventlib.state.base import Stores
 from eventlib.state.memory import MemoryStores
+from tests.integration.market import BasketSent, Code, GivenBack, Kept, Stocked, Till, market
+from tests.integration.reopening import Opened, events, everything
 
 WHY = "ada: the handler was wrong"
-
-
-class BasketSent(Event, topic="requests", key="basket", request=True):
-    basket: str
-    lines: tuple[str, ...]
-
-
-class Stocked(Event, topic="stock", key="sku"):
-    sku: str
-    units: int
-
-
-class Asked(Event, topic="stock", key="sku"):
-    sku: str
-    basket: str
-
-
-class GivenBack(Event, topic="stock", key="sku", final=True):
-    sku: str
-    basket: str
-
-
-class Kept(Event, topic="answers", key="basket"):
-    basket: str
-    sku: str
-
-
-class Short(Event, topic="answers", key="basket"):
-    basket: str
-    sku: str
-    left: int
-
-
-class ChargeAsked(Event, topic="charges", key="basket"):
-    basket: str
-    cents: int
-
-
-class Charged(Event, topic="charges", key="basket"):
-    basket: str
-    cents: int
-
-
-class Closed(Event, topic="closed", key="basket"):
-    basket: str
-    how: str
-
-
-class Reminded(Event, topic="reminders", key="basket", final=True):
-    basket: str
-
-
-@dataclass(frozen=True)
-class Basket:
-    lines: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    short: tuple[str, ...] = ()
-    charged_cents: int = 0
-    how: str = ""
-    sent_at: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Shelf:
-    left: int = 0
-
-
-@dataclass(frozen=True)
-class Customer:
-    closed: int = 0
-
-
-@dataclass(frozen=True)
-class Code:
-    """How the code behaves: as it should, or with a bug."""
-
-    price_cents: int = 100
-    gives_back: bool = True
-    counts: bool = True
-    raises_for: str = ""
-    reminds_after_s: float | None = None
-    spare: int = 0
-
-
-def market(code: Code = Code()) -> Choreography:  # noqa: C901  a frozen default; one service, all in one place
-    baskets: Decider[Basket] = Decider("basket", state=Basket, key="basket")
-    shelves: Decider[Shelf] = Decider("shelf", state=Shelf, key="sku")
-    customers: Decider[Customer] = Decider("customer", state=Customer, key="basket")
-
-    @baskets.evolve
-    def filled(basket: Basket, event: Event, meta: Meta) -> Basket:
-        match event:
-            case BasketSent(lines=lines):
-                return replace(basket, lines=lines, sent_at=meta.recorded_at)
-            case Kept(sku=sku):
-                return replace(basket, kept=(*basket.kept, sku))
-            case Short(sku=sku):
-                return replace(basket, short=(*basket.short, sku))
-            case Charged(cents=cents):
-                return replace(basket, charged_cents=cents)
-            case Closed(how=how):
-                return replace(basket, how=how)
-            case _:
-                return basket
-
-    @baskets.on(BasketSent)
-    def ask(_basket: Basket, sent: BasketSent) -> list[Asked]:
-        if sent.basket == code.raises_for:
-            raise RuntimeError("a bug in the handler")
-        return [Asked(sku=sku, basket=sent.basket) for sku in sent.lines]
-
-    @baskets.on(Kept, Short)
-    def join(basket: Basket, answer: Kept | Short) -> list[ChargeAsked | GivenBack | Closed]:
-        if len(basket.kept) + len(basket.short) < len(basket.lines):
-            return []
-        if not basket.short:
-            return [ChargeAsked(basket=answer.basket, cents=code.price_cents * len(basket.lines))]
-        back = [GivenBack(sku=sku, basket=answer.basket) for sku in basket.kept] if code.gives_back else []
-        return [*back, Closed(basket=answer.basket, how="short")]
-
-    @baskets.on(Charged)
-    def close(_basket: Basket, charged: Charged) -> list[Closed]:
-        return [Closed(basket=charged.basket, how="charged")]
-
-    @baskets.effect(ChargeAsked, retry=Retry(attempts=None, first_pause_s=0.05))
-    async def charge(asked: ChargeAsked, till: "Till", meta: Meta) -> Charged:
-        return Charged(basket=asked.basket, cents=await till.charge(meta.id, asked.cents))
-
-    @baskets.deadline
-    def reminded_at(basket: Basket) -> datetime | None:
-        if code.reminds_after_s is None or basket.sent_at is None or basket.how:
-            return None
-        return basket.sent_at + timedelta(seconds=code.reminds_after_s)
-
-    @reminded_at.passed
-    def remind(_basket: Basket, meta: Meta) -> list[Reminded]:
-        return [Reminded(basket=meta.subject)]
-
-    @shelves.evolve
-    def moved(shelf: Shelf, event: Event) -> Shelf:
-        match event:
-            case Stocked(units=units):
-                return Shelf(shelf.left + units)
-            case Kept() if code.counts:
-                return Shelf(shelf.left - 1)
-            case GivenBack():
-                return Shelf(shelf.left + 1)
-            case _:
-                return shelf
-
-    @shelves.on(Asked)
-    def keep(shelf: Shelf, asked: Asked) -> list[Kept | Short]:
-        if shelf.left > code.spare:
-            return [Kept(basket=asked.basket, sku=asked.sku)]
-        return [Short(basket=asked.basket, sku=asked.sku, left=shelf.left)]
-
-    @shelves.on(Stocked, GivenBack)
-    def note(_shelf: Shelf, _event: Stocked | GivenBack) -> list[Never]:
-        return []
-
-    @customers.evolve
-    def counted(customer: Customer, event: Event) -> Customer:
-        return Customer(customer.closed + 1) if isinstance(event, Closed) else customer
-
-    @customers.on(Closed)
-    def hear(_customer: Customer, _closed: Closed) -> list[Never]:
-        return []
-
-    store = Service("store", deciders=[baskets, shelves], effects="all")
-    return Choreography("market", [store, Service("mail", deciders=[customers])], facts=[Stocked])
-
-
-@dataclass
-class Till:
-    """The outside: it knows what it was asked, by request; while it is closed, it does not answer."""
-
-    charges: dict[str, int] = field(default_factory=dict)
-    calls: int = 0
-    is_closed: bool = False
-
-    async def charge(self, key: str, cents: int) -> int:
-        self.calls += 1
-        if self.is_closed:
-            raise OutcomeUnknown("nobody there")
-        self.charges[key] = cents
-        return cents
-
-
-Opened = Callable[[Choreography], AbstractAsyncContextManager[EventLog]]
 
 
 async def stock(log: EventLog, **units: int) -> None:
@@ -232,15 +40,6 @@ async def serving(log: EventLog, till: Till | None = None) -> AsyncIterator[Runt
         yield runtime
 
 
-async def records(log: EventLog, topic: str) -> list[Record]:
-    partitions = (await log.port.topics())[topic].partitions
-    return [r for p in range(partitions) for r in await log.port.read(topic, p, 0, 100_000)]
-
-
-async def said(log: EventLog, topic: str) -> list[Event]:
-    return [event for _, event in await log.decode_many(await records(log, topic)) if isinstance(event, Event)]
-
-
 async def run_it_again(log: EventLog, service: str, name: str = "again", *, until_ms: int = 0) -> Difference:
     """Run a service's past again, to its end, and return what differs."""
     old = log.choreography.service(service)
@@ -252,3 +51,117 @@ async def run_again(log: EventLog, stores: Stores, name: str = "again", *, follo
     """Run the store's past again, with local stores that outlive it."""
     async with rerunning(log, stores, log.choreography.service("store"), name, RerunSpec(WHY, follow=follow)):
         pass
+
+
+async def switched(
+    opened: Opened, code: Code, name: str = "again", *, runs_effects: bool = False, since_ms: int = 0
+) -> Switched:
+    """Run the store's past again with other code, and switch."""
+    async with opened(market(code)) as log:
+        service = log.choreography.service("store")
+        async with rerunning(log, MemoryStores(), service, name, RerunSpec(WHY, since_ms)) as again:
+            return await switch(again, WHY, runs_effects=runs_effects)
+
+
+async def check_laws(log: EventLog) -> None:
+    """Every id once, every cause there; a shelf knows what was said; nothing is below zero."""
+    found = [r for t in ("requests", "stock", "answers", "charges", "closed") for r in await everything(log, t)]
+    facts = [r.event_id for r in found if r.type != "BasketSent"]
+    assert len(facts) == len(set(facts))
+    ids = {r.event_id for r in found}
+    assert not [r for r in found if r.causation_id is not None and r.causation_id not in ids]
+    by_key = dict[tuple[str, str], list[int]]()
+    for record in found:
+        if record.sequence is not None:
+            by_key.setdefault((record.source or "", record.subject or ""), []).append(record.sequence)
+    for sequences in by_key.values():
+        assert sorted(sequences) == list(range(1, len(sequences) + 1)), "what is said under a key is counted through"
+
+
+async def books(log: EventLog) -> dict[str, int]:
+    """Return what has to be on each shelf: stocked - kept + given back, of all that stands on the log."""
+    left = dict[str, int]()
+    for each in [*await events(log, "stock"), *await events(log, "answers")]:
+        match each:
+            case Stocked(sku=sku, units=units):
+                left[sku] = left.get(sku, 0) + units
+            case Kept(sku=sku):
+                left[sku] = left.get(sku, 0) - 1
+            case GivenBack(sku=sku):
+                left[sku] = left.get(sku, 0) + 1
+            case _:
+                pass
+    return left
+
+
+async def check_shelves(log: EventLog) -> None:
+    shelves = await shelves_of(log, "store")
+    assert shelves == {sku: (await books(log)).get(sku, 0) for sku in shelves}
+    assert min(shelves.values()) >= 0
+
+
+async def live_goes_on(log: EventLog, seed: int = 77) -> None:
+    """Let the service go on for a while, and everybody be answered."""
+    await settle(log)
+    before = len(await events(log, "closed"))
+    baskets = random_baskets(20, seed)
+    await send(log, baskets)
+    await settle(log)
+    assert len(await events(log, "closed")) == before + len(baskets)
+    await check_laws(log)
+
+
+async def some_short_baskets(log: EventLog) -> None:
+    """Nobody asks for A and B any more when it shows that there is no C."""
+    await stock(log, A=9, B=9)
+    await settle(log)
+    await send(log, [(f"s{n}", "ABC") for n in range(6)])
+    await settle(log)
+
+
+def random_baskets(count: int, seed: int, skus: str = "ABCD") -> list[tuple[str, str]]:
+    rng = random.Random(seed)
+    return [(f"b{seed}-{n}", "".join(rng.choices(skus, k=rng.randint(1, 4)))) for n in range(count)]
+
+
+async def busy_days(log: EventLog, seed: int = 1) -> None:
+    """Let many baskets compete for a few units, some at once and some later."""
+    await stock(log, A=15, B=20, C=8)
+    async with serving(log) as runtime:
+        for wave in range(4):
+            await send(log, random_baskets(15, seed + wave))
+            await asyncio.sleep(0.01 * wave)
+        await runtime.idle()
+        await stock(log, C=5)
+        await send(log, random_baskets(15, seed + 9))
+        await runtime.idle()
+
+
+async def shelves_of(log: EventLog, name: str) -> dict[str, int]:
+    newest = {record.key: record for record in await everything(log, f"{name}.changelog")}
+    shelf = log.choreography.decider("shelf")
+    found = dict[str, int]()
+    for key, record in newest.items():
+        if (key or b"").startswith(b"state/shelf/") and record.value:
+            found[(key or b"").decode()[12:]] = log.codec.decode(shelf.state, record.value).left
+    return found
+
+
+def by_decider(found: Difference) -> dict[str, tuple[int, int, int]]:
+    return {each.decider: (each.missing, each.extra, each.other) for each in found.deciders}
+
+
+async def units_left(log: EventLog, name: str) -> Counter[str]:
+    """Return what has to be on each shelf, from what was said by a rerun: stocked - kept + given back."""
+    left = Counter[str]()
+    for each in await events(log, "stock"):
+        if isinstance(each, Stocked):
+            left[each.sku] += each.units
+    for moved in [*await said_by_rerun(log, "answers", name), *await said_by_rerun(log, "stock", name)]:
+        if isinstance(moved, Kept | GivenBack):
+            left[moved.sku] += 1 if isinstance(moved, GivenBack) else -1
+    return left
+
+
+async def said_by_rerun(log: EventLog, topic: str, name: str = "again") -> list[Event | None]:
+    return [log.decode(r.replace(topic=topic)) for r in await everything(log, f"{name}.said.{topic}")]

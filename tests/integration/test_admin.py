@@ -14,7 +14,8 @@ from eventlib.errors import WiringError
 from eventlib.operations.acts import acts
 from tests.commands import said
 from tests.connections import opened_from_here, silent
-from tests.integration.test_runtime import Ordered, Outside, events, everything, make_shop, record_of, settle
+from tests.integration.reopening import events, everything
+from tests.integration.small_shop import Ordered, Outside, make_shop, record_of, settle
 
 TOKEN, NEXT_TOKEN = "x" * 32, "y" * 32
 SHOP = make_shop(set())

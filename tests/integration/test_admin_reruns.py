@@ -13,10 +13,10 @@ from eventlib import EventLog, open_log
 from eventlib.admin_api import create_admin
 from eventlib.operations.acts import acts
 from eventlib.operations.reprocessing.listing import reruns
-from tests.integration.rerunning import Code, GivenBack, market, said, send, settle
+from tests.integration.market import Code, GivenBack, market
+from tests.integration.reopening import events
+from tests.integration.rerunning import send, settle, shelves_of, some_short_baskets
 from tests.integration.test_parked_previews import contents
-from tests.integration.test_rerun import shelves_of
-from tests.integration.test_switch import some_short_baskets
 
 TOKEN = "x" * 32
 AGAIN = "/services/store/reruns/again"
@@ -47,7 +47,7 @@ async def over(client: httpx.AsyncClient, path: str = AGAIN) -> dict[str, Any]:
 
 
 async def stock(log: EventLog) -> tuple[int, dict[str, int]]:
-    back = [each for each in await said(log, "stock") if isinstance(each, GivenBack)]
+    back = [each for each in await events(log, "stock") if isinstance(each, GivenBack)]
     return len(back), await shelves_of(log, "store")
 
 

@@ -16,8 +16,9 @@ from services.payment.decider import charge, follow
 from services.payment.events import PaymentFailed
 from services.payment.state import Stage
 from tests.integration.debug_adapter import Ide
+from tests.integration.reopening import everything
 from tests.integration.shop_log import Objects, Print
-from tests.integration.test_runtime import Order, Ordered, Outside, everything, make_shop, settle
+from tests.integration.small_shop import Order, Ordered, Outside, make_shop, settle
 from tests.ports import free_port
 
 Replayed = Callable[..., str]

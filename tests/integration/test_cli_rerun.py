@@ -17,9 +17,9 @@ import pytest
 
 from eventlib import open_log
 from eventlib.cli import run
-from tests.integration.rerunning import Code, GivenBack, market, said, send, settle
-from tests.integration.test_rerun import shelves_of
-from tests.integration.test_switch import some_short_baskets
+from tests.integration.market import Code, GivenBack, market
+from tests.integration.reopening import events
+from tests.integration.rerunning import send, settle, shelves_of, some_short_baskets
 
 right = market()
 wrong = market(Code(gives_back=False))
@@ -56,7 +56,7 @@ async def wrong_day(url: str) -> None:
 async def shelves(url: str) -> tuple[int, dict[str, int]]:
     """Return how many units were given back, as facts, and what is on the shelves."""
     async with open_log(url, right, read_only=True) as log:
-        back = [each for each in await said(log, "stock") if isinstance(each, GivenBack)]
+        back = [each for each in await events(log, "stock") if isinstance(each, GivenBack)]
         return len(back), await shelves_of(log, "store")
 
 

@@ -10,8 +10,8 @@ from eventlib import open_log
 from eventlib.replay import Report, replay
 from services import shop
 from tests.in_rows import in_rows
+from tests.integration.damaging import change
 from tests.integration.shop_log import fill_ended
-from tests.integration.test_damage import change
 
 NOT_REPLAYED = re.compile(r"_schemas$|\.(changelog|parked|latest)$")
 HURT = "UPDATE records SET value = x'00' WHERE position = ?"

@@ -22,8 +22,8 @@ from eventlib.operations.doctor.repair import repair_file
 from eventlib.state.memory import MemoryStores
 from services import shop
 from tests.in_rows import in_rows
+from tests.integration.damaging import everything
 from tests.integration.shop_log import Carrier, Gateway, order, served, supplied
-from tests.integration.test_damage import everything
 
 ORDERS = 40
 PATIENCE_S = 20.0

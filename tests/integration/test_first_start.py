@@ -5,41 +5,21 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from eventlib import Choreography, EventLog, Publication, Runtime, open_log
-from eventlib.log.record import Record
+from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.operations.parked_commands import request_retry
 from eventlib.queries.parked import Parking, parkings
 from eventlib.runtime.bootstrap import MARK
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions
 from tests.integration import mailing as service_module
 from tests.integration.mailing import Outbox, Signed, mailing
+from tests.integration.reopening import Opened, everything
 
 ROOT = Path(__file__).parents[2]
-Opened = Callable[[Choreography], AbstractAsyncContextManager[EventLog]]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opened]:
-    """Opens the same log again and again, as restarts do."""
-    if request.param == "sqlite":
-        yield lambda choreography: open_log(f"sqlite:///{tmp_path}/log.db", choreography)
-        return
-    async with open_log("memory://", mailing()) as kept:
-
-        @asynccontextmanager
-        async def again(choreography: Choreography) -> AsyncIterator[EventLog]:
-            log = EventLog(kept.port, kept.codec, choreography)
-            await log.prepare()
-            yield log
-
-        yield again
 
 
 @pytest.fixture
@@ -63,11 +43,6 @@ async def sign(log: EventLog, numbers: range, **fields: int) -> None:
 async def settle(log: EventLog, outbox: Path) -> None:
     async with Runtime(log, ports={"outbox": Outbox(outbox)}) as runtime, asyncio.timeout(120):
         await runtime.idle()
-
-
-async def everything(log: EventLog, topic: str) -> list[Record]:
-    partitions = (await log.port.topics())[topic].partitions
-    return [r for p in range(partitions) for r in await log.port.read(topic, p, 0, 100_000)]
 
 
 async def effects_parked(log: EventLog) -> list[Parking]:

@@ -18,6 +18,7 @@ from eventlib.replay import history, replay, scanner
 from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.runtime.parking.parked import parked_facts
 from eventlib.values import now_ms
+from tests.integration.reopening import everything
 
 CLICKS = Topic("web.clicks", partitions=4)
 LINES = Topic("lines", partitions=4)
@@ -95,11 +96,6 @@ def click(user: str, page: str = "/", **changed: Any) -> Record:
 async def settle(log: EventLog) -> None:
     async with Runtime(log) as runtime, asyncio.timeout(120):
         await runtime.idle()
-
-
-async def everything(log: EventLog, topic: str) -> list[Record]:
-    partitions = (await log.port.topics())[topic].partitions
-    return [r for p in range(partitions) for r in await log.port.read(topic, p, 0, 100_000)]
 
 
 async def reasons(log: EventLog) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
 from eventlib.state.memory import MemoryStores
-from tests.integration.test_runtime import everything
+from tests.integration.reopening import everything
 
 
 class Opened(Event, topic="visits.opened", key="key"):

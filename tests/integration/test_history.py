@@ -21,7 +21,8 @@ from eventlib.replay.point_in_time import state_at
 from eventlib.replay.steps import HistoryStep, Kind
 from eventlib.runtime.keyed_state import KeyedState
 from eventlib.values import from_ms
-from tests.integration.test_runtime import (
+from tests.integration.reopening import everything
+from tests.integration.small_shop import (
     ChargeAsked,
     Charged,
     Noted,
@@ -29,7 +30,6 @@ from tests.integration.test_runtime import (
     Ordered,
     Outside,
     Uncharged,
-    everything,
     make_shop,
     settle,
 )

@@ -15,8 +15,8 @@ from services import shop
 from services.order.decider import orders
 from tests.commands import ended
 from tests.in_rows import in_rows
+from tests.integration.damaging import change
 from tests.integration.shop_log import order, served, supplied
-from tests.integration.test_damage import change
 from tests.integration.test_damage_anywhere import BEYOND_PROOF
 
 ENDED = ("a", "b")

@@ -12,25 +12,14 @@ from eventlib import Choreography, Decider, Event, EventLog, Publication, Runtim
 from eventlib.errors import ContractError
 from eventlib.log.record import Record
 from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retry
-from eventlib.operations.parked_preview import (
-    Preview,
-    preview_discards,
-    preview_edit,
-    preview_retries,
-)
+from eventlib.operations.parked_preview import Preview, preview_discards, preview_edit, preview_retries
 from eventlib.operations.pause_preview import preview_pause
 from eventlib.operations.pausing import pause, resume
 from eventlib.queries.parked import Parking, parkings
 from eventlib.queries.pauses import PauseTarget
 from eventlib.values import now_ms
-from tests.integration.test_runtime import (
-    Expired,
-    Ordered,
-    Outside,
-    events,
-    everything,
-    make_shop,
-)
+from tests.integration.reopening import events, everything
+from tests.integration.small_shop import Expired, Ordered, Outside, make_shop
 
 
 async def contents(log: EventLog) -> Mapping[str, Sequence[Record]]:

@@ -1,70 +1,18 @@
 """Pauses: what is paused waits, whole and in order, and goes on as if nothing had been; in memory and on disk."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from eventlib import Choreography, EventLog, Publication, Runtime, RuntimeConfig
+from eventlib import RuntimeConfig
 from eventlib.errors import ContractError
 from eventlib.operations.pausing import pause, paused, resume, settled, what_waits
 from eventlib.queries.parked import parkings
 from eventlib.queries.pauses import PauseTarget, pauses
-from eventlib.runtime import runner
-from eventlib.values import now_ms
+from tests.integration.pausing import CHARGES, DECIDER, KEY, SERVICE, WHY, kinds, noted, ordered, run
+from tests.integration.reopening import Opened, events
 from tests.integration.rerunning import run_it_again
-from tests.integration.test_runtime import (
-    ChargeAsked,
-    Charged,
-    Expired,
-    Noted,
-    Ordered,
-    Outside,
-    events,
-    make_shop,
-    opened,
-    retry,
-    settle,
-    steps,
-)
-
-Opened = Callable[[Choreography], AbstractAsyncContextManager[EventLog]]
-__all__ = ["opened"]
-
-SERVICE = PauseTarget("orders")
-DECIDER = PauseTarget("orders", "order")
-CHARGES = PauseTarget("orders", effect="ChargeAsked")
-KEY = PauseTarget("orders", "order", "a")
-HOUR_S = 3_600
-WHY = "os:ada", "the bank migrates"
-
-
-async def ordered(log: EventLog, key: str, *cents: int, patience_s: float | None = None) -> None:
-    for each in cents:
-        await log.publish(Ordered(order_id=key, cents=each, patience_s=patience_s), idempotency_key=f"{key} {each}")
-
-
-async def ordered_later(log: EventLog, key: str) -> None:
-    """Publish a request as it is recorded once hours have passed."""
-    await log.port.append(log.records_of(Publication(Ordered(order_id=key, cents=9)), now_ms() + 2 * HOUR_S * 1_000))
-
-
-async def noted(log: EventLog) -> list[str]:
-    return [event.order_id for event in await events(log, "notes") if isinstance(event, Noted)]
-
-
-async def kinds(log: EventLog) -> list[str]:
-    found = [*await events(log, "charges"), *await events(log, "expiries")]
-    return [type(event).__name__ for event in found]
-
-
-@asynccontextmanager
-async def run(
-    log: EventLog, outside: Outside | None = None, config: RuntimeConfig | None = None
-) -> AsyncIterator[Runtime]:
-    async with Runtime(log, ports={"gateway": outside or Outside()}, config=config) as runtime, asyncio.timeout(120):
-        yield runtime
+from tests.integration.small_shop import ChargeAsked, Charged, Outside, make_shop, retry, settle, steps
 
 
 @pytest.mark.parametrize("target", [SERVICE, DECIDER], ids=str)
@@ -184,85 +132,6 @@ async def test_paused_effects_use_up_no_attempt_and_inputs_go_on(opened: Opened)
         charged = [event for event in await events(log, "charges") if isinstance(event, Charged)]
         assert (len(charged), len({each.by for each in charged})) == (5, 5)
         assert len(gateway.calls) == 7
-
-
-@pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Lets hours pass for the tasks."""
-    late_ms = [0]
-    monkeypatch.setattr(runner, "now_ms", lambda: now_ms() + late_ms[0])
-    return lambda: late_ms.append(late_ms.pop() + 2 * HOUR_S * 1_000)
-
-
-@pytest.mark.parametrize("target", [SERVICE, DECIDER, KEY], ids=str)
-async def test_a_deadline_passes_behind_the_inputs_that_waited(
-    opened: Opened, target: PauseTarget, later: Callable[[], None]
-) -> None:
-    """The answer of the charge waits too, and the deadline that fell due before it no longer stands."""
-    gateway = Outside(gate=asyncio.Event())
-    async with opened(make_shop(set())) as log:
-        async with run(log, gateway) as runtime:
-            await ordered(log, "a", 1, patience_s=HOUR_S)
-            while not gateway.calls:
-                await asyncio.sleep(0.01)
-            await pause(log, target, *WHY)
-            await settled(log, target, 60)
-            later()
-            assert gateway.gate is not None
-            gateway.gate.set()
-            await runtime.idle()
-        async with run(log) as runtime:
-            await runtime.idle()
-            assert await kinds(log) == ["ChargeAsked", "Charged"]
-            await resume(log, target, "os:ada")
-            await settled(log, target, 60)
-            await runtime.idle()
-        await settle(log)
-        assert "Expired" not in await kinds(log)
-
-
-async def test_a_deadline_of_what_is_paused_waits(opened: Opened, later: Callable[[], None]) -> None:
-    async with opened(make_shop(set())) as log:
-        await pause(log, CHARGES, *WHY)
-        async with run(log) as runtime:
-            for key in "ab":
-                await ordered(log, key, 1, patience_s=HOUR_S)
-            await runtime.idle()
-        await pause(log, KEY, *WHY)
-        later()
-        async with run(log):
-            while not await events(log, "expiries"):
-                await asyncio.sleep(0.02)
-            assert await events(log, "expiries") == [Expired(order_id="b")], "an effect that is paused stops no clock"
-            await resume(log, KEY, "os:ada")
-            while len(await events(log, "expiries")) < 2:
-                await asyncio.sleep(0.02)
-        await settle(log)
-
-
-async def test_a_rerun_holds_back_the_deadline_that_its_service_held_back(
-    opened: Opened, later: Callable[[], None]
-) -> None:
-    async with opened(make_shop(set())) as log:
-        async with run(log, Outside(refuses={"a"})) as runtime:
-            await ordered(log, "a", 1, patience_s=HOUR_S)
-            await runtime.idle()
-            await pause(log, KEY, *WHY)
-            await settled(log, KEY, 60)
-            later()
-            home = log.choreography.service("orders").inputs[0].partition_of
-            for beside in [key for key in map(str, range(100)) if home(key.encode()) == home(b"a")][:3]:
-                await ordered_later(log, beside)  # transactions of the same task
-                await runtime.idle()
-            await ordered_later(log, "a")  # without patience: nothing is due any more
-            await runtime.idle()
-            await resume(log, KEY, "os:ada")
-            await settled(log, KEY, 60)
-            await runtime.idle()
-        assert (await noted(log)).count("a") == 2
-        assert await events(log, "expiries") == []
-        differs = await run_it_again(log, "orders")
-        assert differs.is_none, differs
 
 
 async def test_a_key_goes_on_only_after_its_service(opened: Opened) -> None:

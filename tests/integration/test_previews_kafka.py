@@ -15,13 +15,22 @@ from eventlib.operations.reprocessing.listing import reruns
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.seek import move, reset_plans, token_of_plans
 from eventlib.queries.pauses import PauseTarget
-from tests.integration.rerunning import WHY, Code, market, send, settle, stock
+from tests.integration.market import Code, market
+from tests.integration.rerunning import (
+    WHY,
+    check_laws,
+    check_shelves,
+    send,
+    settle,
+    some_short_baskets,
+    stock,
+    switched,
+)
 from tests.integration.test_parked_previews import (
     a_resumed_key_does_what_its_preview_said,
     contents,
     what_was_previewed_happens,
 )
-from tests.integration.test_switch import check_laws, check_shelves, some_short_baskets, switched
 from tests.integration.test_switch_kafka import on_kafka
 
 pytestmark = pytest.mark.extended

@@ -20,8 +20,8 @@ from services.order.events import CancelSubmitted
 from services.simulation.scenario import ShopScenario
 from tests.commands import ended
 from tests.in_rows import in_rows
+from tests.integration.damaging import change
 from tests.integration.shop_log import order, served, supplied
-from tests.integration.test_damage import change
 
 BEYOND_PROOF = "UPDATE records SET value = x'00', checksum = 1 WHERE position = ?"
 NOT_READ = re.compile(r"\.(journal|latest)$")

@@ -13,17 +13,9 @@ from eventlib.operations.seek import move, seek_plans
 from eventlib.operations.skip import SkippedNow, SkipPreview, preview_skip, skip
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Input, Moved, Released, Skipped
+from tests.integration.reopening import Opened, events, everything
+from tests.integration.small_shop import Noted, Ordered, Outside, make_shop, settle
 from tests.integration.test_parked_previews import contents
-from tests.integration.test_runtime import (
-    Noted,
-    Opened,
-    Ordered,
-    Outside,
-    events,
-    everything,
-    make_shop,
-    settle,
-)
 
 WHY = "ada: it was a test"
 

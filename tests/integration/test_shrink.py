@@ -22,7 +22,7 @@ from eventlib.proof.writing import as_test
 from eventlib.replay.key_history import KeyHistory, key_history
 from eventlib.testing import given
 from services import shop
-from tests.integration.test_runtime import everything
+from tests.integration.reopening import everything
 from tests.saga.shop_runs import ROOT
 
 MOST_EVENTS = 6

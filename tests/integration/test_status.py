@@ -13,7 +13,7 @@ from eventlib.devtools.kafka import Cluster
 from eventlib.model.saga_status import SagaState, SagaStates
 from eventlib.operations.status import Limits, StatusReader, complaints
 from tests.integration.shop_log import Print
-from tests.integration.test_runtime import Order, Ordered, Outside, make_shop
+from tests.integration.small_shop import Order, Ordered, Outside, make_shop
 
 
 def standing(order: Order) -> SagaState | None:

@@ -11,9 +11,21 @@ from eventlib.devtools.kafka import Cluster
 from eventlib.operations.reprocessing import dropping, listing
 from eventlib.operations.seek import move, seek_plans
 from eventlib.replay import history, replay, state_at
-from tests.integration.rerunning import WHY, Code, Opened, market, run_it_again, said, send, serving, settle, stock
-from tests.integration.test_rerun import shelves_of
-from tests.integration.test_switch import check_laws, check_shelves, some_short_baskets, switched
+from tests.integration.market import Code, market
+from tests.integration.reopening import Opened, events
+from tests.integration.rerunning import (
+    WHY,
+    check_laws,
+    check_shelves,
+    run_it_again,
+    send,
+    serving,
+    settle,
+    shelves_of,
+    some_short_baskets,
+    stock,
+    switched,
+)
 
 
 def on_kafka(broker: Cluster) -> Opened:
@@ -43,7 +55,7 @@ async def test_a_wrong_run_is_found_done_again_and_taken_over_while_its_service_
         await stock(log, D=1)
         await send(log, [("live", "D")])
         async with asyncio.timeout(120):
-            while len(await said(log, "closed")) < 7:
+            while len(await events(log, "closed")) < 7:
                 await asyncio.sleep(0.05)
         await runtime.idle()
         await check_laws(log)
@@ -72,5 +84,5 @@ async def test_what_is_thrown_away_or_gone_past_leaves_nothing(broker: Cluster) 
         assert [dict(each.keys) for each in done] == [{"3": 1}]
         await send(log, [("4", "A")])
         await settle(log)
-        assert len(await said(log, "closed")) == 3
+        assert len(await events(log, "closed")) == 3
         assert (await run_it_again(log, "store")).is_none, "a rerun goes past it, too"

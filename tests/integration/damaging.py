@@ -1,0 +1,42 @@
+"""Damage a file of the small shop's log, and see what is still there."""
+
+from pathlib import Path
+
+from eventlib import EventLog
+from eventlib.log.reading import SkippingReader
+from eventlib.log.record import Record
+from eventlib.runtime.records import JournalEntry, Step
+from tests.in_rows import change_row, in_rows
+from tests.integration.small_shop import Ordered
+
+KEYS = [str(number) for number in range(8)]
+
+
+def change(path: Path, sql: str, *values: object) -> None:
+    change_row(in_rows(path) if "records" in sql else path, sql, *values)
+
+
+async def order(log: EventLog, *keys: str) -> None:
+    for key in keys:
+        await log.publish(Ordered(order_id=key, cents=5), idempotency_key=key)
+
+
+async def everything(log: EventLog, topic: str) -> list[Record]:
+    port = SkippingReader(log.port)
+    partitions = (await port.topics())[topic].partitions
+    found = list[Record]()
+    for partition in range(partitions):
+        offset = 0
+        while records := await port.read(topic, partition, offset, 1_000):
+            found += records
+            offset = records[-1].offset + 1
+    return found
+
+
+async def steps(log: EventLog) -> list[Step]:
+    found = [log.codec.decode(JournalEntry, each.value or b"") for each in await everything(log, "orders.journal")]
+    return [step for entry in found for step in entry.steps]
+
+
+async def charged(log: EventLog) -> set[str]:
+    return {each.key.decode() for each in await everything(log, "charges") if each.type == "Charged" and each.key}
