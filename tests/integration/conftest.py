@@ -12,6 +12,7 @@ import pytest
 
 from eventlib import open_log
 from eventlib.cli import run
+from eventlib.personal.secret_file import create_secret
 from services.order.api import create_app
 from services.order.index import OrderIndex
 from tests.integration.api_shop import Shop, open_shop, serving
@@ -102,6 +103,23 @@ def objects(shown: Print) -> Objects:
         return [json.loads(line) for line in shown(*arguments, "--json").splitlines()]
 
     return read
+
+
+@pytest.fixture
+def master_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a master key, for processes that write personal fields."""
+    path = tmp_path / "secrets" / "master.key"
+    create_secret(path)
+    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", f"file:{path}")
+    return path
+
+
+@pytest.fixture
+def hook_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secret of webhooks, where `hooking.declared` names it."""
+    from tests.webhook_receiver import SECRET  # and what signs with it, which few of these tests need
+
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """An application on Django takes events within its own transactions, each once, whatever dies."""
 
-import asyncio
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +17,7 @@ from eventlib import EventLog, open_log
 from services import shop
 from services.order.events import OrderLine, OrderPlaced
 from tests.postgres import PASSWORD, Postgres
+from tests.waiting import until
 
 NAMED = "examples.desk.inbox:inbox"
 LONGEST_S = 60
@@ -59,13 +58,6 @@ def number(desk: Engine, question: str) -> int:
             return int(connection.execute(text(question)).scalar() or 0)
     except ProgrammingError:  # the inbox has not made its tables yet
         return 0
-
-
-async def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONGEST_S
-    while not done():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.1)
 
 
 async def place(log: EventLog, numbers: range, customer: str = "ada", amount_cents: int = 10) -> None:

@@ -29,9 +29,9 @@ from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.running import WebhookRunner
 from tests.commands import said
 from tests.integration.authorized import authorized_broker
+from tests.integration.hooking import declared
 from tests.integration.outbox_app import APP, Counted
 from tests.integration.sink_app import outbox, totals
-from tests.integration.test_webhooks import declared
 from tests.postgres import PASSWORD, Postgres
 from tests.webhook_receiver import SECRET, receiving
 

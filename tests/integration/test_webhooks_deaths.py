@@ -11,12 +11,12 @@ from secrets import token_hex
 import pytest
 
 from eventlib import open_log
-from eventlib.personal.secret_file import create_secret
 from tests.commands import said
+from tests.integration.hooking import KEYS, declared, publish
 from tests.integration.test_outbox import kill, started
-from tests.integration.test_webhooks import KEYS, declared, publish, until
 from tests.integration.webhook_app import APP
-from tests.webhook_receiver import SECRET, Delivered, Reply, receiving
+from tests.waiting import until
+from tests.webhook_receiver import Delivered, Reply, receiving
 
 NAMED = "tests.integration.webhook_app:APP"
 LONGEST_S = 120
@@ -24,13 +24,11 @@ DEATHS = 8
 
 
 @pytest.mark.extended
+@pytest.mark.usefixtures("hook_secret", "master_key")
 @pytest.mark.parametrize("where", ["file", "broker"])
 async def test_whatever_dies_each_event_arrives_in_the_order_of_its_key(
     tmp_path: Path, where: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOOK_SECRET", SECRET)
-    create_secret(tmp_path / "master.key")
-    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", f"file:{tmp_path / 'master.key'}")
     monkeypatch.setenv("EVENTLIB_PERSONAL_KEYS", f"sqlite:///{tmp_path / 'keys.db'}")
     chosen = random.Random(20261126)
     broker = None if where == "file" else request.getfixturevalue("broker")
