@@ -115,6 +115,12 @@ def master_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def letters_url(tmp_path: Path, master_key: Path) -> str:  # noqa: ARG001  the key has to be there
+    """The URL of a log of letters, whose keys can be made."""
+    return f"sqlite:///{tmp_path / 'data' / 'letters.db'}"
+
+
+@pytest.fixture
 def hook_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """The secret of webhooks, where `hooking.declared` names it."""
     from tests.webhook_receiver import SECRET  # and what signs with it, which few of these tests need

@@ -17,12 +17,11 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from eventlib import open_log
-from eventlib.personal.secret_file import create_secret
 from examples.letters import app as letters
 from tests.commands import ended, said
 from tests.integration import parcels_app
 from tests.integration.parcels_log import send
-from tests.integration.test_personal import letter, person, settled
+from tests.integration.planted_people import letter, person, settled
 
 ROOT = Path(__file__).parents[2]
 PARCELS = "tests.integration.parcels_app:APP"
@@ -203,9 +202,8 @@ async def test_the_log_is_as_it_was_after_every_tool(filled: str) -> None:
     assert digest_of(filled) == before
 
 
-async def test_personal_data_is_masked_also_where_the_keys_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    create_secret(tmp_path / "master.key")
-    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", f"file:{tmp_path / 'master.key'}")
+@pytest.mark.usefixtures("master_key")
+async def test_personal_data_is_masked_also_where_the_keys_are(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'letters.db'}"
     async with open_log(url, letters) as log:
         await settled(log)

@@ -16,7 +16,6 @@ from eventlib.admin_api import create_admin
 from eventlib.http import SagaApi, Shown
 from eventlib.identity import Caller, Identity, IdentityOptions, Role, add_token, allow
 from eventlib.personal import ERASED, MASKED
-from eventlib.personal.secret_file import create_secret
 from eventlib.queries import SagaIndex
 from examples.letters import LetterSubmitted, letters
 from tests.integration.letters_app import FlakyPost, app
@@ -72,10 +71,8 @@ async def test_auditors_see_a_mask(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-async def parked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+async def parked(tmp_path: Path, master_key: Path) -> str:  # noqa: ARG001  the key has to be there
     """Return the URL of a log with a letter that no stamp is for, so that it is parked."""
-    create_secret(tmp_path / "master.key")
-    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", f"file:{tmp_path / 'master.key'}")
     url = f"sqlite:///{tmp_path}/log.db"
     async with open_log(url, app) as log, Runtime(log, ports={"post": FlakyPost()}) as runtime:
         letter = LetterSubmitted(letter_id="L1", customer_id="c", name=NAME, street=STREET, city="X", kind="unknown")

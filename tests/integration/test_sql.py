@@ -23,7 +23,7 @@ from examples.letters import app as letters
 from tests.commands import ended, said
 from tests.integration.parcels_app import APP, ParcelSubmitted
 from tests.integration.parcels_log import send
-from tests.integration.test_personal import letter, person, settled, traces
+from tests.integration.planted_people import letter, person, settled, traces
 
 FOREVER = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT {} FROM c"
 
