@@ -51,7 +51,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
     return url
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sent(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[ParcelSubmitted]]:
     """The URL of a log of sixty parcels, which tests only read, and what was sent."""
     url = f"sqlite:///{tmp_path_factory.mktemp('parcels')}/log.db"
