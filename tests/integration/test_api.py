@@ -2,25 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
 from openapi_spec_validator import validate
 
 from services.order.events import ProductDelisted, ProductListed
-from tests.integration.api_shop import Shop, api, asking, open_shop, place, refused, wanted
+from tests.integration.api_shop import Shop, api, asking, place, refused, wanted
 
 
 @pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[Shop]:
-    async with open_shop(tmp_path) as shop:
-        yield shop
-
-
-@pytest.fixture
-async def client(running: Shop) -> AsyncIterator[httpx.AsyncClient]:
-    async with api(running) as client:
+async def client(shop: Shop) -> AsyncIterator[httpx.AsyncClient]:
+    async with api(shop) as client:
         yield client
 
 
@@ -46,16 +39,16 @@ async def test_prefer_wait_answers_when_the_order_has_ended(client: httpx.AsyncC
     assert answer.json()["tracking"].startswith("T-")
 
 
-async def test_prefer_wait_answers_when_the_wait_is_over(running: Shop, client: httpx.AsyncClient) -> None:
-    running.world.charged.clear()
+async def test_prefer_wait_answers_when_the_wait_is_over(shop: Shop, client: httpx.AsyncClient) -> None:
+    shop.world.charged.clear()
     answer = await client.post("/orders", json=wanted(), headers={"Prefer": "wait=1"})
     assert answer.json()["status"] in {"placed", "reserved"}
-    running.world.charged.set()
+    shop.world.charged.set()
 
 
-async def test_the_same_key_and_body_give_the_same_order(running: Shop, client: httpx.AsyncClient) -> None:
+async def test_the_same_key_and_body_give_the_same_order(shop: Shop, client: httpx.AsyncClient) -> None:
     first = await place(client, key="k-1")
-    await running.log.publish(ProductListed(sku="A", description="dearer", unit_price_cents=999, currency="GBP"))
+    await shop.log.publish(ProductListed(sku="A", description="dearer", unit_price_cents=999, currency="GBP"))
     again = await place(client, {**dict(reversed(wanted().items()))}, key="k-1")
     assert (again["order_id"], again["position"]) == (first["order_id"], first["position"])
     assert again["lines"] == first["lines"]
@@ -69,8 +62,8 @@ async def test_the_same_key_with_another_body_is_refused(client: httpx.AsyncClie
     assert problem["errors"][0] == {"in": "header", "field": "Idempotency-Key", "message": "was used with another body"}
 
 
-async def test_many_at_once_under_one_key_place_one_order(running: Shop, client: httpx.AsyncClient) -> None:
-    async with api(running) as other:  # another instance, with an index of its own
+async def test_many_at_once_under_one_key_place_one_order(shop: Shop, client: httpx.AsyncClient) -> None:
+    async with api(shop) as other:  # another instance, with an index of its own
         headers = {"Idempotency-Key": "k-1"}
         posts = [each.post("/orders", json=wanted(), headers=headers) for each in (client, other) * 5]
         odd = [each.post("/orders", json=wanted("B"), headers=headers) for each in (client, other)]
@@ -89,8 +82,8 @@ async def test_without_a_key_each_request_is_an_order(client: httpx.AsyncClient)
     assert (await place(client))["order_id"] != (await place(client))["order_id"]
 
 
-async def test_what_was_written_is_read_on_another_instance(running: Shop, client: httpx.AsyncClient) -> None:
-    async with api(running) as other:
+async def test_what_was_written_is_read_on_another_instance(shop: Shop, client: httpx.AsyncClient) -> None:
+    async with api(shop) as other:
         for _ in range(20):
             placed = await place(client)
             read = await other.get(f"/orders/{placed['order_id']}", params={"min_position": placed["position"]})
@@ -127,13 +120,13 @@ async def test_lists_are_of_a_customer_and_a_status(client: httpx.AsyncClient) -
     assert await statuses(customer_id="2") == []
 
 
-async def test_products_are_listed_as_they_are_sold(running: Shop, client: httpx.AsyncClient) -> None:
+async def test_products_are_listed_as_they_are_sold(shop: Shop, client: httpx.AsyncClient) -> None:
     first = (await client.get("/products", params={"limit": 2})).json()
     assert first["products"][0] == {"sku": "A", "description": "Ä A", "unit_price_cents": 250, "currency": "GBP"}
     rest = (await client.get("/products", params={"cursor": first["next_cursor"]})).json()
     assert [product["sku"] for product in rest["products"]] == ["C", "CENT", "FREE", "SCARCE"]
     assert rest["next_cursor"] is None
-    await running.log.publish(ProductDelisted(sku="B"))
+    await shop.log.publish(ProductDelisted(sku="B"))
     async with asyncio.timeout(120):
         async for answer in asking(client, "/products"):
             if "B" not in [product["sku"] for product in answer.json()["products"]]:

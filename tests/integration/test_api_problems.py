@@ -15,14 +15,8 @@ from tests.integration.api_shop import Json, Shop, api, open_shop, place, refuse
 
 
 @pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[Shop]:
-    async with open_shop(tmp_path) as shop:
-        yield shop
-
-
-@pytest.fixture
-async def client(running: Shop) -> AsyncIterator[httpx.AsyncClient]:
-    async with api(running, ApiConfig(append_s=0.3, body_bytes=10_000)) as client:
+async def client(shop: Shop) -> AsyncIterator[httpx.AsyncClient]:
+    async with api(shop, ApiConfig(append_s=0.3, body_bytes=10_000)) as client:
         yield client
 
 
@@ -163,19 +157,19 @@ async def test_over_the_backlog_new_requests_are_refused(tmp_path: Path) -> None
 
 
 @pytest.fixture
-def held(running: Shop) -> Iterator[sqlite3.Connection]:
+def held(shop: Shop) -> Iterator[sqlite3.Connection]:
     """Another connection, which can keep everybody else from writing to the log."""
-    connection = sqlite3.connect(running.directory / "shop.db", isolation_level=None)
+    connection = sqlite3.connect(shop.directory / "shop.db", isolation_level=None)
     yield connection
     connection.close()
 
 
 async def test_while_the_log_is_out_of_reach_reads_go_on(
-    running: Shop, client: httpx.AsyncClient, held: sqlite3.Connection
+    shop: Shop, client: httpx.AsyncClient, held: sqlite3.Connection
 ) -> None:
     before = (await client.post("/orders", json=wanted(), headers={"Prefer": "wait=5"})).json()
-    assert running.runtime is not None
-    await running.runtime.idle()
+    assert shop.runtime is not None
+    await shop.runtime.idle()
     held.execute("BEGIN IMMEDIATE")
     answer = await client.post("/orders", json=wanted("B"), headers={"Idempotency-Key": "again"})
     problem = refused(answer, 503, "outcome-unknown")

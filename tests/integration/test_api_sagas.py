@@ -15,14 +15,8 @@ STEPS = ["OrderSubmitted", "OrderPlaced", "LineRequested", "LineReserved", "Stoc
 
 
 @pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[Shop]:
-    async with open_shop(tmp_path) as shop:
-        yield shop
-
-
-@pytest.fixture
-async def client(running: Shop) -> AsyncIterator[httpx.AsyncClient]:
-    async with api(running, ApiConfig(decision_s=1, heartbeat_s=0.2)) as client:
+async def client(shop: Shop) -> AsyncIterator[httpx.AsyncClient]:
+    async with api(shop, ApiConfig(decision_s=1, heartbeat_s=0.2)) as client:
         yield client
 
 
@@ -35,39 +29,39 @@ async def until(client: httpx.AsyncClient, order_id: str, status: str) -> Json:
             await asyncio.sleep(0.01)
 
 
-async def test_cancelled_before_it_is_paid(running: Shop, client: httpx.AsyncClient) -> None:
-    running.world.charged.clear()
+async def test_cancelled_before_it_is_paid(shop: Shop, client: httpx.AsyncClient) -> None:
+    shop.world.charged.clear()
     order_id = (await place(client))["order_id"]
     await until(client, order_id, "reserved")
     answer = await client.post(f"/orders/{order_id}/cancel")
     assert answer.status_code == 200
     assert (answer.json()["cancellation"], answer.json()["reason"]) == ("granted", "customer")
-    running.world.charged.set()  # the charge that was out lands, and is refunded
+    shop.world.charged.set()  # the charge that was out lands, and is refunded
     order = await until(client, order_id, "cancelled")
     assert (order["taken_cents"], order["refunded_cents"], order["stock"]) == (250, 250, "released")
     again = await client.post(f"/orders/{order_id}/cancel")
     assert (again.status_code, again.json()["cancellation"]) == (200, "granted")
 
 
-async def test_cancelled_while_the_carrier_is_asked(running: Shop, client: httpx.AsyncClient) -> None:
-    running.world.booked.clear()
+async def test_cancelled_while_the_carrier_is_asked(shop: Shop, client: httpx.AsyncClient) -> None:
+    shop.world.booked.clear()
     order_id = (await place(client))["order_id"]
     await until(client, order_id, "paid")
     pending = await client.post(f"/orders/{order_id}/cancel")
     assert (pending.status_code, pending.json()["cancellation"]) == (202, "pending")
-    running.world.booked.set()
+    shop.world.booked.set()
     await until(client, order_id, "completed")
     problem = refused(await client.post(f"/orders/{order_id}/cancel"), 409, "too-late")
     assert problem["order"]["cancellation"] == "refused"
 
 
-async def test_cancelled_while_the_carrier_refuses(running: Shop, client: httpx.AsyncClient) -> None:
-    running.world.booked.clear()
+async def test_cancelled_while_the_carrier_refuses(shop: Shop, client: httpx.AsyncClient) -> None:
+    shop.world.booked.clear()
     order_id = (await place(client, wanted(country="Nowhere")))["order_id"]
     await until(client, order_id, "paid")
     asking = asyncio.create_task(client.post(f"/orders/{order_id}/cancel", headers={"Prefer": "wait=5"}))
     await asyncio.sleep(0.05)
-    running.world.booked.set()
+    shop.world.booked.set()
     answer = await asking
     assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
     assert answer.headers["preference-applied"] == "wait=5"
@@ -81,13 +75,13 @@ async def test_cancelled_after_the_end(client: httpx.AsyncClient) -> None:
     assert (await client.post(f"/orders/{lost['order_id']}/cancel")).status_code == 200
 
 
-async def test_cancelled_by_two_at_once_on_two_instances(running: Shop, client: httpx.AsyncClient) -> None:
-    running.world.charged.clear()
+async def test_cancelled_by_two_at_once_on_two_instances(shop: Shop, client: httpx.AsyncClient) -> None:
+    shop.world.charged.clear()
     order_id = (await place(client))["order_id"]
-    async with api(running) as other:
+    async with api(shop) as other:
         answers = await asyncio.gather(*(each.post(f"/orders/{order_id}/cancel") for each in (client, other, client)))
     assert {answer.status_code for answer in answers} == {200}
-    running.world.charged.set()
+    shop.world.charged.set()
     timeline = (await client.get(f"/orders/{order_id}/timeline")).json()
     assert sum(event["type"] == "OrderCancelRequested" for event in timeline["events"]) == 1
 
@@ -141,8 +135,8 @@ async def messages(client: httpx.AsyncClient, order_id: str, last_id: str | None
                 message[name] = json.loads(value) if name == "data" else value
 
 
-async def test_a_stream_tells_everything_and_ends_with_the_order(running: Shop, client: httpx.AsyncClient) -> None:
-    running.world.charged.clear()
+async def test_a_stream_tells_everything_and_ends_with_the_order(shop: Shop, client: httpx.AsyncClient) -> None:
+    shop.world.charged.clear()
     order_id = (await place(client))["order_id"]
     seen = list[Json]()
     async for message in messages(client, order_id):
@@ -150,8 +144,8 @@ async def test_a_stream_tells_everything_and_ends_with_the_order(running: Shop, 
             seen.append(message)
         elif {each["event"] for each in seen} >= {*STEPS}:  # a heartbeat: nothing happens until the gateway answers
             assert len(seen) == len(STEPS)
-            running.world.charged.set()
-    assert running.world.charged.is_set()
+            shop.world.charged.set()
+    assert shop.world.charged.is_set()
     timeline = (await client.get(f"/orders/{order_id}/timeline")).json()["events"]
     assert sorted(each["data"]["id"] for each in seen) == sorted(event["id"] for event in timeline)
     assert seen[0]["data"]["type"] == "OrderSubmitted"
@@ -159,14 +153,14 @@ async def test_a_stream_tells_everything_and_ends_with_the_order(running: Shop, 
 
 
 async def test_a_stream_ends_before_the_order_so_that_its_caller_is_judged_again(
-    running: Shop, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eventlib.http.saga_events._JUDGED_AGAIN_S", 0.5)
-    running.world.charged.clear()
+    shop.world.charged.clear()
     order_id = (await place(client))["order_id"]
     seen = [message async for message in messages(client, order_id) if message]
-    assert not running.world.charged.is_set()
-    running.world.charged.set()
+    assert not shop.world.charged.is_set()
+    shop.world.charged.set()
     rest = list[Json]()
     while "OrderCompleted" not in [each["event"] for each in rest]:
         rest += [message async for message in messages(client, order_id, [*seen, *rest][-1]["id"]) if message]
@@ -174,10 +168,10 @@ async def test_a_stream_ends_before_the_order_so_that_its_caller_is_judged_again
     assert sorted(each["data"]["id"] for each in [*seen, *rest]) == sorted(event["id"] for event in timeline)
 
 
-async def test_a_stream_goes_on_after_what_was_seen_on_any_instance(running: Shop, client: httpx.AsyncClient) -> None:
+async def test_a_stream_goes_on_after_what_was_seen_on_any_instance(shop: Shop, client: httpx.AsyncClient) -> None:
     order_id = (await client.post("/orders", json=wanted("A", "B"), headers={"Prefer": "wait=5"})).json()["order_id"]
     whole = [message async for message in messages(client, order_id)]
-    async with api(running) as other:
+    async with api(shop) as other:
         for cut in range(len(whole)):
             rest = [message async for message in messages(other, order_id, whole[cut]["id"])]
             both = [each["data"]["id"] for each in [*whole[: cut + 1], *rest]]
