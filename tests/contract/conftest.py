@@ -1,12 +1,17 @@
-"""Let pytest explain the asserts of the public suites as it does those of tests; AWS, as moto plays it; and a registry."""
+"""Let pytest explain the asserts of the public suites as it does those of tests; AWS, as moto plays it; a registry, and a log."""
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from secrets import token_hex
 
 import httpx
 import pytest
 
+from eventlib import open_log
 from eventlib.object_store import ObjectStore
+from tests.contract.catalogue import CATALOGUE, Opened
 from tests.contract.registry_servers import registry
+from tests.integration.reopening import reopened
 
 pytest.register_assert_rewrite(
     "eventlib.testing.append_contract",
@@ -31,6 +36,20 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     """A client of an empty registry."""
     async with registry() as opened:
         yield opened
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("kafka", marks=pytest.mark.heavy)])
+async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opened]:
+    """Opens the same log of the catalogue again and again, as other processes do."""
+    if request.param == "sqlite":
+        yield lambda: open_log(f"sqlite:///{tmp_path}/log.db", CATALOGUE)
+        return
+    if request.param == "kafka":
+        url = f"{request.getfixturevalue('broker').url}/?prefix={token_hex(4)}."
+        yield lambda: open_log(url, CATALOGUE)
+        return
+    async with open_log("memory://", CATALOGUE) as kept:
+        yield lambda: reopened(kept, CATALOGUE)
 
 
 @pytest.fixture
