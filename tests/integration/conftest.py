@@ -5,7 +5,8 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -24,6 +25,10 @@ from tests.integration.shop_log import Objects, Print, fill
 from tests.integration.small_shop import make_shop
 from tests.issuers import Issuer, asked, ec, rsa, running_issuer
 from tests.keycloak import Keycloak, running_keycloak
+from tests.postgres import PASSWORD, Postgres
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 
 @pytest.fixture(scope="session")
@@ -118,6 +123,25 @@ def master_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def letters_url(tmp_path: Path, master_key: Path) -> str:  # noqa: ARG001  the key has to be there
     """The URL of a log of letters, whose keys can be made."""
     return f"sqlite:///{tmp_path / 'data' / 'letters.db'}"
+
+
+@pytest.fixture
+def sink_url(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a database of the test's own."""
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    name = f"sink_{token_hex(4)}"
+    postgres.run(f"CREATE DATABASE {name}")
+    return postgres.url.rpartition("/")[0] + f"/{name}"
+
+
+@pytest.fixture
+def database(sink_url: str) -> Iterator["Engine"]:
+    """What of that database a test looks at."""
+    from sqlalchemy import create_engine  # few of these tests need it
+
+    engine = create_engine(sink_url.replace("postgresql:", "postgresql+psycopg:"))
+    yield engine
+    engine.dispose()
 
 
 @pytest.fixture

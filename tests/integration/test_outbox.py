@@ -6,8 +6,7 @@ import random
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -28,6 +27,7 @@ from eventlib.outbox.relay import OUTBOXES, Relay
 from tests.commands import ended, said
 from tests.integration.outbox_app import APP, COUNTERS, Counted, Noted
 from tests.postgres import PASSWORD, Postgres
+from tests.waiting import until
 
 OUTBOX = SqlAlchemyOutbox(APP)
 NAMED = "tests.integration.outbox_app:APP"
@@ -85,13 +85,6 @@ async def counted(log: EventLog) -> list[Counted]:
             assert isinstance(event, Counted)
             found.append(event)
     return found
-
-
-async def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONGEST_S
-    while not done():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 def is_empty(database: Engine) -> bool:

@@ -11,9 +11,10 @@ from eventlib.sinks.database import SinkDatabase
 from eventlib.sinks.running import Sinking
 from tests.integration.outbox_app import APP, Counted
 from tests.integration.sink_app import totals
-from tests.integration.test_outbox import OUTBOX, counted, engine_of, is_empty, relaying, until
-from tests.integration.test_sinks import folded, rows_in
+from tests.integration.sinking import folded, rows_in
+from tests.integration.test_outbox import OUTBOX, counted, engine_of, is_empty, relaying
 from tests.postgres import PASSWORD, Postgres, running_postgres
+from tests.waiting import until
 
 
 def put(database: Engine, *numbers: int) -> None:

@@ -11,8 +11,9 @@ from eventlib import open_log
 from eventlib.outbox import SqlAlchemyOutbox, commits
 from eventlib.outbox.commits import Commits
 from tests.integration.outbox_app import APP, Counted
-from tests.integration.test_outbox import relaying, until
+from tests.integration.test_outbox import relaying
 from tests.postgres import PASSWORD, Postgres
+from tests.waiting import until
 
 OUTBOX = SqlAlchemyOutbox(APP)
 

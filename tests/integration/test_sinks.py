@@ -1,137 +1,53 @@
-"""What a sink writes into PostgreSQL are the log's events, each once, whatever dies and whoever takes over."""
+"""What a sink writes into PostgreSQL are the log's events, each once, whatever fails and whoever takes over."""
 
 import asyncio
 import json
 import re
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from secrets import token_hex
 
 import httpx
 import pytest
-from sqlalchemy import Engine, MetaData, create_engine, text
+from sqlalchemy import Engine, MetaData, text
 from sqlalchemy.orm import Session
 
-from eventlib import ContractError, EventLog, Meta, Runtime, WiringError, open_log
+from eventlib import Meta, Runtime, WiringError, open_log
 from eventlib.cli._common.metrics import relay_snapshot, serve_metrics, sink_snapshot, trace
-from eventlib.errors import LogUnavailable, OwnershipLost, TerminalError
+from eventlib.errors import LogUnavailable, OwnershipLost
 from eventlib.eventlog import CALLER
 from eventlib.model.event import contract_of
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import Relay
 from eventlib.sinks import SqlSink
 from eventlib.sinks.database import SinkDatabase
-from eventlib.sinks.rebuilding import rebuild
-from eventlib.sinks.running import Sinking, SinkRunner
+from eventlib.sinks.running import Sinking
 from tests.commands import ended, said
 from tests.integration import sink_app
 from tests.integration.outbox_app import APP, COUNTERS, Counted
-from tests.integration.sink_app import Base, echo, many, totals
+from tests.integration.sink_app import echo, many, totals
+from tests.integration.sinking import NAMED, folded, publish, rows_in, sinking
 from tests.ports import free_port
-from tests.postgres import PASSWORD, Postgres
-
-NAMED = "tests.integration.sink_app:totals"
-LONGEST_S = 60
+from tests.waiting import until
 
 
-@pytest.fixture
-def url(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a database of the test's own."""
-    monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    name = f"sink_{token_hex(4)}"
-    postgres.run(f"CREATE DATABASE {name}")
-    return postgres.url.rpartition("/")[0] + f"/{name}"
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[Engine]:
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    yield engine
-    engine.dispose()
-
-
-@dataclass
-class Running:
-    """A sink that runs, and what it has ended with."""
-
-    runner: SinkRunner
-    task: "asyncio.Task[None]"
-
-    @property
-    def applied(self) -> int:
-        if self.task.done():
-            self.task.result()
-        return self.runner.applied
-
-    async def end(self) -> None:
-        """Wait until it ends by itself."""
-        async with asyncio.timeout(LONGEST_S):
-            await self.task
-
-
-@asynccontextmanager
-async def sinking(log: EventLog, url: str, sink: SqlSink = totals) -> AsyncIterator[Running]:
-    target = SinkDatabase(url, sink)
-    runner = SinkRunner(log, target)
-    task = asyncio.create_task(runner.run())
-    try:
-        yield Running(runner, task)
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, TerminalError):
-            await task
-        await target.close()
-
-
-async def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONGEST_S
-    while not done():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
-
-
-async def publish(log: EventLog, numbers: Sequence[int], counters: str = COUNTERS) -> None:
-    await log.publish_many([Counted(counter=each, number=number) for number in numbers for each in counters])
-
-
-def rows_in(database: Engine, schema: str = "totals") -> dict[str, tuple[int, int, str]]:
-    with database.connect() as connection:
-        found = connection.execute(text(f"SELECT counter, events, total, trail FROM {schema}.totals"))  # noqa: S608
-        return {row.counter: (row.events, row.total, row.trail) for row in found}
-
-
-async def folded(log: EventLog) -> dict[str, tuple[int, int, str]]:
-    """What the rows have to be: the log, folded without a database."""
-    rows = dict[str, tuple[int, int, str]]()
-    for partition in range(8):
-        for record in await log.port.read("counts", partition, 0, 1_000_000):
-            event = log.decode(record)
-            if isinstance(event, Counted):
-                events, total, trail = rows.get(event.counter, (0, 0, ""))
-                rows[event.counter] = events + 1, total + event.number, f"{trail}{partition}/{record.offset} "
-    return rows
-
-
-async def test_rows_are_a_fold_of_the_log_over_restarts_and_processes(url: str, database: Engine) -> None:
+async def test_rows_are_a_fold_of_the_log_over_restarts_and_processes(sink_url: str, database: Engine) -> None:
     async with open_log("memory://", APP) as log:
         await publish(log, range(40))
-        async with sinking(log, url) as one, sinking(log, url) as other:
+        async with sinking(log, sink_url) as one, sinking(log, sink_url) as other:
             await until(lambda: one.applied + other.applied == 320)
         await publish(log, range(40, 45))
-        async with sinking(log, url) as again:
+        async with sinking(log, sink_url) as again:
             await publish(log, [45])
             await until(lambda: again.applied == 48)
         assert rows_in(database) == await folded(log)
 
 
-async def test_a_zombie_writes_nothing_after_a_takeover(url: str, database: Engine) -> None:
+async def test_a_zombie_writes_nothing_after_a_takeover(sink_url: str, database: Engine) -> None:
     async with open_log("memory://", APP) as log:
         await publish(log, [1])
-        old, new = (Sinking(log, SinkDatabase(url, totals)) for _ in range(2))
+        old, new = (Sinking(log, SinkDatabase(sink_url, totals)) for _ in range(2))
         await old.begin(range(8))
         await new.begin(range(8))
         with pytest.raises(OwnershipLost, match="another process has taken partitions of sink totals over"):
@@ -145,11 +61,13 @@ async def test_a_zombie_writes_nothing_after_a_takeover(url: str, database: Engi
             await each.database.close()
 
 
-async def test_who_stands_still_within_a_transaction_is_ended_for_its_successor(url: str, database: Engine) -> None:
+async def test_who_stands_still_within_a_transaction_is_ended_for_its_successor(
+    sink_url: str, database: Engine
+) -> None:
     async with open_log("memory://", APP) as log:
         await publish(log, [1])
-        still = SinkDatabase(f"{url}?options=-cidle_in_transaction_session_timeout%3D500", totals)
-        old, new = Sinking(log, still), Sinking(log, SinkDatabase(url, totals))
+        still = SinkDatabase(f"{sink_url}?options=-cidle_in_transaction_session_timeout%3D500", totals)
+        old, new = Sinking(log, still), Sinking(log, SinkDatabase(sink_url, totals))
         await old.begin(range(8))
         session = still.transaction()
         await still.advance(await session.__aenter__(), old.positions, old.fence)
@@ -165,37 +83,37 @@ async def test_who_stands_still_within_a_transaction_is_ended_for_its_successor(
 
 
 async def test_an_event_that_fails_holds_its_key_until_it_is_tried_again(
-    url: str, database: Engine, monkeypatch: pytest.MonkeyPatch
+    sink_url: str, database: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_log("memory://", APP) as log, sinking(log, url) as runner:
+    async with open_log("memory://", APP) as log, sinking(log, sink_url) as runner:
         await publish(log, [1, -2, 3], "a")
         await publish(log, [1, 2], "b")
         await until(lambda: runner.applied == 3)
         with database.connect() as connection:
             parked = connection.execute(text("SELECT key, error FROM totals.eventlib_sink_parked ORDER BY id")).all()
         assert [tuple(row) for row in parked] == [("a", "ValueError: -2 is no number to count with"), ("a", None)]
-        wrong = await asyncio.to_thread(ended, "sink", "retry", NAMED, "4711", "--database", url)
+        wrong = await asyncio.to_thread(ended, "sink", "retry", NAMED, "4711", "--database", sink_url)
         assert "event 4711 is not parked with an error" in wrong.stderr
         monkeypatch.setattr(sink_app, "LEAST", -10)
-        printed = await asyncio.to_thread(said, "sink", "retry", NAMED, "--database", url)
+        printed = await asyncio.to_thread(said, "sink", "retry", NAMED, "--database", sink_url)
         assert "1 event will be tried again, and those that wait behind." in printed
         await until(lambda: runner.applied == 5)
         assert rows_in(database) == await folded(log)
 
 
-async def test_handlers_may_be_async_and_take_many_at_once(url: str, database: Engine) -> None:
+async def test_handlers_may_be_async_and_take_many_at_once(sink_url: str, database: Engine) -> None:
     async with open_log("memory://", APP) as log:
         await publish(log, range(40))
-        async with sinking(log, url, many) as runner:
+        async with sinking(log, sink_url, many) as runner:
             await until(lambda: runner.applied == 320)
         expected = {counter: row[:2] for counter, row in (await folded(log)).items()}
         assert {counter: row[:2] for counter, row in rows_in(database, "many").items()} == expected
 
 
-async def test_an_inbox_answers_by_the_outbox_of_the_same_transaction(url: str, database: Engine) -> None:
+async def test_an_inbox_answers_by_the_outbox_of_the_same_transaction(sink_url: str, database: Engine) -> None:
     with database.begin() as connection:
         sink_app.outbox.create(connection)
-    async with open_log("memory://", APP) as log, Runtime(log), sinking(log, url, echo) as runner:
+    async with open_log("memory://", APP) as log, Runtime(log), sinking(log, sink_url, echo) as runner:
         await publish(log, [1], "ab")
         await until(lambda: runner.applied == 2)
     with database.connect() as connection:
@@ -204,75 +122,8 @@ async def test_an_inbox_answers_by_the_outbox_of_the_same_transaction(url: str, 
     assert all(row.traceparent for row in rows)  # that of the event which is answered
 
 
-async def test_a_rebuild_beside_is_switched_to_at_once_and_ends_an_older_version(url: str, database: Engine) -> None:
-    newer = SqlSink("totals", APP, tables=Base.metadata, version=2)
-    newer.on(sink_app.counted)
-    async with open_log("memory://", APP) as log:
-        await publish(log, range(20))
-        async with sinking(log, url) as old:
-            await until(lambda: old.applied == 160)
-            with database.begin() as connection:
-                connection.execute(text("UPDATE totals.totals SET total = 0"))
-                connection.execute(text("GRANT USAGE ON SCHEMA totals TO PUBLIC"))
-                connection.execute(text("GRANT SELECT ON totals.totals TO PUBLIC"))
-            early = Sinking(log, SinkDatabase(url, newer))
-            with pytest.raises(WiringError, match="version 1, and this code is version 2: `eventlib sink rebuild`"):
-                await early.begin([0])
-            await early.database.close()
-            assert await rebuild(log, newer, url) == 160
-            await publish(log, [20])
-            with pytest.raises(WiringError, match="version 2, and this code is version 1: deploy newer"):
-                await old.end()
-        async with sinking(log, url, newer) as new:
-            await until(lambda: new.applied == 8)
-        assert rows_in(database) == await folded(log)
-        assert all(row[1] == 0 for row in rows_in(database, "totals_before").values())
-    with database.connect() as connection:
-        allowed = connection.execute(
-            text("SELECT relacl::text FROM pg_class WHERE oid = 'totals.totals'::regclass")
-        ).scalar()
-    assert "=r/" in str(allowed)
-
-
-async def test_a_rebuild_of_other_code_begins_anew(url: str, database: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = list[str]()
-    async with open_log("memory://", APP) as log:
-        await publish(log, range(20))
-        for is_other in (False, True):
-            with monkeypatch.context() as patch:
-                patch.setattr("eventlib.sinks.rebuilding._until_here", _interrupted)
-                with pytest.raises(OwnershipLost):
-                    await rebuild(log, totals, url)
-            if is_other:
-                monkeypatch.setattr("eventlib.sinks.rebuilding.modules_version", lambda _: "other code")
-            assert await rebuild(log, totals, url, told.append) == (160 if is_other else 0)
-        assert rows_in(database) == await folded(log)
-    assert len(told) == 1
-
-
-async def _interrupted(_log: EventLog, work: Sinking, _tell: object) -> None:
-    while await work.step(0.1):
-        pass
-    raise OwnershipLost("another rebuild has taken over")
-
-
-async def test_a_rebuild_that_cannot_handle_an_event_does_not_switch(url: str, database: Engine) -> None:
-    async with open_log("memory://", APP) as log:
-        await publish(log, [1, -2], "a")
-        await publish(log, [1, 2], "\0")  # which PostgreSQL's text cannot have
-        async with sinking(log, url) as runner:
-            await until(lambda: runner.applied == 1)
-        before = rows_in(database)
-        with pytest.raises(ContractError, match=r"events are parked \(3 so far\): mend the handlers, or give --parked"):
-            await rebuild(log, totals, url)
-        assert rows_in(database) == before
-        assert await rebuild(log, totals, url, parked=True) == 1
-    with pytest.raises(WiringError, match="declares no tables="):
-        await rebuild(log, echo, url)
-
-
 async def test_what_is_applied_has_a_span_in_the_trace_of_its_event(
-    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sink_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
     async with AsyncExitStack() as stack:
@@ -283,7 +134,7 @@ async def test_what_is_applied_has_a_span_in_the_trace_of_its_event(
             CALLER.reset(token)
         recorder = trace(stack, log, "memory://")
         assert recorder is not None
-        work = Sinking(log, SinkDatabase(url, totals), recorder.applied)
+        work = Sinking(log, SinkDatabase(sink_url, totals), recorder.applied)
         await work.begin(range(8))
         while await work.step(0.1):
             pass
@@ -292,17 +143,6 @@ async def test_what_is_applied_has_a_span_in_the_trace_of_its_event(
     told = capsys.readouterr().err
     assert re.search(f"trace {'a' * 32}.*\n  apply totals .sinks. Counted", told)
     assert re.search(f"trace {'b' * 32}.*\n  apply totals .sinks. Counted.*ValueError", told)
-
-
-async def test_positions_of_another_log_are_refused(url: str) -> None:
-    async with open_log("memory://", APP) as log, sinking(log, url) as runner:
-        await publish(log, [1])
-        await until(lambda: runner.applied == 8)
-    async with open_log("memory://", APP) as log:
-        work = Sinking(log, SinkDatabase(url, totals))
-        with pytest.raises(WiringError, match="are those of another log: `eventlib sink rebuild`"):
-            await work.begin([0])
-        await work.database.close()
 
 
 def test_what_a_sink_declares_wrongly_is_a_sentence() -> None:
@@ -332,17 +172,17 @@ def test_what_a_sink_declares_wrongly_is_a_sentence() -> None:
         SqlSink("x", APP, tables=MetaData(), from_now=True)
 
 
-async def test_metrics_say_how_far_a_sink_is_behind_and_what_a_relay_has_to_do(url: str, database: Engine) -> None:
+async def test_metrics_say_how_far_a_sink_is_behind_and_what_a_relay_has_to_do(sink_url: str, database: Engine) -> None:
     with database.begin() as connection:
         sink_app.outbox.create(connection)
         sink_app.outbox.put(connection, Counted(counter="a", number=1), Counted(counter="b", number=1))
     async with AsyncExitStack() as stack:
         log = await stack.enter_async_context(open_log("memory://", APP))
         await publish(log, [1, -2, 3], "a")
-        async with sinking(log, url) as running:
+        async with sinking(log, sink_url) as running:
             await until(lambda: running.applied == 1)
         await publish(log, [4], "b")
-        target, table = SinkDatabase(url, totals), OutboxTable(url)
+        target, table = SinkDatabase(sink_url, totals), OutboxTable(sink_url)
         stack.push_async_callback(target.close)
         stack.push_async_callback(table.close)
         for measured_by, see in (
@@ -368,9 +208,9 @@ EXPECTED = {
 }
 
 
-def test_what_a_command_lacks_is_a_sentence(url: str, tmp_path: Path) -> None:
+def test_what_a_command_lacks_is_a_sentence(sink_url: str, tmp_path: Path) -> None:
     log = f"sqlite:///{tmp_path}/log.db"
     assert "name the database" in ended("sink", "run", NAMED, "--log", log).stderr
     assert "set PGPASSWORD" in ended("sink", "status", NAMED, "--database", "postgresql://a:b@127.0.0.1/c").stderr
-    assert "has not written into" in ended("sink", "status", NAMED, "--database", url, "--log", log).stderr
-    assert "not a SqlSink" in ended("sink", "run", "tests.integration.sink_app:APP", "--database", url).stderr
+    assert "has not written into" in ended("sink", "status", NAMED, "--database", sink_url, "--log", log).stderr
+    assert "not a SqlSink" in ended("sink", "run", "tests.integration.sink_app:APP", "--database", sink_url).stderr

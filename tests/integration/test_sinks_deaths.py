@@ -4,7 +4,6 @@ import asyncio
 import random
 import signal
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from secrets import token_hex
@@ -16,10 +15,11 @@ from eventlib import open_log
 from eventlib.outbox import TABLE_SQL
 from tests.commands import ended, said
 from tests.integration.outbox_app import APP, COUNTERS
+from tests.integration.sinking import NAMED, folded, publish, rows_in
 from tests.integration.test_outbox import NAMED as APPLICATION
 from tests.integration.test_outbox import kill, started
-from tests.integration.test_sinks import NAMED, folded, publish, rows_in
 from tests.postgres import DATABASE, PASSWORD, Postgres, running_postgres
+from tests.waiting import until
 
 LONGEST_S = 120
 
@@ -177,10 +177,3 @@ def sunk(postgres: Postgres) -> int:
 
 def number(postgres: Postgres, question: str) -> int:
     return int(postgres.run(question)[0][0])
-
-
-async def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONGEST_S
-    while not done():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.1)
