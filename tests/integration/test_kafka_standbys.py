@@ -10,22 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import Never
 
 import pytest
 
-from eventlib import (
-    Choreography,
-    Decider,
-    Event,
-    EventLog,
-    Publication,
-    Runtime,
-    RuntimeConfig,
-    Service,
-    Topic,
-    open_log,
-)
+from eventlib import EventLog, Publication, Runtime, RuntimeConfig, open_log
 from eventlib.cli.run_process import restoring_lines
 from eventlib.devtools.kafka import Cluster
 from eventlib.log.record import Record
@@ -34,34 +22,9 @@ from eventlib.runtime.records import STATE
 from eventlib.state.base import Store
 from eventlib.state.rocksdb import RocksStores
 from tests.counted import counted_reads
+from tests.integration.counting import COUNTING, TASKS, Count, Heard
 
-TASKS, KEYS = 4, 200
-
-
-class Heard(Event, topic=Topic("heard", partitions=TASKS), key="key", request=True):
-    key: str
-    at: int
-
-
-@dataclass(frozen=True)
-class Count:
-    times: int = 0
-
-
-counts = Decider("count", state=Count, key="key")
-
-
-@counts.evolve
-def evolve(count: Count, event: Event) -> Count:
-    return Count(count.times + 1) if isinstance(event, Heard) else count
-
-
-@counts.on(Heard)
-def hear(_count: Count, _heard: Heard) -> list[Never]:
-    return []
-
-
-COUNTING = Choreography("counting", [Service("count", deciders=[counts])])
+KEYS = 200
 
 
 class WatchedStores(RocksStores):

@@ -1,42 +1,21 @@
 """A process keeps the copies that its membership names, whatever it has owned before, and lets go of all at its end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Never, cast
 
 import pytest
 
-from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, Topic, open_log
+from eventlib import EventLog, Runtime, open_log
 from eventlib.errors import LogCorrupt
 from eventlib.log.base import Claim, Membership, Reader, TopicPartition
 from eventlib.runtime import runner
 from eventlib.state.base import Store
 from eventlib.state.memory import MemoryStores
-
-
-class Heard(Event, topic=Topic("heard", partitions=2), key="key", request=True):
-    key: str
-
-
-@dataclass(frozen=True)
-class Count:
-    times: int = 0
-
-
-counts = Decider("count", state=Count, key="key")
-
-
-@counts.evolve
-def evolve(count: Count, event: Event) -> Count:
-    return Count(count.times + 1) if isinstance(event, Heard) else count
-
-
-@counts.on(Heard)
-def hear(_count: Count, _heard: Heard) -> list[Never]:
-    return []
+from tests.integration.counting import COUNTING, TASKS, Heard
+from tests.waiting import until
 
 
 class Assigned(Membership):
@@ -97,7 +76,7 @@ async def opened(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[EventLo
     async def join(*_: object) -> Membership:
         return member
 
-    async with open_log("memory://", Choreography("counting", [Service("count", deciders=[counts])])) as log:
+    async with open_log("memory://", COUNTING) as log:
         monkeypatch.setattr(log.port, "join", join)
         for number in range(10):
             await log.publish(Heard(key=f"{number}"))
@@ -106,16 +85,10 @@ async def opened(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[EventLo
 
 
 async def all_counted(log: EventLog, member: Assigned, runtime: Runtime) -> Mapping[int, int]:
-    """Have both tasks run until all is counted; return where their changelogs end."""
-    await member.assign({each: await log.port.seize("count", each) for each in range(2)})
+    """Have all tasks run until all is counted; return where their changelogs end."""
+    await member.assign({each: await log.port.seize("count", each) for each in range(TASKS)})
     await runtime.idle()
-    return {each: await log.port.end("count.changelog", each) for each in range(2)}
-
-
-async def until(what: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not what():
-            await asyncio.sleep(0.01)
+    return {each: await log.port.end("count.changelog", each) for each in range(TASKS)}
 
 
 async def are_copied(stores: WatchedStores, ends: Mapping[int, int]) -> None:
