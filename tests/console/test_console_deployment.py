@@ -9,8 +9,8 @@ from eventlib import open_log
 from services import shop
 from services.order.events import CancelSubmitted
 from tests.console.browsers import running_console, visiting
+from tests.integration.repository import SURCHARGE, Repository
 from tests.integration.shop_log import order, served, supplied
-from tests.integration.test_diff import SURCHARGE, Repository
 from tests.integration.test_prove import FAILS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

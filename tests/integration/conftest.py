@@ -21,6 +21,7 @@ from tests.integration.callers import identity
 from tests.integration.parcels_app import APP, ParcelSubmitted
 from tests.integration.parcels_log import send
 from tests.integration.reopening import Opened, reopened
+from tests.integration.repository import Repository
 from tests.integration.shop_log import Objects, Print, fill
 from tests.integration.small_shop import make_shop
 from tests.issuers import Issuer, asked, ec, rsa, running_issuer
@@ -150,6 +151,15 @@ def hook_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.webhook_receiver import SECRET  # and what signs with it, which few of these tests need
 
     monkeypatch.setenv("HOOK_SECRET", SECRET)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """The shop's code in a repository of its own, in which commands run."""
+    (tmp_path / "shop").mkdir()
+    monkeypatch.chdir(tmp_path / "shop")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    return Repository(tmp_path / "shop")
 
 
 @pytest.fixture

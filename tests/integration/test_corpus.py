@@ -22,7 +22,7 @@ from services import shop
 from services.payment.decider import payments
 from services.stock.events import StockReserved
 from tests.commands import NO_PLUGINS, ended, said
-from tests.integration.test_diff import FOR_A_REASON, REFUNDS, Repository
+from tests.integration.repository import FOR_A_REASON, REFUNDS, Repository
 
 KEYS = {"completed", "declined", "broken", "large"}
 Pytest = Callable[..., CompletedProcess[str]]

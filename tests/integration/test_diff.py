@@ -1,9 +1,6 @@
-"""`eventlib diff`: what two versions of the code decide differently on a recorded log, which lines do, what it comes to."""
+"""`eventlib diff` and `bisect`: what two versions of the code decide differently on a recorded log, which lines do, what it comes to."""
 
 import json
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -12,68 +9,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from eventlib.cli import run
-from tests.commands import NO_PLUGINS, ended
+from tests.commands import ended
+from tests.integration.repository import FOR_A_REASON, RAISES, REFUNDS, SURCHARGE, WAIVES, Repository
 from tests.saga.shop_runs import ROOT
 
 Diff = Callable[..., tuple[int, str]]
-
-DECIDER, ORDERS = "services/payment/decider.py", "services/order/evolve.py"
-SURCHARGE = (
-    "amount_cents=stock.amount_cents,",
-    'amount_cents=stock.amount_cents + (495 if stock.country == "France" else 0),',
-)
-RAISES = (
-    "    if payment.stage is not Stage.NEW:\n        return []\n",
-    '    if payment.stage is not Stage.NEW:\n        return []\n    if stock.amount_cents > 1_000:\n        raise KeyError("MT")\n',
-)
-REFUNDS = (
-    "return [_refund(payment, money.order_id)] if payment.called_off and is_held else []",
-    "return [_refund(payment, money.order_id)]",
-)
-FOR_A_REASON = ("reason=payment.called_off,", 'reason=payment.called_off or "a change",')
-WAIVES = ("if payment.stage is not Stage.NEW:", "if payment.stage is not Stage.NEW or stock.amount_cents > 1_000:")
-
-
-class Repository:
-    """A repository of the shop's code."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        shutil.copytree(ROOT / "services", directory / "services", ignore=shutil.ignore_patterns("__pycache__"))
-        (directory / "pyproject.toml").write_text('[tool.eventlib]\napp = "services:shop"\n')
-        self.git("init", "--quiet")
-        self.commit("recorded")
-
-    def git(self, *arguments: str) -> None:
-        own = ("-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "commit.gpgsign=false")
-        subprocess.run(["git", *own, *arguments], cwd=self.directory, check=True, capture_output=True)
-
-    def change(self, *changes: tuple[str, str], file: str = DECIDER) -> None:
-        path = self.directory / file
-        text = path.read_text()
-        for before, after in changes:
-            assert text.count(before) == 1, before
-            text = text.replace(before, after)
-        path.write_text(text)
-
-    def commit(self, tag: str) -> None:
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--message", tag)
-        self.git("tag", tag.replace(" ", "-"))
-
-    def line(self, text: str, file: str = DECIDER) -> str:
-        """Return the place of a line, as reports name it."""
-        numbers = [n for n, line in enumerate((self.directory / file).read_text().splitlines(), 1) if text in line]
-        assert len(numbers) == 1
-        return f"{file}:{numbers[0]}"
-
-
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    (tmp_path / "shop").mkdir()
-    monkeypatch.chdir(tmp_path / "shop")
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    return Repository(tmp_path / "shop")
 
 
 @pytest.fixture
@@ -245,68 +185,3 @@ def test_what_cannot_be_compared_is_told_with_its_remedy(
     (tmp_path / "alone").mkdir()
     monkeypatch.chdir(tmp_path / "alone")
     assert "not a git repository" in diff("recorded", "--app", "services:shop")[1]
-
-
-def test_a_failure_becomes_a_test_that_fails_until_it_is_mended(repository: Repository, filled: str) -> None:
-    whole = (repository.directory / DECIDER).read_text()
-    repository.change(RAISES)
-    done = subprocess_of("shrink", "payment", "large", "--out", "test_large.py", "--log", filled)
-    assert (done.returncode, done.stderr) == (0, "1 event became 1 event\n")
-    text = (repository.directory / "test_large.py").read_text()
-    assert 'StockReserved(order_id="x", amount_cents=' in text
-    assert "It raised KeyError in charge: 'MT'." in text
-    failed = checked(repository.directory)
-    assert (failed.returncode, "KeyError: 'MT'" in failed.stdout) == (1, True)
-    (repository.directory / DECIDER).write_text(whole)
-    assert checked(repository.directory).returncode == 0
-    assert (
-        "today's code fails on no input of payment large"
-        in subprocess_of("shrink", "payment", "large", "--log", filled).stderr
-    )
-
-
-def test_what_led_to_a_failure_is_kept_and_nothing_else(repository: Repository, filled: str) -> None:
-    ends = ("payments.follows(OrderCompleted, OrderCancelled)", ENDS_BADLY)
-    repository.change(ends)
-    done = subprocess_of("shrink", "payment", "completed", "--out", "test_completed.py", "--log", filled)
-    assert (done.returncode, done.stderr) == (0, "4 events became 3 events\n")
-    text = (repository.directory / "test_completed.py").read_text()
-    assert "        PaymentTaken(" in text
-    assert "        StockReserved(" not in text
-    assert checked(repository.directory).returncode == 1
-
-
-def test_what_was_decided_becomes_a_test_that_passes(repository: Repository, filled: str) -> None:
-    done = subprocess_of("history", "payment", "completed", "--as-test", "--log", filled)
-    assert done.returncode == 0, done.stderr
-    (repository.directory / "test_completed.py").write_text(done.stdout)
-    assert checked(repository.directory).returncode == 0
-    for arguments in (("check", "--select", "E,F,I,D,ANN,W"), ("format", "--diff")):
-        command = [sys.executable, "-m", "ruff", *arguments, "--isolated", "--line-length", "120", "test_completed.py"]
-        clean = subprocess.run(command, cwd=repository.directory, check=False, capture_output=True, text=True)
-        assert clean.returncode == 0, clean.stdout
-
-
-ENDS_BADLY = """
-
-@payments.on
-def ended(payment: Payment, order: OrderCompleted) -> list[RefundRequested]:
-    if payment.stage is Stage.TAKEN:
-        raise ValueError(order.order_id)
-    return []
-
-
-payments.follows(OrderCancelled)"""
-
-
-def subprocess_of(*arguments: str) -> CompletedProcess[str]:
-    """Run a command in a process that imports the repository's code."""
-    command = [sys.executable, "-m", "eventlib", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
-
-
-def checked(directory: Path) -> CompletedProcess[str]:
-    """Run the tests that stand in the repository."""
-    plugins = ("-p", "no:cacheprovider", *NO_PLUGINS.split())
-    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-W", "ignore", "--rootdir", str(directory)]
-    return subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True)

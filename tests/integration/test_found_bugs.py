@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.commands import NO_PLUGINS, ended
-from tests.integration.test_diff import Repository
+from tests.integration.repository import Repository
 from tests.saga.victims import FOUND, put_in_flight, write_victims
 
 EFFECT, EARLY, FORGOTTEN = FOUND

@@ -13,8 +13,8 @@ import yaml
 from eventlib import open_log
 from services import shop
 from tests.commands import NO_PLUGINS, said
+from tests.integration.repository import SURCHARGE, Repository
 from tests.integration.shop_log import fill_ended
-from tests.integration.test_diff import SURCHARGE, Repository
 from tests.saga.shop_runs import ROOT
 
 WORKFLOW = ROOT / "deploy/ci/proof.yml"

@@ -11,8 +11,8 @@ from eventlib import open_log
 from services import shop
 from services.order.events import CancelSubmitted
 from tests.commands import ended
+from tests.integration.repository import Repository
 from tests.integration.shop_log import order, served, supplied
-from tests.integration.test_diff import Repository
 
 FAILS = (
     "return [CancelRefused(order_id=wish.order_id, reason=order.status)]",

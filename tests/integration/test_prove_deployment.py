@@ -21,8 +21,8 @@ from services import shop
 from services.order.events import CancelSubmitted
 from tests.commands import ended
 from tests.in_rows import change_row
+from tests.integration.repository import SURCHARGE, Repository
 from tests.integration.shop_log import fill_ended
-from tests.integration.test_diff import SURCHARGE, Repository
 from tests.integration.test_prove import FAILS
 from tests.saga.shop_runs import ROOT
 

@@ -10,8 +10,8 @@ import pytest
 from eventlib import open_log
 from services import shop
 from tests.commands import ended, said
+from tests.integration.repository import Repository
 from tests.integration.shop_log import order, served, supplied
-from tests.integration.test_diff import Repository
 from tests.integration.test_shrink import run
 from tests.saga.planted import written_instead
 from tests.saga.wrong_decisions import WRONG

@@ -25,7 +25,7 @@ from services import shop
 from services.simulation.later import LaterScenario
 from services.simulation.scenario import ShopScenario
 from tests.integration.reopening import everything
-from tests.integration.test_diff import Repository
+from tests.integration.repository import Repository
 from tests.integration.test_shrink import histories, run
 from tests.saga.planted import written_instead
 from tests.saga.shop_runs import ROOT
