@@ -1,55 +1,24 @@
 """What would have been: nothing else by today's rules, and by others what plain Python computes from the same log."""
 
-import asyncio
 import json
-import subprocess
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from analytics.audit.application import Application
 from analytics.cli import run
-from analytics.whatif import Figure, Hypothesis, Outcome, what_if
-from eventlib import Event, open_log
-from eventlib.log.record import Record
-from eventlib.model.event import contract_of
-from services import shop
-from services.order.events import OrderCancelled, OrderCompleted, OrderPlaced, OrderSubmitted
+from services.order.events import OrderPlaced, OrderSubmitted
 from services.payment.events import ChargeRequested
-from services.stock.events import LineReleaseRequested, LineRequested, LineShipped, StockReceived
+from services.stock.events import LineReleaseRequested, LineRequested, StockReceived
+from tests.analytics.supposing import CANCELLED, COMPLETED, Ended, Recorded, by_saga, recorded, supposed, then_by_order
 from tests.analytics.tomorrow import LARGE_CENTS, TOO_LARGE, declines
 from tests.commands import ended, said
-from tests.saga.shop_runs import EVENTLIB, REAL_ORDERS, ROOT, ShopLog, order_file
+from tests.saga.shop_runs import REAL_ORDERS, ShopLog
 
-FIGURES = (
-    Figure.parsed("money=OrderCompleted.amount_cents:currency"),
-    Figure.parsed("units=LineShipped.quantity"),
-)
 _CAUTIOUS = "tests.analytics.tomorrow:cautious"
-COMPLETED, CANCELLED = "order_completed", "order_cancelled"
-
-
-class Ended(NamedTuple):
-    """How a saga ends: outcome, reason, money taken for good (minor units), units shipped."""
-
-    outcome: str
-    reason: str | None
-    money: int
-    units: int
-
-
-class Recorded(NamedTuple):
-    """The events of a log, by topic and partition in the order of offsets."""
-
-    events: Sequence[tuple[Record, Event]]
-
-    def of(self, *types: type[Event]) -> list[Any]:
-        return [event for _, event in self.events if isinstance(event, types)]
 
 
 @pytest.fixture(scope="module")
@@ -74,51 +43,6 @@ def single_lines(tmp_path_factory: pytest.TempPathFactory) -> str:
     log = ShopLog(directory)
     log.run_import(file, "--stock", "120", "--decline", "0.2", "--seed", "3")
     return log.url
-
-
-def recorded(url: str) -> Recorded:
-    return asyncio.run(_recorded(url))
-
-
-async def _recorded(url: str) -> Recorded:
-    found = list[tuple[Record, Event]]()
-    async with open_log(url, shop, read_only=True) as log:
-        for topic in {contract_of(event).topic.name: contract_of(event).topic for event in shop.events}.values():
-            for partition in range(topic.partitions):
-                end = await log.port.end(topic.name, partition)
-                for record in await log.port.read(topic.name, partition, 0, end):
-                    event = log.decode(record)
-                    if event is not None:
-                        found.append((record, event))
-    return Recorded(found)
-
-
-def supposed(
-    spark: SparkSession, url: str, place: Path, most_parts: int | None = None, tomorrow: str | None = None, **rules: Any
-) -> Outcome:
-    hypothesis = Hypothesis(Application(), Application(tomorrow), figures=FIGURES, **rules)
-    return what_if(spark, url, hypothesis, place, most_parts=most_parts)
-
-
-def by_saga(outcome: Outcome) -> dict[str, Ended]:
-    return {
-        row["saga"]: Ended(row["outcome_now"], row["reason_now"], row["money_now"], row["units_now"])
-        for row in outcome.sagas.collect()
-    }
-
-
-def then_by_order(log: Recorded) -> dict[str, Ended]:
-    """How each order ended on the log, counted in plain Python."""
-    units = Counter[str]()
-    for line in log.of(LineShipped):
-        units[line.order_id] += line.quantity
-    found = dict[str, Ended]()
-    for event in log.of(OrderCompleted, OrderCancelled):
-        if isinstance(event, OrderCompleted):
-            found[event.order_id] = Ended(COMPLETED, None, event.amount_cents, units[event.order_id])
-        else:
-            found[event.order_id] = Ended(CANCELLED, event.reason, 0, 0)
-    return found
 
 
 def test_todays_code_gives_no_difference(spark: SparkSession, shop_log: str, tmp_path: Path) -> None:
@@ -231,47 +155,6 @@ def test_other_rules_decide_from_a_time_on(spark: SparkSession, shop_log: str, t
     refused = {saga for saga, ended in by_saga(outcome).items() if ended.reason == TOO_LARGE}
     assert refused == {order for order, (at_ms, cents) in placed.items() if at_ms >= since and cents > LARGE_CENTS}
     assert any(cents > LARGE_CENTS for at_ms, cents in placed.values() if at_ms < since)
-
-
-@pytest.fixture(scope="module")
-def hasty_log(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The URL of a log of orders that become overdue after a moment: its deadlines have passed, or just not."""
-    directory = tmp_path_factory.mktemp("hasty")
-    log, hasty = ShopLog(directory), "tests.analytics.tomorrow:hasty"
-    command = [EVENTLIB, "run", "--app", hasty, "--log", log.url]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as services:
-        log.run_import(order_file(directory, 40), "--place-only")
-        until = time.monotonic() + 60
-        while len(then_by_order(recorded(log.url))) < len({o.order_id for o in recorded(log.url).of(OrderPlaced)}):
-            assert time.monotonic() < until, "the orders have not ended"
-            time.sleep(0.5)
-        time.sleep(1)
-        services.terminate()
-    return log.url
-
-
-def test_deadlines_that_passed_pass_again_and_others_by_their_rules(
-    spark: SparkSession, hasty_log: str, tmp_path: Path
-) -> None:
-    hasty = "tests.analytics.tomorrow:hasty"
-    then = then_by_order(recorded(hasty_log))
-    assert "overdue" in {ended.reason for ended in then.values()}
-    same = what_if(spark, hasty_log, Hypothesis(Application(hasty), Application(hasty)), tmp_path / "same")
-    assert same.events.where("difference != 'unchanged'").collect() == []
-    model = "tests.analytics.tomorrow:generous"
-    patient = Hypothesis(Application(hasty), Application(), figures=FIGURES, model=model)
-    now = by_saga(what_if(spark, hasty_log, patient, tmp_path / "patient"))
-    assert {now[order].outcome for order, ended in then.items() if ended.reason == "overdue"} == {COMPLETED}
-
-
-@pytest.mark.extended
-def test_a_deadline_that_passed_passes_again_for_orders_that_are_otherwise_changed(
-    spark: SparkSession, hasty_log: str, tmp_path: Path
-) -> None:
-    hasty = Application("tests.analytics.tomorrow:hasty")
-    elsewhere = Hypothesis(hasty, hasty, change="tests.analytics.tomorrow:elsewhere")
-    moved = what_if(spark, hasty_log, elsewhere, tmp_path).events.where("type_then = 'OrderCancelRequested'")
-    assert {row["difference"] for row in moved.collect()} == {"unchanged"}
 
 
 def test_the_command_writes_tables_and_a_page(spark: SparkSession, single_lines: str, tmp_path: Path) -> None:
