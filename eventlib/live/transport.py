@@ -15,7 +15,6 @@ from contextlib import suppress
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from aiokafka.errors import KafkaError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from mode.services import WaitResults
@@ -73,7 +72,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
     async def _take_back(self, firsts: Mapping[TP, int]) -> None:
         consumer = self._ensure_consumer()
         for tp, first in firsts.items():
-            with suppress(KafkaError):  # it is another worker's by now
+            with suppress(driver.KafkaError):  # type: ignore[attr-defined]  # aiokafka's: it is another worker's by now
                 if await consumer.position(tp) > first:
                     consumer.seek(tp, first)
 
