@@ -45,9 +45,9 @@ _connections = list[str]()
 
 
 def watch_connections() -> None:
-    """Close the connections that an event loop leaves open when it is closed, since nobody else can, and note them.
+    """Close the connections that an event loop leaves open when it is closed, and note them.
 
-    Else the collector meets them in the midst of another test, which then fails for them.
+    Nothing else can close them: the collector would meet them during another test, and fail that.
     """
     close = asyncio.SelectorEventLoop.close
 

@@ -1,21 +1,16 @@
 """Whichever record of a log is damaged: a replay names it, and calls nothing decided otherwise that depends on it."""
 
 import re
-import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from eventlib import open_log
 from eventlib.replay import Report, replay
 from services import shop
-from tests.in_rows import in_rows
-from tests.integration.damaging import change
+from tests.integration.damaging import BEYOND_PROOF, hurt, topics_in
 from tests.integration.shop_log import fill_ended
 
 NOT_REPLAYED = re.compile(r"_schemas$|\.(changelog|parked|latest)$")
 HURT = "UPDATE records SET value = x'00' WHERE position = ?"
-BEYOND_PROOF = "UPDATE records SET value = x'00', checksum = 1 WHERE position = ?"
 
 
 async def replayed(path: Path) -> Report:
@@ -27,19 +22,12 @@ async def filled(directory: Path) -> dict[int, str]:
     """Fill a log, each record of which has a row, and return the topics of all of them by their positions."""
     async with open_log(f"sqlite:///{directory / 'log.db'}", shop) as log:
         await fill_ended(log)
-    with closing(sqlite3.connect(in_rows(directory / "log.db"))) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        topics = dict(connection.execute("SELECT number, topic FROM partitions"))
-        return {position: topics[position >> 40] for (position,) in connection.execute("SELECT position FROM records")}
+    return topics_in(directory)
 
 
 async def replayed_damaged(directory: Path, sql: str, position: int) -> Report:
-    shutil.copytree(directory, hurt := directory.with_name("hurt"))
-    change(hurt / "log.db", sql, position)
-    try:
-        return await replayed(hurt / "log.db")
-    finally:
-        shutil.rmtree(hurt)
+    with hurt(directory, position, sql) as file:
+        return await replayed(file)
 
 
 async def test_a_replay_names_what_is_damaged_and_compares_the_rest(tmp_path: Path) -> None:

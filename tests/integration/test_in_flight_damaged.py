@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,10 +11,8 @@ from eventlib.replay import PreflightReport, gate
 from services import shop
 from services.order.decider import orders
 from tests.commands import ended
-from tests.in_rows import in_rows
-from tests.integration.damaging import change
+from tests.integration.damaging import BEYOND_PROOF, change, hurt, topics_in
 from tests.integration.shop_log import order, served, supplied
-from tests.integration.test_damage_anywhere import BEYOND_PROOF
 
 ENDED = ("a", "b")
 CHANGELOGS = 6
@@ -30,12 +25,8 @@ async def checked(path: Path) -> PreflightReport:
 
 
 async def checked_damaged(directory: Path, position: int) -> PreflightReport:
-    shutil.copytree(directory, hurt := directory.with_name("hurt"))
-    change(hurt / "log.db", BEYOND_PROOF, position)
-    try:
-        return await checked(hurt / "log.db")
-    finally:
-        shutil.rmtree(hurt)
+    with hurt(directory, position) as file:
+        return await checked(file)
 
 
 async def filled(directory: Path) -> dict[int, str]:
@@ -44,10 +35,7 @@ async def filled(directory: Path) -> dict[int, str]:
         await supplied(log)
         await log.publish_many([order(key) for key in (*ENDED, "broken")])
         await served(log)
-    with closing(sqlite3.connect(in_rows(directory / "log.db"))) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        topics = dict(connection.execute("SELECT number, topic FROM partitions"))
-        return {position: topics[position >> 40] for (position,) in connection.execute("SELECT position FROM records")}
+    return topics_in(directory)
 
 
 async def test_damage_is_named_and_nothing_is_stuck_that_depends_on_it(

@@ -3,9 +3,6 @@
 import asyncio
 import json
 import re
-import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -19,11 +16,9 @@ from services import shop
 from services.order.events import CancelSubmitted
 from services.simulation.scenario import ShopScenario
 from tests.commands import ended
-from tests.in_rows import in_rows
-from tests.integration.damaging import change
+from tests.integration.damaging import BEYOND_PROOF, change, hurt, topics_in
 from tests.integration.shop_log import order, served, supplied
 
-BEYOND_PROOF = "UPDATE records SET value = x'00', checksum = 1 WHERE position = ?"
 NOT_READ = re.compile(r"\.(journal|latest)$")
 KEYS = ("a", "b", "c", "d")
 STAGE = Stage(shop)
@@ -36,12 +31,8 @@ async def proved(path: Path) -> InFlightProof:
 
 
 async def proved_damaged(directory: Path, position: int) -> InFlightProof:
-    shutil.copytree(directory, hurt := directory.with_name("hurt"))
-    change(hurt / "log.db", BEYOND_PROOF, position)
-    try:
-        return await proved(hurt / "log.db")
-    finally:
-        shutil.rmtree(hurt)
+    with hurt(directory, position) as file:
+        return await proved(file)
 
 
 async def late(directory: Path) -> dict[int, str]:
@@ -52,14 +43,6 @@ async def late(directory: Path) -> dict[int, str]:
         await served(log)
         await log.publish_many([CancelSubmitted(order_id=key) for key in KEYS])
     return topics_in(directory)
-
-
-def topics_in(directory: Path) -> dict[int, str]:
-    """Give each record a row of its own, and return their topics by their positions."""
-    with closing(sqlite3.connect(in_rows(directory / "log.db"))) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        topics = dict(connection.execute("SELECT number, topic FROM partitions"))
-        return {position: topics[position >> 40] for (position,) in connection.execute("SELECT position FROM records")}
 
 
 def lawful(found: InFlightProof) -> set[str]:

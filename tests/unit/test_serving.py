@@ -41,7 +41,7 @@ async def test_a_client_whose_answer_takes_too_long_is_disconnected_when_its_ser
 
     async def answer_late(_: Request) -> Response:
         asked.set()
-        with suppress(asyncio.CancelledError):  # whoever wants it to end
+        with suppress(asyncio.CancelledError):  # as an application that ignores the server's end
             await asyncio.sleep(60)
         await answers.wait()
         return Response()
