@@ -16,6 +16,7 @@ EventlibError
     ├── LogCorrupt            the log's file is damaged, or is not a log at all
     │   ├── DamagedRecord     one record is not what was written, or is gone; what stands around it can be read
     │   └── TailLost          records that were acknowledged are gone from the log's end
+    ├── LogReplaced           the log's file was removed, moved or replaced while it was open
     ├── LogVersionMismatch    the log was written by a newer version of this library
     ├── LogReadOnly           the log cannot be written to
     ├── LogDenied             the log does not let this user in, or do that
@@ -119,6 +120,10 @@ class DamagedRecord(LogCorrupt):
 
 class TailLost(LogCorrupt):
     """Records that were acknowledged are gone from the log's end; nothing is written before a person has decided."""
+
+
+class LogReplaced(TerminalError):
+    """The log's file was removed, moved or replaced while this process had it open: its name has another one, or none."""
 
 
 class LogVersionMismatch(TerminalError):

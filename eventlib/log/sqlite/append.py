@@ -5,7 +5,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 
-from eventlib.errors import ContractError, EventlibError, LogUnavailable
+from eventlib.errors import ContractError, EventlibError, LogReplaced, LogUnavailable
 from eventlib.log.base import Batch, Claim, Share, TopicPartition
 from eventlib.log.record import Record
 from eventlib.log.sqlite.batch import SqliteBatch
@@ -126,6 +126,10 @@ class Appender:
         except (_TornError, sqlite3.Error, ValueError, TypeError, OverflowError, AttributeError) as error:
             group.forget()
             self._refused(taken, error)
+        except LogReplaced as error:
+            group.forget()
+            for share in taken:
+                share.failed(error)
         except BaseException as error:
             group.forget()
             for share in taken:

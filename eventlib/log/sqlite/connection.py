@@ -20,6 +20,8 @@ def refuse_cut_off(path: Path) -> None:
     journal = path.with_name(f"{path.name}-wal")
     journal_bytes = _size(journal)
     size = _size(path)
+    if journal_bytes > 0 and not path.exists():
+        raise damaged(path, f"there is no such file, but its journal {journal.name} is there: it was removed or moved")
     if size == 0 and journal_bytes > 0:
         raise damaged(path, f"it is empty, but its journal {journal.name} is not")
     if 0 < size < _HEADER_BYTES:
@@ -79,6 +81,15 @@ def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return which file has this name now, as its inode and device; None when there is none, or it cannot be told."""
+    try:
+        there = path.stat()
+    except OSError:
+        return None
+    return there.st_ino, there.st_dev
 
 
 def _size(path: Path) -> int:

@@ -4,7 +4,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from eventlib.errors import EventlibError, LogCorrupt, LogFull, LogReadOnly, LogUnavailable
+from eventlib.errors import EventlibError, LogCorrupt, LogFull, LogReadOnly, LogReplaced, LogUnavailable
 
 _PRIMARY = 0xFF  # the low byte of an extended code is the primary one
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
@@ -64,8 +64,18 @@ def explained(error: sqlite3.Error, path: Path, what: str = "log") -> EventlibEr
 def damaged(path: Path, why: str, what: str = "log") -> LogCorrupt:
     """Return the error for a file that cannot be read as a log or cache."""
     return LogCorrupt(
-        f"the {what} {path} is damaged, or is not a {what} at all ({why}): keep a copy, and restore it from a backup; "
+        f"the {what} {path} is damaged, is not a {what} at all, or was replaced by a copy while a process had it open ({why}): keep a copy, and restore it from a backup; "
         f'`sqlite3 {path.name} ".recover"` salvages what is readable'
+    )
+
+
+def replaced(path: Path) -> LogReplaced:
+    """Return the error for a log whose name belongs to another file by now, or to none."""
+    what = ("replaced", "the file") if path.exists() else ("removed or moved", "a file")
+    return LogReplaced(
+        f"the log's file {path} was {what[0]} while this process had it open: what is written here no longer gets into "
+        f"{what[1]} of that name, so this append counts as failed. Stop every process that has the log open, put the right "
+        "file in its place (without the -wal of another one), and start them again"
     )
 
 

@@ -6,6 +6,7 @@ this process sees it half done; waiting for another process yields to the loop.
 
 import asyncio
 import logging
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,9 +14,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
 
-from eventlib.errors import LogUnavailable
-from eventlib.log.sqlite.connection import connect, refuse_cut_off
-from eventlib.log.sqlite.errors import damaged, explained, is_busy, read_only
+from eventlib.errors import LogReplaced, LogUnavailable
+from eventlib.log.sqlite.connection import connect, identity, refuse_cut_off
+from eventlib.log.sqlite.errors import damaged, explained, is_busy, read_only, replaced
 from eventlib.log.sqlite.format import FORMAT_VERSION
 from eventlib.log.sqlite.high_water import HighWaterMark, missing_offsets, now_another, tail_lost
 from eventlib.log.sqlite.schema import prepare, version_of
@@ -45,6 +46,9 @@ class LogFile(SmallTables):
         self._version = _NOTHING_YET
         self._is_fresh = False
         self._is_older = version_of(connection) < FORMAT_VERSION
+        named = [(each, identity(each)) for each in (path, path.with_name(f"{path.name}-wal"))]
+        self._lost: LogReplaced | None = None
+        self._names = [(each, before) for each, before in named if before is not None]
 
     @classmethod
     async def open(cls, path: Path, options: SqliteOptions) -> "LogFile":
@@ -132,6 +136,7 @@ class LogFile(SmallTables):
         try:
             result = act(self.connection)
             self.connection.execute("COMMIT")
+            self.refuse_replaced()
         except BaseException:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
@@ -155,6 +160,21 @@ class LogFile(SmallTables):
         with well_formed(self.path):
             self._reload_as_of_one_moment()
         self._version = version
+
+    def refuse_replaced(self) -> None:
+        """Refuse to go on with a file, or a write-ahead log, that has lost its name: nobody would find what is in it.
+
+        Raises: LogReplaced.
+        """
+        for name, before in self._names:
+            try:
+                there = os.stat(name)  # noqa: PTH116  asked for each commit, a third of what Path.stat takes
+                is_same = there.st_ino == before[0] and there.st_dev == before[1]
+            except OSError:
+                is_same = False
+            if not is_same:
+                self._lost = replaced(name)
+                raise self._lost
 
     def _refuse_lost_tail(self) -> None:
         if self.offsets >= 0 and (missing := self._mark.missing(self.offsets)):
@@ -181,9 +201,11 @@ class LogFile(SmallTables):
         self.learn(by_others=self._version != _NOTHING_YET)
 
     def open_connection(self) -> sqlite3.Connection:
-        """Return the connection. Raises: LogUnavailable when this process has closed the log."""
+        """Return the connection. Raises: LogUnavailable when this process has closed the log; LogReplaced."""
         if self.closed:
             raise LogUnavailable(f"the log {self.path} was closed by this process; open it again to use it")
+        if self._lost is not None:
+            raise self._lost
         return self.connection
 
     async def known_partition(self, topic: str, partition: int) -> PartitionState:

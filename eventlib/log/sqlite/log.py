@@ -252,6 +252,7 @@ class SqliteLog(Log):
         self._watch_s = min(self._watch_s * 1.05, self._file.options.watch_idle_s)
         try:
             self._file.catch_up()
+            self._file.refuse_replaced()
         except sqlite3.Error as error:
             if not is_busy(error):
                 self.waiting.look_all()  # they hit the same error, and report it to their callers
