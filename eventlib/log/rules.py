@@ -36,22 +36,52 @@ def refuse_mismatch(there: Topic, declared: Topic) -> None:
     )
 
 
+BESIDE_THE_VALUE = 65_536
+"""How many bytes a record may have beyond its topic's largest event: its key, attributes and headers, and the log's own."""
+
+_OF_A_RECORD = 128
+_OF_AN_ATTRIBUTE = 32
+_OF_A_HEADER = 10
+_MOST_OF_COMPRESSION = 32_768
+
+
 def refuse_unfit(records: Iterable[Record], topics: Mapping[str, Topic]) -> None:
     """Refuse records that this log cannot store. Raises: ContractError."""
     for record in records:
-        topic = known(topics, record.topic, record.partition)
-        if record.value is not None and len(record.value) > topic.max_event_bytes:
-            raise too_large(record, topic)
+        refuse_large(record, known(topics, record.topic, record.partition))
 
 
-def too_large(record: Record, topic: Topic) -> ContractError:
-    """Return the error for a record over its topic's largest event."""
-    what = record.type or "a record"
-    size = len(record.value or b"")
-    return ContractError(
-        f"{what} for topic {topic.name!r} has {size:,} bytes, but the topic accepts events of at most "
-        f"{topic.max_event_bytes:,}: make the event smaller, or declare the topic with a larger max_event_bytes"
-    )
+def refuse_large(record: Record, topic: Topic) -> None:
+    """Refuse a record that is over its topic's largest event, or has too much beside its value. Raises: ContractError."""
+    size, most = len(record.value or b""), topic.max_event_bytes
+    if size > most:
+        raise ContractError(
+            f"{record.type or 'a record'} for topic {topic.name!r} has {size:,} bytes, but the topic accepts events of "
+            f"at most {most:,}: make the event smaller, or declare the topic with a larger max_event_bytes"
+        )
+    size, most = stored_bytes(record), most + BESIDE_THE_VALUE
+    if size > most:
+        raise ContractError(
+            f"{record.type or 'a record'} for topic {topic.name!r} has {size:,} bytes with its key and headers (the key "
+            f"alone {len(record.key or b''):,}), but the topic accepts records of at most {most:,}: shorten the key or "
+            "the headers, make the event smaller, or declare the topic with a larger max_event_bytes"
+        )
+
+
+def stored_bytes(record: Record) -> int:
+    """Return an upper bound of a record's bytes on any log: those of a Kafka batch that holds it alone.
+
+    The last part is what compression may add to bytes that it cannot make fewer.
+    Source: https://kafka.apache.org/documentation/#messageformat; RFC 1951, 3.2.4, for stored blocks.
+    """
+    size = _OF_A_RECORD + len(record.key or b"") + len(record.value or b"")
+    for text in (record.id, record.type, record.source, record.subject, record.correlation_id, record.causation_id):
+        if text is not None:
+            size += _OF_AN_ATTRIBUTE + len(text.encode("utf-8", "surrogatepass"))
+    size += 2 * _OF_AN_ATTRIBUTE + len(record.traceparent or "")
+    for name, value in record.headers:
+        size += _OF_A_HEADER + len(name.encode("utf-8", "surrogatepass")) + len(value)
+    return size + min(size >> 11, _MOST_OF_COMPRESSION)
 
 
 def known(topics: Mapping[str, Topic], name: str, partition: int) -> Topic:

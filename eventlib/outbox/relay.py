@@ -11,6 +11,7 @@ from eventlib.errors import ContractError, EventlibError, OwnershipLost
 from eventlib.eventlog import CALLER, EventLog
 from eventlib.log.base import Claim
 from eventlib.log.record import Record
+from eventlib.log.rules import refuse_large
 from eventlib.model.event import Event, contract_of
 from eventlib.model.topic import Topic
 from eventlib.operations.sending import prepare_sending
@@ -165,9 +166,7 @@ class Relay:
             records = self._log.records_of(Publication(event, row.idempotency_key, None, json.loads(row.headers)), now)
         finally:
             CALLER.reset(token)
-        most = contract_of(type(event)).topic.max_event_bytes
-        if len(records[0].value or b"") > most:
-            raise ContractError(f"{row.type} has {len(records[0].value or b''):,} bytes, and its topic takes {most:,}")
+        refuse_large(records[0], contract_of(type(event)).topic)
         return records
 
     async def _past(self) -> "_Past":

@@ -6,6 +6,7 @@ from typing import Any, final
 from eventlib.codec.base import Codec
 from eventlib.errors import ContractError
 from eventlib.log.record import Record
+from eventlib.log.rules import refuse_large
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of, key_of
 from eventlib.model.identity import child_traceparent, deadline_id, derived_id
@@ -90,13 +91,15 @@ def entry_after(
 class RecordBuilder:
     """Builds the records of what one decider emits.
 
-    `names` gives the events of an emission other ids than those that derive from their places in it.
+    `names` gives the events of an emission other ids than those that derive from their places in it. `checks_sizes`
+    looks at the whole record, as the log does with each: so only once the log has refused one.
     """
 
     def __init__(self, decider: Decider[Any], service: str, topics: dict[str, Topic], codec: Codec) -> None:
         self.decider = decider
         self.source = f"{service}/{decider.name}"
         self.names: Names | None = None
+        self.checks_sizes = False
         self._topics = topics
         self._codec = codec
 
@@ -113,12 +116,9 @@ class RecordBuilder:
             raise ContractError(f"{contract.type} has no key: what a decider emits has one")
         key = event_key.encode()
         value = self._codec.encode(event)
-        if len(value) > topic.max_event_bytes:
-            limit = topic.max_event_bytes
-            raise ContractError(f"{contract.type} has {len(value)} bytes; topic {topic.name} takes {limit}")
         cause = emission.cause
         event_id = emission.id(ordinal)
-        return Record(
+        record = Record(
             topic.name,
             topic.partition_of(key),
             -1,
@@ -135,6 +135,9 @@ class RecordBuilder:
             child_traceparent(cause.traceparent, event_id),
             cause.past,
         )
+        if self.checks_sizes or len(value) > topic.max_event_bytes:
+            refuse_large(record, topic)
+        return record
 
 
 Names = Callable[["Emission", Sequence[Event]], list[str]]

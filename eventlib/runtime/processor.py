@@ -11,6 +11,7 @@ from typing import Any
 from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
+from eventlib.log.rules import stored_bytes
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.service import Service
@@ -25,7 +26,7 @@ from eventlib.runtime.emit import (
     meta_of_deadline,
 )
 from eventlib.runtime.inputs import InputReader, damaged_input
-from eventlib.runtime.keyed_state import KeyedState
+from eventlib.runtime.keyed_state import KeyedState, KeyLocation
 from eventlib.runtime.parking.parked import (
     PAUSED,
     WAITS_BEHIND,
@@ -68,11 +69,17 @@ class InputProcessor:
         self.parked_end = 0
         self.draft = TransactionBuilder(0, Positions(), ())
         self._log = log
-        self._most_state_bytes = service.changelog.max_event_bytes
+        self._changelog = service.changelog
         self.checks_states = False
         """Whether a state that cannot be written parks its input: it takes a second encoding, so only once one was found."""
         self._code_version = code_version
         self._mark = mark_of(service.emits_as) if service.effects == "new" else ()
+
+    def check_sizes(self, *, checks: bool) -> None:
+        """Park what leads to a record or a state that the log does not take, or end that."""
+        self.checks_states = checks
+        for builder in self.builders.values():
+            builder.checks_sizes = checks
 
     def take(self, record: Record, event: Event | None) -> None:
         """Handle an input; `event` is what its record holds, as far as that is known."""
@@ -230,6 +237,7 @@ class InputProcessor:
 
     def park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
         """Let an input wait, and what comes later for its key."""
+        failure = failure.shortened
         parked = ParkedKey(decider.name, key_text(record), self.parked_end, 1, self.draft.at_ms, failure.reason)
         self.draft.park(parked_copy(record, parked, self.parked_topic))
         self.wait(parked, record, failure)
@@ -261,17 +269,21 @@ class InputProcessor:
 
     def _entry_after(self, emission: Emission, entry: KeyedState, state: Any, records: list[Record]) -> KeyedState:
         decider = emission.builder.decider
-        if self.checks_states and state is not None and state is not entry.state:
-            self._check(decider, state)
-        return entry_after(entry, decider, emission.cause, state, records)
+        changed = entry_after(entry, decider, emission.cause, state, records)
+        if self.checks_states and changed is not entry:
+            self._check(emission, changed)
+        return changed
 
-    def _check(self, decider: Decider[Any], state: Any) -> None:
-        if not isinstance(state, decider.state):
+    def _check(self, emission: Emission, changed: KeyedState) -> None:
+        decider, state = emission.builder.decider, changed.state
+        if state is not None and not isinstance(state, decider.state):
             what = f"{type(state).__name__}, and the state is a {decider.state.__name__}, or None to forget the key"
             raise ContractError(f"evolve of decider {decider.name} returned a {what}")
-        size = len(self._log.codec.encode(state))
-        if size > self._most_state_bytes:
-            sizes = f"{size:,} bytes, and the changelog accepts at most {self._most_state_bytes:,}"
+        place = KeyLocation(self._changelog.name, self.partition, self.draft.at_ms)
+        kept = changed.record((decider.name, emission.key), place, emission.builder.source, self._log.codec)
+        size, most = stored_bytes(kept), self._changelog.max_event_bytes
+        if size > most:
+            sizes = f"{size:,} bytes with the key and what is remembered, and the changelog accepts at most {most:,}"
             raise ContractError(f"the state of {decider.name} for this key has {sizes}: keep less in it")
 
     def _apply(self, emission: Emission, changed: KeyedState, emitted: Sequence[Event], records: list[Record]) -> None:

@@ -172,11 +172,11 @@ class Task:
         For a transaction that could not be closed or appended, and in which no other task takes part.
         """
         self.rolled_back()
-        self.processor.checks_states = True
+        self.processor.check_sizes(checks=True)
         try:
             return self.handle(self._opened)
         finally:
-            self.processor.checks_states = False
+            self.processor.check_sizes(checks=False)
 
     def committed(self, transaction: Transaction, offsets: Sequence[int]) -> None:
         """Apply a transaction that was appended; `offsets` are those of its records."""

@@ -10,6 +10,7 @@ import pytest
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.log.base import Log, keep_newest
 from eventlib.log.record import Record
+from eventlib.log.rules import stored_bytes
 from eventlib.model.topic import Topic
 from eventlib.testing.log_fixture import LogFixture, record, values
 
@@ -172,6 +173,28 @@ class AppendContract(LogFixture):
         assert "1,001" in str(caught.value)
         assert "1,000" in str(caught.value)
         assert await values(log, "a", 0) == []
+
+    async def test_a_record_with_too_much_beside_its_value_is_refused(self, log: Log) -> None:
+        """Key, attributes and headers count, on every log alike; a record of just the most bytes is taken."""
+        small = record("small", b"1")
+        for much in (
+            small.replace(key=b"k" * 70_000),
+            small.replace(subject="s" * 70_000),
+            small.replace(key=b"k" * 35_000, correlation_id="c" * 35_000),
+            small.replace(headers=(("h", b"x" * 70_000),)),
+            small.replace(headers=tuple((f"h{number}", b"") for number in range(9_000))),
+            record("a", b"v" * 995_000, key=b"k" * 90_000),
+        ):
+            with pytest.raises(ContractError, match=f"'{much.topic}'.*with its key and headers"):
+                await log.append([record("a", b"1"), much])
+        assert await values(log, "a", 0) == []
+        noise = random.Random(4).randbytes(1_100_000)  # noqa: S311  as above
+        for topic, value, most in (("small", noise[:1_000], 66_536), ("a", noise[:955_000], 1_065_536)):
+            full = record(topic, value, key=b"").replace(subject="s" * 100, headers=(("h", b"x" * 100),))
+            while (room := most - stored_bytes(full)) > 0:
+                full = full.replace(key=noise[: len(full.key or b"") + max(room * 9 // 10, 1)])
+            (offset,) = await log.append([full])
+            assert await log.read(topic, 0, offset, 1) == [full.placed(offset)]
 
     async def test_unknown_places_are_refused(self, log: Log) -> None:
         """A topic or partition that is not there is a ContractError, wherever it is named."""

@@ -13,10 +13,9 @@ from eventlib.log.kafka.ownership import Owners
 from eventlib.log.kafka.ownership_topic import PLACE as REGISTER
 from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.reader import KafkaReader
-from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE
 from eventlib.log.kafka.topics import Topics
 from eventlib.log.record import Record
-from eventlib.log.rules import known, refuse_unfit
+from eventlib.log.rules import BESIDE_THE_VALUE, known, refuse_unfit
 from eventlib.model.topic import Topic
 
 _BATCH_BYTES = 1_000_000

@@ -6,6 +6,7 @@ from typing import Any
 
 from eventlib.log.base import TOMBSTONES_KEPT
 from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.rules import BESIDE_THE_VALUE
 from eventlib.model.topic import Topic
 
 OWN = "_eventlib."
@@ -21,9 +22,6 @@ DECLARATIONS = Topic(f"{OWN}topics", partitions=1, compacted=True)
 """The declared properties without a Kafka config, by topic."""
 
 MOST_REPLICAS = 3
-
-BESIDE_THE_VALUE = 65_536
-"""The allowance for a record's key and headers, in bytes, beyond the topic's largest event."""
 
 TOPIC_RESOURCE = 2
 """A topic, among the types of what has configs in Kafka's protocol."""

@@ -10,7 +10,7 @@ from eventlib.errors import ContractError
 from eventlib.log.base import Batch, Claim, TopicPartition
 from eventlib.log.checksum import MASK, encoded
 from eventlib.log.record import Record
-from eventlib.log.rules import columns_of, ownership_lost, too_large
+from eventlib.log.rules import columns_of, ownership_lost, refuse_large
 from eventlib.log.sqlite.file import LogFile
 from eventlib.log.sqlite.packing import packed
 from eventlib.log.sqlite.sealed import write_milestones, write_partitions
@@ -64,8 +64,6 @@ class SqliteBatch(Batch):
             )
             if state.damage:
                 self._file.partition(record.topic, record.partition)
-            if record.value is not None and len(record.value) > state.max_event_bytes:
-                raise too_large(record, state.topic)
             states.append(state)
         return self._place(records, states)
 
@@ -80,8 +78,13 @@ class SqliteBatch(Batch):
             try:
                 content = encoded(columns)
                 checksum = xxh3_64_intdigest(content, state.seed ^ offset) >> 1  # `row_checksum`, without its call
-            except (OverflowError, TypeError, ValueError) as error:
+                if len(content) > state.max_event_bytes:  # it has all of the record, so no smaller one is refused
+                    refuse_large(record, state.topic)
+            except ContractError:
                 self._count += len(offsets)  # what is placed already tears the group
+                raise
+            except (OverflowError, TypeError, ValueError) as error:
+                self._count += len(offsets)
                 what = f"a record for {state.topic.name} cannot be stored ({error}); nothing of its append was written"
                 raise ContractError(what) from error
             state.end = offset + 1

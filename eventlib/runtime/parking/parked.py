@@ -39,6 +39,11 @@ class Failure(NamedTuple):
         text = "".join((*told.stack.format(), reason)) if withheld else "".join(told.format())
         return cls(f"{during}: {reason}" if during else reason, text[-_MOST_TEXT:])
 
+    @property
+    def shortened(self) -> "Failure":
+        """It with a reason that fits beside any input: what a handler raises can quote all that it was given."""
+        return self if len(self.reason) <= _MOST_TEXT else self._replace(reason=f"{self.reason[:_MOST_TEXT]} …")
+
 
 _LIBRARY = Path(__file__).parents[2]
 _OWN = (str(_LIBRARY / "runtime"), str(_LIBRARY / "model" / "decider.py"), "eventlib/runtime/")
