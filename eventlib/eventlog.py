@@ -167,12 +167,12 @@ class EventLog:
         return None if found is None else found[0]
 
     def decode(self, record: Record) -> Event | None:
-        """Return the event in a record; None when its type is not one of the choreography's.
+        """Return the event in a record; None when its type is not one of the choreography's, or a null value means nothing.
 
         Raises: UnknownSchema when the codec has to be refreshed; UndecodableRecord when it cannot be read.
         """
         if record.topic in self.external.topics:
-            return self.external.decode(record)
+            return None if self.external.why_passed_over(record) is not None else self.external.decode(record)
         if record.type is None:
             raise undecodable(record, "the record has no ce_type header, so it is not an event of this choreography")
         event_type = self._types.get(record.type)

@@ -118,6 +118,15 @@ class ExternalRouter:
                 self._classes[contract.topic.name] = event, contract.external
         self.topics = frozenset(self._classes)
 
+    def why_passed_over(self, record: Record) -> str | None:
+        """Return why a record of an external topic is no event and no fault, since it has no value; None when it is one."""
+        if record.value is not None:
+            return None
+        contract = contract_of(self._classes[record.topic][0])
+        if contract.null is None:
+            return f'it has no value, and {contract.type} does not declare what that means: null="skip", or null={{…}}'
+        return f'it has no value, and {contract.type} declares null="skip"' if contract.null == "skip" else None
+
     def type_of(self, record: Record) -> str | None:
         """Return the type of the event in a record: its class's on an external topic, else what its header says."""
         found = self._classes.get(record.topic)
@@ -126,14 +135,17 @@ class ExternalRouter:
     def decode(self, record: Record) -> Event:
         """Return the event in a record of an external topic. Raises: UndecodableRecord."""
         event_type, external = self._classes[record.topic]
-        if record.value is None:
-            raise undecodable(record, f"the record has no value, so it is no {event_type.__name__}")
+        if (why := self.why_passed_over(record)) is not None:
+            raise undecodable(record, why)
         if not -1 <= record.timestamp_ms <= _LATEST_MS:
             raise undecodable(
                 record, f"its timestamp {record.timestamp_ms} is not in milliseconds since 1970, before {LATEST:%Y}"
             )
         try:
             key = None if record.key is None else key_text(record)
+            if record.value is None:
+                null = contract_of(event_type).null
+                return _event(event_type, null if isinstance(null, Mapping) else {}, key)
             return external.decode(event_type, record.value, key)
         except EventlibError as error:
             raise undecodable(record, str(error)) from error

@@ -3,7 +3,18 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from eventlib.analysis import compensation, connectors, cycles, dead_events, effects, keys, personal, purity, waits
+from eventlib.analysis import (
+    compensation,
+    connectors,
+    cycles,
+    dead_events,
+    effects,
+    keys,
+    null_values,
+    personal,
+    purity,
+    waits,
+)
 from eventlib.analysis.connectors import Connector
 from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Accepted, Finding
@@ -11,7 +22,7 @@ from eventlib.model.choreography import Choreography
 
 __all__ = ["check"]
 
-_CHECKS = (dead_events, keys, effects, compensation, waits, cycles, purity, personal)
+_CHECKS = (dead_events, keys, null_values, effects, compensation, waits, cycles, purity, personal)
 
 
 def check(choreography: Choreography, more: Iterable[Finding] = (), taking: Iterable[Connector] = ()) -> list[Finding]:

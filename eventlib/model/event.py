@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -50,6 +50,7 @@ class Contract:
     failure: bool | None = None
     reverses: "tuple[EventType, ...]" = ()
     once_for: timedelta | None = None
+    null: "Mapping[str, Any] | Literal['skip'] | None" = None
 
 
 class Event(BaseModel):
@@ -69,6 +70,8 @@ class Event(BaseModel):
     - `tombstone=True`: removes its key from `<topic>.latest`, the compacted copy of a topic with `latest=True`.
     - `external=Json()`: an external system writes this topic in its own format; events of this class are the only ones
       on it, and services emit none to it. See `eventlib.external`.
+    - `null={"deleted": True}`: what a record without a value means on an external topic: an event of its key and these
+      fields. `null="skip"`: nothing. Without it such a record is passed over too, and `eventlib check` asks for it.
 
     Raises: WiringError at import, when the topic is missing or the key is not a field.
     """
@@ -90,6 +93,7 @@ class Event(BaseModel):
         failure: bool | None = None,
         reverses: "EventType | tuple[EventType, ...]" = (),
         once_for: timedelta | None = None,
+        null: "Mapping[str, Any] | Literal['skip'] | None" = None,
         **config: Any,
     ) -> None:
         """Take the declarations off the class line, before Pydantic reads the fields."""
@@ -124,7 +128,7 @@ class Event(BaseModel):
             )
         undone = reverses if isinstance(reverses, tuple) else (reverses,)
         cls.__contract__ = Contract(
-            cls.__name__, declared, key, request, final, tombstone, external, failure, undone, once_for
+            cls.__name__, declared, key, request, final, tombstone, external, failure, undone, once_for, null
         )
 
     @classmethod
@@ -136,6 +140,8 @@ class Event(BaseModel):
             raise WiringError(f"event {cls.__name__}: key {contract.key!r} is not one of its fields ({fields})")
         if contract is not None and contract.external is not None:
             contract.external.check(cls)
+        if contract is not None and contract.null is not None:
+            _check_null(cls, contract)
         if contract is not None:
             check_event(cls, contract.key, is_external=contract.external is not None)
             check_searchable(cls)
@@ -143,6 +149,29 @@ class Event(BaseModel):
 
 
 EventType: TypeAlias = type[Event]
+
+
+def _check_null(cls: EventType, contract: Contract) -> None:
+    """Refuse a meaning of a null value that could never be an event. Raises: WiringError."""
+    null, fields = contract.null, cls.model_fields
+    if contract.external is None:
+        raise WiringError(f"event {cls.__name__}: null= says what others mean by a null value: declare external= too")
+    if null == "skip":
+        return
+    if not isinstance(null, Mapping):
+        raise WiringError(
+            f'event {cls.__name__}: null={null!r}; write null="skip", or the fields of an event, as in a dict'
+        )
+    unknown = [name for name in null if name not in fields]
+    missing = [name for name in fields if fields[name].is_required() and name not in null and name != contract.key]
+    if unknown or missing:
+        what = f"names {unknown[0]!r}, which is none of its fields" if unknown else f"gives no {missing[0]!r}"
+        remedy = (
+            "name fields of the event"
+            if unknown
+            else "give that, or a default on the class: a null value has only its key"
+        )
+        raise WiringError(f"event {cls.__name__}: null={dict(null)!r} {what}: {remedy}")
 
 
 def contract_of(event_type: type[Event]) -> Contract:

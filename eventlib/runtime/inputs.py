@@ -43,6 +43,10 @@ class InputReader:
         """Return who may have to do with a record of a topic whose type is not known."""
         return self._by_topic.get(topic, ())
 
+    def why_passed_over(self, record: Record) -> str | None:
+        """Return why an input without a value is no event, and no fault either; None when it is one of the two."""
+        return self._log.external.why_passed_over(record) if record.topic in self.external else None
+
     def read(self, record: Record) -> tuple[Record, Event]:
         """Return a record's event, and the record as its deciders are to see it.
 

@@ -91,7 +91,7 @@ class InputProcessor:
         past = self.draft.past
         if past and self._mark and record.offset < past.get(record.topic, 0):
             record = record.replace(headers=record.headers + self._mark)
-        if self.skips.any and self.is_skipped(record, deciders):
+        if (self.skips.any or record.value is None) and self.is_skipped(record, deciders):
             return
         try:
             if event is None:
@@ -125,8 +125,8 @@ class InputProcessor:
             self.park(decider, record, Failure(str(damaged)))
 
     def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
-        """Pass over an input that an operator has decided to skip; False when none has."""
-        why = self.skips.why(record.event_id)
+        """Pass over an input that an operator has decided to skip, or that means nothing; False when it is neither."""
+        why = self.skips.why(record.event_id) or self.inputs.why_passed_over(record)
         if why is None:
             return False
         for decider in deciders:

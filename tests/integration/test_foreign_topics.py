@@ -17,6 +17,7 @@ from eventlib.queries.state import state_of
 from eventlib.replay import history, replay, scanner
 from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.runtime.parking.parked import parked_facts
+from eventlib.runtime.records import JournalEntry, Step
 from eventlib.values import now_ms
 from tests.integration.reopening import everything
 
@@ -98,6 +99,11 @@ async def settle(log: EventLog) -> None:
         await runtime.idle()
 
 
+async def steps_of(log: EventLog, service: str) -> list[Step]:
+    entries = await everything(log, f"{service}.journal")
+    return [step for entry in entries for step in log.codec.decode(JournalEntry, entry.value or b"").steps]
+
+
 async def reasons(log: EventLog) -> list[str]:
     return [parked_facts(record)["reason"] for record in await everything(log, "web.parked")]
 
@@ -165,7 +171,6 @@ async def test_what_cannot_be_read_is_parked_and_others_go_on(log: EventLog) -> 
     await log.port.append(
         [
             click("ada", value=b"\x89PNG"),
-            click("bob", value=None),
             click("cleo", timestamp_ms=far),
             click("cleo", timestamp_ms=after_all),
             click("fred", timestamp_ms=after_all - 1),
@@ -179,13 +184,47 @@ async def test_what_cannot_be_read_is_parked_and_others_go_on(log: EventLog) -> 
         "Clicked",
         f"its timestamp {after_all} is not in milliseconds since 1970",
         f"its timestamp {far} is not in milliseconds since 1970",
-        "the record has no value",
     ]
     visits = await everything(log, "visits")
     assert len(visits) == 2
     assert max(visited.timestamp_ms for visited in visits) < now_ms() + 10_000, (
         "somebody else's clock does not become ours"
     )
+
+
+async def test_a_null_value_without_a_meaning_is_passed_over_and_its_key_goes_on(log: EventLog) -> None:
+    await log.port.append([click("ada", "/1"), click("ada", value=None), click("ada", "/2")])
+    await settle(log)
+    assert await reasons(log) == []
+    assert (await state_of(log, "user", "ada")).state == User(clicks=2, visits=2)
+    (dropped,) = [step for step in await steps_of(log, "web") if step.kind == "drop"]
+    assert "Clicked does not declare what that means" in dropped.detail
+    assert (await replay(log)).same
+
+
+async def test_a_null_value_is_the_event_that_its_class_declares() -> None:
+    class Customer(Event, topic=Topic("crm", partitions=4), key="user_id", external=Json(), null={"page": "gone"}):
+        user_id: str
+        page: str
+
+    users: Decider[User] = Decider("user", state=User, key="user_id")
+
+    @users.on(Customer)
+    def visit(_user: User, event: Customer, meta: Meta) -> list[Visited]:
+        return [Visited(user_id=event.user_id, page=event.page, click_id=meta.id)]
+
+    @users.evolve
+    def evolve(user: User, event: Event) -> User:
+        return replace(user, visits=user.visits + 1) if isinstance(event, Visited) else user
+
+    async with open_log("memory://", Choreography("web", [Service("web", deciders=[users])])) as log:
+        await log.port.append([click("ada", page).replace(topic="crm") for page in ("/1", "/2")])
+        await log.port.append([click("ada", value=None).replace(topic="crm"), click("ada", "/3").replace(topic="crm")])
+        await settle(log)
+        visits = [log.decode(record) for record in await everything(log, "visits")]
+        assert [getattr(visit, "page", "") for visit in visits] == ["/1", "/2", "gone", "/3"]
+        assert await reasons(log) == []
+        assert (await replay(log)).same
 
 
 async def test_a_parked_record_keeps_its_place_behind_its_key(log: EventLog) -> None:

@@ -1,6 +1,7 @@
 """What others write, as events: JSON, text, Avro without a header, and whatever else arrives."""
 
 import json
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -16,8 +17,9 @@ from pydantic import BaseModel, Field
 from eventlib import Choreography, Decider, Event, Service, Topic, WiringError
 from eventlib.analysis.checks import check
 from eventlib.analysis.diagram.building import picture
-from eventlib.errors import ContractError
-from eventlib.external import Avro, Json, Text
+from eventlib.errors import ContractError, UndecodableRecord
+from eventlib.external import Avro, ExternalRouter, Json, Text
+from eventlib.log.record import Record
 from eventlib.model.event import ExternalFormat
 from tests.unit.small_services import Count, noting
 
@@ -205,6 +207,72 @@ def test_an_external_topic_is_not_held_twice() -> None:
 
         class Wrong(Event, topic=Topic("t", latest=True), key="host", external=Json()):
             host: str
+
+
+class Customer(Event, topic="crm.customers", key="number", external=Json(), null={"deleted": True}):
+    number: int
+    name: str = ""
+    deleted: bool = False
+
+
+def test_a_record_without_a_value_is_the_event_that_its_class_declares() -> None:
+    router = ExternalRouter([Customer], "0" * 32)
+    gone = Record("crm.customers", 0, 7, 1_000, b"42", None)
+    assert router.why_passed_over(gone) is None
+    assert router.decode(gone) == Customer(number=42, deleted=True)
+    with pytest.raises(UndecodableRecord, match="field number: Field required"):
+        router.decode(gone.replace(key=None))
+
+
+def test_a_record_without_a_value_and_without_a_meaning_is_passed_over() -> None:
+    class Skipped(Event, topic="skipped", key="k", external=Json(), null="skip"):
+        k: str
+
+    router = ExternalRouter([Clicked, Skipped], "0" * 32)
+    undeclared, skipped = (Record(topic, 0, 7, 1_000, b"42", None) for topic in ("web.clicks", "skipped"))
+    assert "Clicked does not declare what that means" in (router.why_passed_over(undeclared) or "")
+    assert router.why_passed_over(skipped) == 'it has no value, and Skipped declares null="skip"'
+    assert router.why_passed_over(undeclared.replace(value=b"")) is None
+
+
+@pytest.mark.parametrize(
+    ("null", "sentence"),
+    [
+        ({"gone": True}, "names 'gone', which is none of its fields: name fields of the event"),
+        ({}, "gives no 'name': give that, or a default on the class"),
+        ("delete", 'write null="skip", or the fields of an event'),
+    ],
+)
+def test_a_meaning_of_a_null_value_that_is_no_event_is_refused(null: Any, sentence: str) -> None:
+    with pytest.raises(WiringError, match=re.escape(sentence)):
+
+        class Wrong(Event, topic="t", key="k", external=Json(), null=null):
+            k: str
+            name: str
+
+    with pytest.raises(WiringError, match="declare external= too"):
+
+        class Own(Event, topic="t", key="k", null="skip"):
+            k: str
+
+
+def test_the_check_asks_what_a_null_value_means_on_a_compacted_topic() -> None:
+    def listening(null: Any, *, compacted: bool) -> Choreography:
+        class Thing(Event, topic=Topic("things", compacted=compacted), key="key", external=Json(), null=null):
+            key: str
+
+        decider: Decider[Count] = Decider("things", state=Count, key="key")
+
+        @decider.on(Thing)
+        def note(_count: Count, _event: Thing) -> list[Never]:
+            return []
+
+        return Choreography("c", [Service("c", deciders=[decider])])
+
+    (finding,) = check(listening(None, compacted=True))
+    assert (finding.rule, finding.subject, finding.severity) == ("null-without-meaning", "Thing", "warning")
+    assert check(listening("skip", compacted=True)) == check(listening({}, compacted=True)) == []
+    assert check(listening(None, compacted=False)) == []
 
 
 def test_the_older_keyword_is_refused_with_the_line_to_write() -> None:

@@ -40,7 +40,7 @@ class Handler(Protocol):
     draft: TransactionBuilder
 
     def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
-        """Pass over an input that an operator has decided to skip; False when none has."""
+        """Pass over an input that an operator has decided to skip, or that means nothing; False when it is neither."""
 
     def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
         """Handle one input for one decider; return why it could not be, or None."""
@@ -144,7 +144,7 @@ class _Released:
                     return self._take_up(self._repaired[parked.offset])
                 if damage is not None:  # what stands there is not what was written, even where it can be read
                     return Failure(damage)
-        if self._handler.skips.any and self._handler.is_skipped(record, [self._decider]):
+        if (self._handler.skips.any or record.value is None) and self._handler.is_skipped(record, [self._decider]):
             return None
         return self._decide(edited(record, amendment), record)
 
