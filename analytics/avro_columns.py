@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from analytics.avro_cursor import Cursor, Ints
-from eventlib.codec.avro.types import Json
+from eventlib.model.schema.types import Json
 
 _LAST_ASCII = 127
 

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from pyspark.sql import types as t
 
-from eventlib.codec.avro.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
 from eventlib.codec.avro.write import fits
 from eventlib.errors import WiringError
+from eventlib.model.schema.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
 
 MOST_DIGITS = 38
 """The precision of Spark's decimal; a longer one is text."""

@@ -19,12 +19,12 @@ from analytics.log import log
 from analytics.schema import SCHEMA
 from analytics.schemas import resolves_equally, schemas_among, writers_of
 from analytics.selection import Only
-from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.read import reader_of
-from eventlib.codec.avro.types import NULL, Record, Union, schema_text
 from eventlib.codec.wire_format import HEADER_BYTES, MAGIC
 from eventlib.errors import ContractError, WiringError
 from eventlib.model.event import Contract, Event, ExternalFormat, contract_of
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import NULL, Record, Union, schema_text
 
 _EVENT = "_event"
 

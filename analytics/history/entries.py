@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.read import reader_of
-from eventlib.codec.avro.types import schema_json
 from eventlib.codec.avro.write import writer_of
 from eventlib.model.decider import Decider
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import schema_json
 from eventlib.replay.spilling_cache import IN_MEMORY
 
 _TABLE = "CREATE TABLE entries (decider TEXT, key TEXT, value BLOB, PRIMARY KEY (decider, key)) WITHOUT ROWID"

@@ -22,10 +22,10 @@ from analytics.history.rows import staged_schema
 from analytics.history.tables import FoldTable, tables_of
 from analytics.history.task import TASK_KIND, TaskFold
 from analytics.log import log
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import schema_text
 from eventlib.log.base import TopicPartition
 from eventlib.model.event import contract_of
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import schema_text
 from eventlib.replay.push_scanner import CONSUMED, EMITTED
 from eventlib.runtime.records import code_version
 

@@ -11,8 +11,8 @@ from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
 from analytics.columns import Convert, as_it_is, value_of
 from analytics.history.tables import deciders_of, shown_fields, staged_of
-from eventlib.codec.avro.derive import record_of
 from eventlib.model.choreography import Choreography
+from eventlib.model.schema.derive import record_of
 from eventlib.values import snake_case
 
 _AT_ONCE = 4_096

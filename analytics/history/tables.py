@@ -9,10 +9,10 @@ from pyspark.sql import types as t
 from analytics.audit.routing import Routes
 from analytics.columns import struct_of
 from analytics.projection import Projection
-from eventlib.codec.avro.derive import record_of
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.model.personal import personal_fields
+from eventlib.model.schema.derive import record_of
 from eventlib.values import snake_case
 
 EFFECTS, PARKED, DEADLINES, ERRORS = "effects", "parked", "deadlines", "fold_errors"

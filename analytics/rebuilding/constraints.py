@@ -14,11 +14,11 @@ from pydantic.fields import FieldInfo
 
 from analytics.columns import literal
 from analytics.rebuilding.layout import column_of
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.fields import Declared, fields_of
-from eventlib.codec.avro.types import Array, Choice, Exact, Node, Plain, Record, Union
 from eventlib.model.event import Event
 from eventlib.model.personal import personal_fields
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.fields import Declared, fields_of
+from eventlib.model.schema.types import Array, Choice, Exact, Node, Plain, Record, Union
 
 _LIMIT = 1 << 63
 _COMPARED = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}

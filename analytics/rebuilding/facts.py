@@ -29,10 +29,10 @@ from analytics.schema import SCHEMA
 from analytics.schemas import resolves_equally, writers_of
 from analytics.selection import Only
 from analytics.tables import Events
-from eventlib.codec.avro.derive import record_of
 from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
+from eventlib.model.schema.derive import record_of
 
 Writers = Mapping[int, tuple[type[Event], str]]
 """The schemas that have written to a topic, by number, each with its event."""

@@ -9,10 +9,10 @@ from pyspark.sql import types as t
 
 from analytics.columns import struct_of
 from analytics.tables import Events
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import NULL, Json, Record, Union, schema_json
 from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import NULL, Json, Record, Union, schema_json
 
 META = ("topic", "partition", "offset", "recorded_at", "type", "id", "source", "correlation_id", "causation_id")
 RESERVED = (*META, "key", "schema_id", "decoded")

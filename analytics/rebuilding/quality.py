@@ -19,10 +19,10 @@ from analytics.rebuilding.naming import event_table
 from analytics.schemas import writers_of
 from analytics.tables import Column as About
 from analytics.tables import Table
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import schema_json
 from eventlib.errors import TerminalError
 from eventlib.model.event import Event, contract_of
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import schema_json
 
 QUARANTINE = "quarantine"
 _LONGEST = 200

@@ -18,9 +18,9 @@ from analytics.audit.application import Application
 from analytics.columns import struct_of
 from analytics.rebuilding.layout import Fields, column_of
 from analytics.schema import SCHEMA
-from eventlib.codec.avro.derive import record_of
 from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
+from eventlib.model.schema.derive import record_of
 
 STEPS = "saga_steps"
 CAUSES = ("id", "recorded_at", "type")

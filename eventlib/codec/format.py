@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from eventlib.codec.avro.types import Record
 from eventlib.codec.registry import Schema
+from eventlib.model.schema.types import Record
 
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes], Any]

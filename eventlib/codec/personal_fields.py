@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from eventlib.codec.avro.types import Array, Node, Record, StringMap, Union
 from eventlib.errors import ContractError, WiringError
 from eventlib.model.personal import is_plain, personal_fields
+from eventlib.model.schema.types import Array, Node, Record, StringMap, Union
 from eventlib.personal.base import FieldCipher
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from eventlib.codec.avro.resolution import validator_of
-from eventlib.codec.avro.types import NULL, Array, Exact, Node, Plain, Record, StringMap, Symbols, Union, name_of
 from eventlib.errors import ContractError
+from eventlib.model.schema.types import NULL, Array, Exact, Node, Plain, Record, StringMap, Symbols, Union, name_of
 from eventlib.pydantic_errors import sentence_of
 
 Convert = Callable[[Any], Any]

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import Record
 from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.codec.formats import format_of
 from eventlib.codec.personal_fields import fields_in, opening, sealing, subjects_of
@@ -14,6 +12,8 @@ from eventlib.codec.schema_ids import Schemas
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.base import Log
 from eventlib.model.event import Event
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import Record
 from eventlib.personal.base import FieldCipher, Mask
 
 _VALUE_CHANGES = frozenset({"LOGICAL_TYPE_MISMATCH"})

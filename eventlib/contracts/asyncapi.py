@@ -8,14 +8,14 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import Record, schema_json
 from eventlib.codec.formats import format_of
 from eventlib.codec.json.format import json_schema
 from eventlib.codec.registry import PROTOBUF
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import Record, schema_json
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from eventlib.codec.avro.derive import record_of
 from eventlib.codec.formats import format_of
 from eventlib.codec.registry import Registry, Schema, Version
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.event import contract_of
+from eventlib.model.schema.derive import record_of
 from eventlib.registry.compatibility import Level
 
 Kind = Literal["event", "state"]

@@ -4,8 +4,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import (
+from eventlib.codec.json.format import json_schema
+from eventlib.contracts.asyncapi import asyncapi
+from eventlib.errors import WiringError
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import contract_of
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import (
     NULL,
     Array,
     Choice,
@@ -18,11 +23,6 @@ from eventlib.codec.avro.types import (
     Union,
     schema_json,
 )
-from eventlib.codec.json.format import json_schema
-from eventlib.contracts.asyncapi import asyncapi
-from eventlib.errors import WiringError
-from eventlib.model.choreography import Choreography
-from eventlib.model.event import contract_of
 
 _MOST_DIGITS = 38
 """What a decimal of Spark's holds; one with more is text."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from eventlib.analysis.finding import Finding
-from eventlib.codec.avro.derive import record_of
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
+from eventlib.model.schema.derive import record_of
 
 
 def unwritable(choreography: Choreography) -> Iterable[Finding]:

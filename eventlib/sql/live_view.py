@@ -5,14 +5,14 @@ from collections.abc import Hashable, Iterable
 from hashlib import blake2b
 from typing import Any
 
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import schema_text
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET
 from eventlib.model.event import Event, contract_of
 from eventlib.model.identity import deadline_id
 from eventlib.model.personal import masked, personal_fields
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import schema_text
 from eventlib.queries.index_columns import quoted
 from eventlib.runtime.keyed_state import entry_of
 from eventlib.runtime.parking.parked import original_of

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from eventlib.codec.avro.derive import record_of
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
 from eventlib.model.personal import personal_fields
+from eventlib.model.schema.derive import record_of
 from eventlib.sql.columns import SqlType, column_type, contains_itself
 from eventlib.values import snake_case
 

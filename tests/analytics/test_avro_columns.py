@@ -14,9 +14,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from analytics.avro_columns import Columns
 from analytics.columns import struct_of, values_of
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import schema_json
 from eventlib.codec.avro.write import writer_of
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import schema_json
 from tests.analytics.parcels import Size
 
 

@@ -14,7 +14,6 @@ from pyspark.sql.types import StructType
 
 import analytics
 from analytics.columns import struct_of
-from eventlib.codec.avro.derive import record_of
 from eventlib.codec.wire_format import HEADER_BYTES, FramedCodec
 from eventlib.contracts.exporting import spark_ddl
 from eventlib.errors import WiringError
@@ -23,6 +22,7 @@ from eventlib.log.memory import MemoryLog
 from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.event import Event, contract_of
+from eventlib.model.schema.derive import record_of
 from eventlib.opening import open_log
 from services import shop
 from services.order.events import OrderPlaced

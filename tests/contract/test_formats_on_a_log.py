@@ -21,13 +21,13 @@ from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
 from jsonschema import Draft7Validator
 
 from eventlib import Choreography, Decider, Event, Runtime, Service, open_log
-from eventlib.codec.avro.derive import record_of
 from eventlib.codec.protobuf.schema import protobuf_file
 from eventlib.codec.remote_registry import RemoteRegistry
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.contracts.exporting import exported
 from eventlib.contracts.preflight import verdict
 from eventlib.log.memory import MemoryLog
+from eventlib.model.schema.derive import record_of
 from eventlib.model.states import replace
 from eventlib.model.topic import FORMATS, Topic
 from eventlib.queries.state import state_of

@@ -17,10 +17,10 @@ from typing import Any
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
 from eventlib import Event
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import schema_json
 from eventlib.codec.wire_format import HEADER_BYTES, FramedCodec
 from eventlib.log.memory import MemoryLog
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import schema_json
 from eventlib.model.topic import FORMATS, Topic
 from services.order.events import OrderLine
 

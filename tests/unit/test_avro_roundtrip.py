@@ -14,12 +14,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import schema_json, without_logical_types
 from eventlib.codec.avro.write import writer_of
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.log.memory import MemoryLog
 from eventlib.model.event import EPOCH, Event
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import schema_json, without_logical_types
 
 
 class Colour(StrEnum):

@@ -12,10 +12,10 @@ import pytest
 from fastavro import parse_schema
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import schema_text
 from eventlib.errors import WiringError
 from eventlib.model.event import Event
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import schema_text
 
 
 class Colour(StrEnum):

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import schema_json
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.memory import MemoryLog
 from eventlib.model.evolution import Aliases, unknown_is, upcasts, version_of
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import schema_json
 
 
 def model(name: str = "Sold", **annotations: Any) -> type[BaseModel]:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from eventlib import Event
-from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import schema_json
 from eventlib.errors import WiringError
 from eventlib.log.record import Record
 from eventlib.model.evolution import wire_name, wire_name_of
+from eventlib.model.schema.derive import record_of
+from eventlib.model.schema.types import schema_json
 from eventlib.operations.reprocessing import pending_inputs
 from eventlib.operations.reprocessing.metadata import CutoverMetadata, RerunMetadata
 from eventlib.registry.records import SCHEMAS as SCHEMAS_TOPIC

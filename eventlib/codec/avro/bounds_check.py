@@ -7,7 +7,7 @@ Source: Apache Avro 1.12 specification, "Binary Encoding".
 
 from collections.abc import Callable
 
-from eventlib.codec.avro.types import Json
+from eventlib.model.schema.types import Json
 
 MAX_DEPTH = 200
 """The deepest nesting of records that is written or read; Pydantic refuses a little more than that."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import Any, cast
 
-from eventlib.codec.avro.types import Json
+from eventlib.model.schema.types import Json
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
 """Reads bytes from a position on, and returns what fastavro would return, and the position behind it.

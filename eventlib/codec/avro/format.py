@@ -3,10 +3,10 @@
 import json
 
 from eventlib.codec.avro.read import reader_of
-from eventlib.codec.avro.types import Record, schema_text, version_in
 from eventlib.codec.avro.write import writer_of
 from eventlib.codec.format import Format, Read, Write
 from eventlib.codec.registry import AVRO, Schema
+from eventlib.model.schema.types import Record, schema_text, version_in
 
 
 class AvroFormat(Format):

@@ -8,9 +8,9 @@ from typing import Any
 from fastavro import parse_schema, schemaless_reader
 
 from eventlib.codec.avro.bounds_check import guard_of
-from eventlib.codec.avro.scalars import Convert, exact_reader
-from eventlib.codec.avro.types import Json, without_logical_types
 from eventlib.errors import ContractError, WiringError
+from eventlib.model.schema.scalars import Convert, exact_reader
+from eventlib.model.schema.types import Json, without_logical_types
 
 Schema = str | dict[str, Any]
 """A schema as JSON text, or as `json.loads` gives it."""

@@ -12,7 +12,9 @@ from eventlib.codec.avro.bounds_check import Guard, guard_of
 from eventlib.codec.avro.compiled_reader import Reader, quick_reader_of
 from eventlib.codec.avro.plain import plain_reader
 from eventlib.codec.avro.resolution import Pairing, validator_of
-from eventlib.codec.avro.types import (
+from eventlib.errors import ContractError, WiringError
+from eventlib.model.evolution import Upcaster, upcasters_of
+from eventlib.model.schema.types import (
     Array,
     Json,
     Node,
@@ -24,8 +26,6 @@ from eventlib.codec.avro.types import (
     version_in,
     without_logical_types,
 )
-from eventlib.errors import ContractError, WiringError
-from eventlib.model.evolution import Upcaster, upcasters_of
 from eventlib.pydantic_errors import sentence_of
 
 

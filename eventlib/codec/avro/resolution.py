@@ -13,8 +13,9 @@ from uuid import UUID
 
 from pydantic import TypeAdapter
 
-from eventlib.codec.avro.scalars import Convert, exact_reader
-from eventlib.codec.avro.types import (
+from eventlib.errors import ContractError
+from eventlib.model.schema.scalars import Convert, exact_reader
+from eventlib.model.schema.types import (
     NO_DEFAULT,
     NULL,
     Array,
@@ -30,7 +31,6 @@ from eventlib.codec.avro.types import (
     name_of,
     schema_json,
 )
-from eventlib.errors import ContractError
 
 _LOGICAL: dict[type, frozenset[str]] = {
     datetime: frozenset({"timestamp-millis", "timestamp-micros"}),

@@ -9,8 +9,9 @@ from fastavro import parse_schema
 
 from eventlib.codec.avro import scalars
 from eventlib.codec.avro.bounds_check import guard_of
-from eventlib.codec.avro.scalars import scalar_writer
-from eventlib.codec.avro.types import (
+from eventlib.errors import ContractError
+from eventlib.model.schema.scalars import scalar_writer
+from eventlib.model.schema.types import (
     NULL,
     Array,
     Choice,
@@ -25,7 +26,6 @@ from eventlib.codec.avro.types import (
     schema_json,
     without_logical_types,
 )
-from eventlib.errors import ContractError
 
 # What a value can do to the code that writes it; an attribute is missing when a value has another class.
 MISFITS = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError)

@@ -6,7 +6,12 @@ from typing import Any
 from pydantic_core import from_json
 
 from eventlib.codec.avro.read import upcast_from
-from eventlib.codec.avro.types import (
+from eventlib.codec.format import Format, Read, Write
+from eventlib.codec.json.write import json_writer
+from eventlib.codec.plain_values import guarded, shape_of
+from eventlib.codec.registry import JSON, Schema
+from eventlib.errors import ContractError
+from eventlib.model.schema.types import (
     NO_DEFAULT,
     NULL,
     VERSION,
@@ -23,11 +28,6 @@ from eventlib.codec.avro.types import (
     Union,
     version_in,
 )
-from eventlib.codec.format import Format, Read, Write
-from eventlib.codec.json.write import json_writer
-from eventlib.codec.plain_values import guarded, shape_of
-from eventlib.codec.registry import JSON, Schema
-from eventlib.errors import ContractError
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 ALIASES = "x-aliases"

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from pydantic_core import to_json
 
-from eventlib.codec.avro.scalars import scalar_writer
-from eventlib.codec.avro.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
 from eventlib.codec.avro.write import MISFITS
 from eventlib.codec.plain_values import json_types
 from eventlib.errors import ContractError, WiringError
+from eventlib.model.schema.scalars import scalar_writer
+from eventlib.model.schema.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
 
 Convert = Callable[[Any], Any]
 

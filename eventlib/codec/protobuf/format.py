@@ -12,7 +12,6 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from eventlib.codec.avro.read import upcast_from
-from eventlib.codec.avro.types import Record
 from eventlib.codec.avro.write import MISFITS
 from eventlib.codec.format import Format, Read, Write
 from eventlib.codec.plain_values import OneOf, guarded, shape_of
@@ -20,6 +19,7 @@ from eventlib.codec.protobuf.schema import ONE_OF, branch_field, protobuf_file, 
 from eventlib.codec.protobuf.write import Fills
 from eventlib.codec.registry import PROTOBUF, Schema
 from eventlib.errors import ContractError
+from eventlib.model.schema.types import Record
 from eventlib.registry.parsing import InvalidSchema, SchemaType, parse
 from eventlib.registry.parsing.proto_text import proto_text
 

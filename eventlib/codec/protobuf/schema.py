@@ -19,7 +19,8 @@ import re
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
-from eventlib.codec.avro.types import (
+from eventlib.errors import WiringError
+from eventlib.model.schema.types import (
     NULL,
     Array,
     Choice,
@@ -33,7 +34,6 @@ from eventlib.codec.avro.types import (
     Union,
     name_of,
 )
-from eventlib.errors import WiringError
 
 TIMESTAMP = ".google.protobuf.Timestamp"
 ONE_OF = "value"

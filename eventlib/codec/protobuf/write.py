@@ -5,11 +5,11 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from eventlib.codec.avro.scalars import scalar_writer
-from eventlib.codec.avro.types import NULL, Array, Exact, Node, Plain, Record, StringMap, Symbols, Union
 from eventlib.codec.avro.write import MISFITS
 from eventlib.codec.json.write import TEXTS, classes_of, digits
 from eventlib.codec.protobuf.schema import branch_field
+from eventlib.model.schema.scalars import scalar_writer
+from eventlib.model.schema.types import NULL, Array, Exact, Node, Plain, Record, StringMap, Symbols, Union
 
 Convert = Callable[[Any], Any]
 Fill = Callable[[Any, Any], None]

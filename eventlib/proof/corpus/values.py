@@ -4,11 +4,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from eventlib.codec.avro.derive import record_of
 from eventlib.codec.format import Read, Write
 from eventlib.codec.formats import format_of
 from eventlib.codec.registry import AVRO
 from eventlib.errors import ContractError
+from eventlib.model.schema.derive import record_of
 
 
 class Values:

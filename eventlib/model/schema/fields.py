@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, RootModel
 from pydantic_core import PydanticUndefined
 
-from eventlib.codec.avro.scalars import scalar_writer
-from eventlib.codec.avro.types import (
+from eventlib.errors import WiringError
+from eventlib.model.schema.scalars import scalar_writer
+from eventlib.model.schema.types import (
     NO_DEFAULT,
     NULL,
     Array,
@@ -28,7 +29,6 @@ from eventlib.codec.avro.types import (
     Symbols,
     Union,
 )
-from eventlib.errors import WiringError
 
 _CONTAINERS = (list, dict, set, frozenset, tuple)
 

@@ -29,11 +29,23 @@ from pydantic import AwareDatetime
 from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
-from eventlib.codec.avro.fields import Declared, doc_of, fields_of, is_record, with_default
-from eventlib.codec.avro.types import NULL, Array, Choice, Exact, Field, Node, Plain, Record, StringMap, Symbols, Union
-from eventlib.codec.avro.types import name_of as branch_name
 from eventlib.errors import WiringError
 from eventlib.model.evolution import Aliases, unknown_symbol, version_of, wire_name_of
+from eventlib.model.schema.fields import Declared, doc_of, fields_of, is_record, with_default
+from eventlib.model.schema.types import (
+    NULL,
+    Array,
+    Choice,
+    Exact,
+    Field,
+    Node,
+    Plain,
+    Record,
+    StringMap,
+    Symbols,
+    Union,
+)
+from eventlib.model.schema.types import name_of as branch_name
 
 DECIMAL_PRECISION = 38  # the most digits that Spark and SQL databases hold
 DECIMAL_SCALE = 18
