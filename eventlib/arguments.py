@@ -1,6 +1,7 @@
-"""Arguments of another kind than was meant: refused where they are given, with what to give instead."""
+"""Arguments that are not what was meant: refused where they are given, with what to give instead."""
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from eventlib.errors import WiringError
@@ -35,6 +36,13 @@ def check_class(value: object, base: type, name: str, remedy: str) -> None:
     """Refuse what is no class that derives from another. Raises: WiringError as `check` does."""
     if not (isinstance(value, type) and issubclass(value, base)):
         raise WiringError(f"{name} is {_shown(value)}: {remedy}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the question `did you mean NAME? ` for the known name closest to `name`; an empty text when none is close."""
+    as_written = {each.casefold(): each for each in sorted(known)}
+    close = get_close_matches(name.casefold(), as_written, n=1)
+    return f"did you mean {as_written[close[0]]}? " if close else ""
 
 
 def _shown(value: object) -> str:

@@ -17,6 +17,7 @@ from analytics.rebuilding.quality import quarantine_table
 from analytics.rebuilding.sql_files import sql_tables
 from analytics.rebuilding.steps import STEPS, Steps
 from analytics.tables import Column, Events, StepFields, Table
+from eventlib.arguments import did_you_mean
 from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
 from eventlib.runtime.records import modules_version
@@ -98,7 +99,8 @@ def catalogue_of(application: Application, select: Sequence[str] = ()) -> Catalo
     known = _by_name([*generic, *own, quarantine_table()])
     unknown = [name for name in select if name not in known]
     if unknown:
-        raise WiringError(f"there is no table {unknown[0]!r}; known are {', '.join(sorted(known))}")
+        meant = did_you_mean(unknown[0], known)
+        raise WiringError(f"there is no table {unknown[0]!r}: {meant}known are {', '.join(sorted(known))}")
     tables = tuple(_ordered(known, select or list(known)))
     is_folded = any(table.name in by_name(fold) for table in tables)
     parts = [fold.version] if is_folded else []

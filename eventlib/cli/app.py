@@ -7,8 +7,10 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.main import get_command
 
+from eventlib.cli._common.extras import lacking
 from eventlib.cli._common.options import AppOption, LogOption, Shared
 from eventlib.cli._common.typer_ext import Command, CountingCommand, Group
+from eventlib.errors import WiringError
 
 
 class LazyCommand(NamedTuple):
@@ -17,10 +19,17 @@ class LazyCommand(NamedTuple):
     summary: str
     module: str = ""  # the command's own name if empty
     cls: type[Command] = Command
+    extra: str | None = None  # the one that installs all that it imports, where a package is in several
 
     def load(self, name: str) -> Any:
-        """Import the command's module, and return the command or group."""
-        found = getattr(import_module(f"eventlib.cli.{self.module or name}"), name)
+        """Import the command's module, and return the command or group. Raises: WiringError that names its extra."""
+        try:
+            found = getattr(import_module(f"eventlib.cli.{self.module or name}"), name)
+        except ModuleNotFoundError as error:
+            lacks = self.extra and lacking(error, self.extra)
+            if not lacks:
+                raise
+            raise WiringError(lacks) from error
         if not isinstance(found, typer.Typer):
             single = typer.Typer(add_completion=False)
             single.command(name, cls=self.cls)(found)
@@ -34,8 +43,10 @@ PANELS = {
         "publish": LazyCommand("Append one external event to the log, and print its offset."),
         "token": LazyCommand("Make a named token for a machine; its text is printed once, and kept nowhere."),
         "admin": LazyCommand("Serve an HTTP API for operators, until Ctrl-C: look at services, and act."),
-        "console": LazyCommand("Serve the console, until Ctrl-C: find a saga, see why, act, in a browser."),
-        "mcp": LazyCommand("Answer an assistant's questions about a log, until it hangs up; read-only."),
+        "console": LazyCommand(
+            "Serve the console, until Ctrl-C: find a saga, see why, act, in a browser.", extra="console"
+        ),
+        "mcp": LazyCommand("Answer an assistant's questions about a log, until it hangs up; read-only.", extra="mcp"),
         "doctor": LazyCommand("Find problems of the log, and of this machine's connection to it."),
         "repair": LazyCommand("Restore what can be proved in a damaged SQLite log; nothing is guessed."),
         "pack": LazyCommand("Pack an SQLite log's records as compressed batches; services may run."),
@@ -48,7 +59,7 @@ PANELS = {
         "outbox": LazyCommand("Bring events that stand in a database's outbox to the log."),
         "sink": LazyCommand("Write events into tables of a database, each once."),
         "webhook": LazyCommand("Deliver events to subscribers by HTTP, signed, those of a key in order."),
-        "live": LazyCommand("Run the live views of services (all by default) until they are stopped."),
+        "live": LazyCommand("Run the live views of services (all by default) until they are stopped.", extra="live"),
         "broker": LazyCommand("Run Apache Kafka on this machine, for development."),
     },
     "Look at the log": {

@@ -19,7 +19,9 @@ from eventlib.project import load_choreography
 
 def console(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    http: Annotated[str, typer.Option("--http", metavar="PORT", help="A port on this machine, or HOST:PORT.")] = "9000",
+    http: Annotated[
+        str, typer.Option("--http", "--port", metavar="PORT", help="A port on this machine, or HOST:PORT.")
+    ] = "9000",
     insecure: InsecureOption = False,
     sinks: SinksOption = None,
     outboxes: OutboxesOption = None,

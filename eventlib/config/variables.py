@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from eventlib.arguments import check_class
+from eventlib.arguments import check_class, did_you_mean
 from eventlib.errors import WiringError
 from eventlib.log.url import without_userinfo
 
@@ -46,8 +45,7 @@ def _refuse_unknown(prefix: str, names: Iterable[str]) -> None:
     known = sorted(f"{prefix}{name.upper()}" for name in names)
     for variable in sorted(os.environ):
         if variable.upper().startswith(prefix) and variable.upper() not in known:
-            likely = get_close_matches(variable.upper(), known, n=1)
-            hint = f"did you mean {likely[0]}?" if likely else f"known are {', '.join(known)}"
+            hint = did_you_mean(variable, known).rstrip() or f"known are {', '.join(known)}"
             raise SettingsError(f"there is no setting {variable}: {hint}")
 
 

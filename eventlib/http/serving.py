@@ -1,13 +1,14 @@
 """Serves an application's HTTP beside its services, in the same event loop."""
 
 import asyncio
+import errno
 import os
 import signal
 import socket
 import ssl
 import sys
 from collections.abc import AsyncIterator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +31,14 @@ _LOOK_S = 0.01
 
 
 _LARGEST_PORT = 65_535
+
+
+_UNPRIVILEGED = 8000
+"""The first port that is tried where the kernel refuses one below 1024."""
+
+
+_TRIED = 20
+"""How many ports are tried one after the other."""
 
 
 _WAITING = 2_048
@@ -208,6 +217,25 @@ def host_and_port(address: str, option: str, *, least: int = 0, example: int = 8
     return host.removeprefix("[").removesuffix("]") or DEFAULT_HOST, int(port)
 
 
+def _remedy(error: OSError, address: str, option: str) -> str:
+    """Return what to give instead: where a port cannot be had, one that was free just now."""
+    host, port = host_and_port(address, option)
+    if error.errno not in {errno.EADDRINUSE, errno.EACCES}:
+        return f"name an address of this machine, for example {option} {DEFAULT_HOST}:{port}"
+    named = address.rpartition(":")[0]
+    free = _free_port(host, port + 1 if error.errno == errno.EADDRINUSE else _UNPRIVILEGED)
+    return f"name another port: {option} {named}{':' if named else ''}{free} is free"
+
+
+def _free_port(host: str, first: int) -> int:
+    """Return the first port from `first` on that can be bound, of a few; else one that the kernel chooses."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for port in [*range(first, min(first + _TRIED, _LARGEST_PORT + 1)), 0]:
+        with suppress(OSError), socket.create_server((host, port), family=family) as tried:
+            return int(tried.getsockname()[1])
+    return 0
+
+
 def _bound(address: str, option: str) -> socket.socket:
     host, port = host_and_port(address, option)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -215,7 +243,7 @@ def _bound(address: str, option: str) -> socket.socket:
         listening = socket.create_server((host, port), family=family, backlog=_WAITING)
     except OSError as error:
         raise WiringError(
-            f"{option} {address}: this address cannot be used ({error.strerror}); name another port"
+            f"{option} {address}: this address cannot be used ({os.strerror(error.errno or 0)}); {_remedy(error, address, option)}"
         ) from error
     # For its connections, too: asyncio does it only for sockets that were made with a protocol's number, and without it
     # an answer's body waits 40 ms for the client to acknowledge its head.

@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from eventlib.arguments import did_you_mean
 from eventlib.errors import ContractError, OwnershipLost, TailLost, TopicMismatch
 from eventlib.log.base import Claim, Log, TopicPartition
 from eventlib.log.record import Record
@@ -89,7 +90,9 @@ def known(topics: Mapping[str, Topic], name: str, partition: int) -> Topic:
     topic = topics.get(name)
     if topic is None:
         there = ", ".join(sorted(topics)) or "none yet"
-        raise ContractError(f"there is no topic {name!r} on this log (topics: {there}); create it first")
+        raise ContractError(
+            f"there is no topic {name!r} on this log (topics: {there}): {did_you_mean(name, topics)}create it first"
+        )
     if not 0 <= partition < topic.partitions:
         raise ContractError(f"topic {name!r} has partitions 0 to {topic.partitions - 1}, but no {partition}")
     return topic

@@ -1,12 +1,13 @@
 """A choreography: the services that react to each other's events, and what follows from their types."""
 
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventlib.analysis.finding import Accepted
-from eventlib.arguments import AN_EVENT, AN_INVARIANT, check_class, check_each
+from eventlib.arguments import AN_EVENT, AN_INVARIANT, check_class, check_each, did_you_mean
 from eventlib.errors import WiringError
 from eventlib.invariants import Invariant
 from eventlib.model.decider import Decider
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # the core does without: applications with settings have it
     from pydantic_settings import BaseSettings
 
 T = TypeVar("T")
+_NOT_IN_A_FILE = r"[^\w.-]+"
 
 
 class Choreography:
@@ -34,6 +36,7 @@ class Choreography:
     prints them.
     `analytics` names the package with the application's own tables and its own parts of the report (`shop.analytics`), which
     only the analytics import.
+    Its log is by default the file `default_log`, a URL that has its name.
     Raises: WiringError when two services, deciders, event types or topics contradict each other.
     """
 
@@ -52,6 +55,7 @@ class Choreography:
         analytics: str | None = None,
     ) -> None:
         self.name = name
+        self.default_log = f"sqlite:///var/{re.sub(_NOT_IN_A_FILE, '-', name)}.db"
         self.analytics = analytics
         self.settings = tuple(settings)
         self.sagas = sagas
@@ -92,11 +96,11 @@ class Choreography:
         invariants: Iterable[Invariant] = (),
         accepts: Iterable[Accepted] = (),
     ) -> "Choreography":
-        """Return a choreography of these services and more, with the same outside world, the same HTTP and its invariants.
+        """Return a choreography of these services and more, on the same log, with the same outside world, HTTP and invariants.
 
         Ports of the new services' own are given where they are run. Raises: WiringError as the class does.
         """
-        return Choreography(
+        made = Choreography(
             name,
             [*self.services, *services],
             facts=[*self.facts, *facts],
@@ -108,6 +112,8 @@ class Choreography:
             settings=self.settings,
             analytics=self.analytics,
         )
+        made.default_log = self.default_log
+        return made
 
     def service(self, name: str) -> Service:
         """Return a service by name. Raises: WiringError when there is none."""
@@ -173,5 +179,7 @@ def _refuse_neighbours(events: Sequence[type[Event]]) -> None:
 
 def _named(name: str, found: dict[str, T], what: str) -> T:
     if name not in found:
-        raise WiringError(f"there is no {what} {name!r}; known are {', '.join(sorted(found))}")
+        raise WiringError(
+            f"there is no {what} {name!r}; {did_you_mean(name, found)}known are {', '.join(sorted(found))}"
+        )
     return found[name]

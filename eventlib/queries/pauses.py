@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
+from eventlib.arguments import did_you_mean
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.limits import in_words
@@ -50,12 +51,16 @@ class PauseTarget(NamedTuple):
                 raise ContractError("name a limit, or what is paused, not both")
             if limit not in found.limits:
                 has = f"it limits {', '.join(found.limits)}" if found.limits else "it has none"
-                raise ContractError(f"{service} declares no limit of {limit!r}: {has}")
+                raise ContractError(
+                    f"{service} declares no limit of {limit!r}: {did_you_mean(limit, found.limits)}{has}"
+                )
             return cls(service, limit=limit)
         if effect is not None and (decider is not None or key is not None):
             raise ContractError("name an effect, or a decider (with a key or without), not both")
         if decider is not None and decider not in names:
-            raise ContractError(f"{service} has no decider {decider!r}: it has {', '.join(names)}")
+            raise ContractError(
+                f"{service} has no decider {decider!r}: {did_you_mean(decider, names)}it has {', '.join(names)}"
+            )
         if key is not None and decider is None:
             if len(names) > 1:
                 raise ContractError(f"{service} has several deciders: name the one whose key it is, {', '.join(names)}")
@@ -63,7 +68,7 @@ class PauseTarget(NamedTuple):
         kinds = sorted(contract_of(request).type for each in found.deciders for request in each.effects)
         if effect is not None and effect not in kinds:
             has = f"its effects are those of {', '.join(kinds)}" if kinds else "it has none"
-            raise ContractError(f"{service} has no effect for {effect!r}: {has}")
+            raise ContractError(f"{service} has no effect for {effect!r}: {did_you_mean(effect, kinds)}{has}")
         return cls(service, decider or "", key, effect or "")
 
     @classmethod

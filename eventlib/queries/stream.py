@@ -5,7 +5,7 @@ from datetime import datetime
 from heapq import heapify, heappop, heapreplace
 from typing import Literal
 
-from eventlib.arguments import check, check_each
+from eventlib.arguments import check, check_each, did_you_mean
 from eventlib.errors import ContractError
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.record import Record
@@ -66,7 +66,9 @@ async def _starts(log: Log, topics: Sequence[str], start: Start) -> dict[TopicPa
     there = await log.topics()
     for name in topics:
         if name not in there:
-            raise ContractError(f"there is no topic {name!r} on this log: `eventlib topics` lists those that are")
+            raise ContractError(
+                f"there is no topic {name!r} on this log: {did_you_mean(name, there)}`eventlib topics` lists those that are"
+            )
     topic_partitions = [
         (name, partition) for name in dict.fromkeys(topics) for partition in range(there[name].partitions)
     ]

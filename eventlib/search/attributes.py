@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from eventlib.arguments import did_you_mean
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
@@ -43,8 +43,7 @@ class Catalogue:
         """Return an attribute. Raises: QueryError, naming those that there are."""
         found = self._known.get(name)
         if found is None:
-            near = get_close_matches(name, self._known, n=1)
-            meant = f"did you mean {near[0]}? " if near else ""
+            meant = did_you_mean(name, self._known)
             raise QueryError(f"{self.what} have no {name!r}: {meant}they have {', '.join(sorted(self._known))}", column)
         return found
 

@@ -7,12 +7,11 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from eventlib.arguments import A_LOG, check
+from eventlib.arguments import A_LOG, check, did_you_mean
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.eventlog import EventLog
 from eventlib.sql.live_view import LiveView
@@ -201,17 +200,16 @@ def _unknown_table(name: str, tables: list[LiveTable]) -> ContractError:
     known = [table.name for table in tables]
     if name in {"fold_errors", "quarantine"} or (name.endswith("_history") and name.removesuffix("_history") in known):
         return ContractError(f"there is no live table {name}: {_REBUILT}, and `python -m analytics sql` asks it")
-    near = get_close_matches(name, known, n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    return ContractError(f"there is no table {name!r}: {meant}`eventlib sql` without a question lists them")
+    return ContractError(
+        f"there is no table {name!r}: {did_you_mean(name, known)}`eventlib sql` without a question lists them"
+    )
 
 
 def _unknown_column(name: str, asked: list[LiveTable], tables: list[LiveTable]) -> ContractError:
     for table in asked:
         if name in ONLY_REBUILT.get(table.name, ()):
             return ContractError(f"{table.name} has no {name} live: {_REBUILT}, and `python -m analytics sql` asks it")
-    near = get_close_matches(name, {column for table in asked for column in table.columns}, n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
+    meant = did_you_mean(name, {column for table in asked for column in table.columns})
     has = "; ".join(f"{table.name} has {', '.join(table.columns)}" for table in asked)
     there = has if len(asked) < len(tables) else "`eventlib sql` without a question lists them"
     return ContractError(f"there is no column {name!r}: {meant}{there}")

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from eventlib.arguments import did_you_mean
 from eventlib.errors import WiringError
 from eventlib.log.url import is_loopback
 from eventlib.model.choreography import Choreography
@@ -85,7 +86,8 @@ class Subscriber(BaseModel):
         missing = [name for name in self.events if name != "*" and name not in known]
         if missing:
             raise WiringError(
-                f"subscriber {self.name}: events: {missing[0]} is no event of {choreography.name}; `eventlib topics` lists them"
+                f"subscriber {self.name}: events: {missing[0]} is no event of {choreography.name}: "
+                f"{did_you_mean(missing[0], known)}`eventlib topics` lists them"
             )
         found = [*known.values()] if "*" in self.events else [known[name] for name in self.events]
         absent = [name for name in self.where if not any(name in event.model_fields for event in found)]

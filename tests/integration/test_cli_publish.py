@@ -89,7 +89,10 @@ def test_data_from_stdin(publish: Publish, url: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["CancelSubmited", "--data", "{}"], "there is no event 'CancelSubmited'; known are "),
+        (
+            ["CancelSubmited", "--data", "{}"],
+            "there is no event 'CancelSubmited'; did you mean CancelSubmitted? known are ",
+        ),
         (["CancelSubmitted", "--data", "{"], "--data is not JSON: "),
         (["CancelSubmitted", "--data", "[1]"], "--data is a JSON list, and an event is an object of fields"),
         (["CancelSubmitted", "--data", "{}"], "CancelSubmitted does not fit: field order_id: Field required"),

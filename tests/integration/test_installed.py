@@ -40,6 +40,7 @@ WORKS: list[list[str]] = [
 
 NEEDS: list[tuple[str, list[str]]] = [
     ("http", ["schemas", "serve"]),
+    ("console", ["console"]),
     ("kafka", ["topics", "--log", KAFKA]),
     ("kafka", ["doctor", "--log", KAFKA]),
     ("kafka", ["copy", "--from", "sqlite:///var/shop.db", "--to", KAFKA]),
@@ -250,6 +251,7 @@ def test_what_needs_another_extra_names_it(installed: Installed, extra: str, tmp
 
 BRINGS = {
     "analytics": {"analytics", "archive", "broker"},
+    "console": {"console", "http"},
     "live": {"live", "kafka"},
     "telemetry": {"telemetry", "schemas"},  # its exporters bring Protobuf
 }

@@ -1,6 +1,7 @@
 """Servers in one process do not end each other's streams, and leave no connection open."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import closing, suppress
 
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from eventlib import WiringError
 from eventlib.http.serving import Listening
 
 
@@ -57,3 +59,21 @@ async def test_a_client_whose_answer_takes_too_long_is_disconnected_when_its_ser
         answers.set()
         writer.close()
         await writer.wait_closed()
+
+
+@pytest.mark.parametrize("host", ["", "127.0.0.1:"])
+def test_an_occupied_port_is_refused_with_one_that_is_free(host: str) -> None:
+    with closing(Listening("0")) as first:
+        taken = int(first.url.rpartition(":")[2])
+        with pytest.raises(WiringError, match=r"cannot be used \(Address already in use\)") as refused:
+            Listening(f"{host}{taken}", option="--port")
+        suggested = re.search(r"name another port: --port (\S+) is free", str(refused.value))
+        assert suggested is not None
+        assert suggested[1].startswith(host)
+        assert int(suggested[1].removeprefix(host)) != taken
+        Listening(suggested[1]).close()
+
+
+def test_an_address_of_another_machine_is_refused_with_one_of_this() -> None:
+    with pytest.raises(WiringError, match=r"--http 192.0.2.1:80: .* name an address of this machine, .* 127.0.0.1:80"):
+        Listening("192.0.2.1:80", identity=None)
