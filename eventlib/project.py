@@ -35,6 +35,18 @@ def load_choreography(app: str | None, start: Path | None = None) -> Choreograph
     return found
 
 
+def log_of(url: str | None, app: str | None) -> str:
+    """Return the URL of the log that is meant: `url`, or else the default of the application that is named here.
+
+    Raises: WiringError when none is, or it cannot be imported.
+    """
+    if url is not None:
+        return url
+    if app is None and nearest(Path.cwd())[1] is None:
+        raise WiringError(f"no log is named: give --log or set EVENTLIB_LOG; without, it is the application's: {_HOW}")
+    return load_choreography(app).default_log
+
+
 def load_simulation(scenario: str | None, start: Path | None = None) -> object:
     """Import what `scenario` names, or else `simulation` in the nearest pyproject.toml that has a [tool.eventlib].
 

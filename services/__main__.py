@@ -12,8 +12,9 @@ import typer
 
 from eventlib import command_line
 from eventlib.command_line import Command, Group, collect_garbage_seldom, run_command
-from eventlib.config import DEFAULT_URL, eventlib_settings
+from eventlib.config import eventlib_settings
 from eventlib.identity import identity_of
+from services import shop
 from services.demo import DEFAULT_ORDERS, demo_path, stock_for, write_orders
 from services.importing.display import progress_on
 from services.importing.importer import ImportConfig, import_file
@@ -34,7 +35,10 @@ app = typer.Typer(
 LogOption = Annotated[
     str | None,
     typer.Option(
-        "--log", metavar="URL", help=f"The log. [dim]Default: $EVENTLIB_LOG, or {DEFAULT_URL}[/dim]", show_default=False
+        "--log",
+        metavar="URL",
+        help=f"The log. [dim]Default: $EVENTLIB_LOG, or {shop.default_log}[/dim]",
+        show_default=False,
     ),
 ]
 
@@ -89,7 +93,7 @@ def import_orders(  # noqa: PLR0913, PLR0917  each parameter is an option of the
     """
     settings = shop_settings(decline=decline, undeliverable=undeliverable, gateway_timeout=gateway_timeout, seed=seed)
     refuse_vain_faults(settings, gateway=[decline, gateway_timeout], carrier=[undeliverable])
-    url = eventlib_settings(log=log).log
+    url = eventlib_settings(log=log).log or shop.default_log
     config = ImportConfig(log_url=url, stock_units=stock, place_only=place_only, rejects=rejects, settings=settings)
     _import(file, config, as_json=as_json)
 
@@ -110,7 +114,7 @@ def demo(
     [dim]Example:[/dim]
       python -m services demo --orders 500 --seed 7
     """
-    url = eventlib_settings(log=log).log
+    url = eventlib_settings(log=log).log or shop.default_log
     config = ImportConfig(log_url=url, stock_units=stock_for(orders), settings=demo_settings(seed))
     made_with = config.settings.seed
     path = demo_path(url, orders, made_with)
@@ -206,7 +210,7 @@ def smoke_test(
     [dim]Example:[/dim]
       python -m services smoke --api http://localhost:8000 --log kafka://localhost:29091/?application=shop
     """
-    url = eventlib_settings(log=log).log
+    url = eventlib_settings(log=log).log or shop.default_log
     found = asyncio.run(smoke(SmokeConfig(api, url, orders, patience, views)))
     if as_json:
         sys.stdout.write(json.dumps(asdict(found)) + "\n")

@@ -9,6 +9,7 @@ import typer
 from eventlib.command_line import Group, lacking
 from eventlib.config.settings import eventlib_settings
 from eventlib.errors import EventlibError, WiringError
+from eventlib.project import log_of
 
 
 class SparkGroup(Group):
@@ -47,7 +48,7 @@ LogOption = Annotated[
     typer.Option(
         "--log",
         metavar="URL",
-        help="sqlite:///PATH, kafka://HOST:PORT, archive:DIR or archive:s3a://BUCKET/DIR. [dim]Default: $EVENTLIB_LOG[/dim]",
+        help="sqlite:///PATH, kafka://HOST:PORT, archive:DIR or archive:s3a://BUCKET/DIR. [dim]Default: $EVENTLIB_LOG, or sqlite:///var/APP.db[/dim]",
         show_default=False,
     ),
 ]
@@ -63,9 +64,10 @@ def analytics() -> None:
     """Replay the whole log: archive it, rebuild tables, audit it, report on it, and compare it with live state."""
 
 
-def log_url(given: str | None) -> str:
-    """Return the log that a command uses. Raises: SettingsError."""
-    return eventlib_settings(log=given).log
+def log_url(given: str | None, app: str | None) -> str:
+    """Return the log that a command uses: by default its application's. Raises: SettingsError, WiringError."""
+    settings = eventlib_settings(log=given, app=app)
+    return log_of(settings.log, settings.app)
 
 
 def app_named(given: str | None) -> str | None:

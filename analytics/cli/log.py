@@ -35,7 +35,7 @@ def archive_log(
     """Archive new records of a log, as Parquet; from then on, retention drops only archived records."""
     from analytics.commands.archive import archive_command, release_command
 
-    url = log_url(log)
+    url = log_url(log, None)
     if release:
         asyncio.run(release_command(url))
     elif to is None:
@@ -76,7 +76,7 @@ def audit_log(
     """Audit a log: check every rule over every event, and name the orders that violate one; exit code 1 for an error."""
     from analytics.commands.audit import audit_command
 
-    url = log_url(log)
+    url = log_url(log, choreography)
     with job_span("analytics audit", {"eventlib.log": url}) as told:
         wrong = audit_command(url, app_named(choreography), out, same_as=same_as, metrics=metrics, as_json=as_json)
         told["eventlib.errors"] = int(wrong)
@@ -111,7 +111,7 @@ def report_log(  # noqa: PLR0913, PLR0917  one argument for each option
     from analytics.audit.application import Application
     from analytics.commands.report import report_command
 
-    url, whose = log_url(log), Application(app_named(choreography))
+    url, whose = log_url(log, choreography), Application(app_named(choreography))
     with job_span("analytics report", {"eventlib.log": url}):
         report_command(url, whose, tables, out, audited=not without_audit, opened=opened, as_json=as_json)
 
@@ -144,7 +144,7 @@ def reconcile_states(
     from analytics.commands.reconcile import reconcile_command
     from analytics.reconciling import ReconcileOptions
 
-    url, wanted = log_url(log), ReconcileOptions(api, ledger, Application(app_named(choreography)))
+    url, wanted = log_url(log, choreography), ReconcileOptions(api, ledger, Application(app_named(choreography)))
     with job_span("analytics reconcile", {"eventlib.log": url}) as told:
         differs = reconcile_command(url, wanted, as_json=as_json)
         told["eventlib.errors"] = int(differs)

@@ -75,7 +75,7 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
             "tables as of a time or offsets are not kept current: leave out --as-of or --follow", param_hint="--as-of"
         )
     selected = tuple(name.strip() for name in select.split(",")) if select else ()
-    url, whose = log_url(log), Application(app_named(choreography))
+    url, whose = log_url(log, choreography), Application(app_named(choreography))
     how = How(full, incomplete, keep, selected, enforce, table_format)
     if follow:
         lacking = follow_command(url, whose, out, every=every, how=how, as_json=as_json)

@@ -72,7 +72,7 @@ def decide_again(  # noqa: PLR0913, PLR0917  one argument for each option
     from analytics.whatif.hypothesis import Orders
     from eventlib.values import time_of, to_ms
 
-    url, today = log_url(log), Application(app_named(choreography))
+    url, today = log_url(log, choreography), Application(app_named(choreography))
     hypothesis = Hypothesis(
         today,
         today if tomorrow is None else Application(tomorrow),

@@ -26,8 +26,9 @@ def config(context: typer.Context, as_json: JsonOption = False, app: AppOption =
     before = Shared.of(context)
     log_options, given = LogOptions.of(context, app, log), Given(log or before.log, app or before.app)
     named = nearest(Path.cwd())[1]
-    application = load_choreography(log_options.app).settings if log_options.app or named else ()
-    found = settings_now(application, Given(given.log, given.app, named))
+    app_here = load_choreography(log_options.app) if log_options.app or named else None
+    application, default_log = (app_here.settings, app_here.default_log) if app_here is not None else ((), None)
+    found = settings_now(application, Given(given.log, given.app, named, default_log))
     if as_json:
         output.print_json(asdict(each) for each in found)
         return

@@ -69,17 +69,18 @@ def run(
     [dim]Examples:[/dim]
       eventlib sink run shop.reports:orders --database postgresql://shop@db/reports
     """
-    options, found = LogOptions.of(context, None, log), load_sink(named)
+    found = load_sink(named)
+    url = LogOptions.of(context, None, log).url_for(found.choreography)
     target = database_of(found, _database(database))
 
     def begin(stack: AsyncExitStack, opened: EventLog, recorder: "Recorder | None") -> Work:
         stack.push_async_callback(target.close)
         work = SinkRunner(opened, target, unobserved if recorder is None else recorder.applied)
-        begins = f"Writing sink {found.name} from {options.url} to {target.name}"
+        begins = f"Writing sink {found.name} from {url} to {target.name}"
         see = partial(sink_snapshot, work, opened, target)
         return Work(work.run, see, begins, lambda: f"applied {counted(work.applied, 'event')}")
 
-    work_until_stopped(options.url, found.choreography, f"sink {found.name}", "sink", metrics_port, begin)
+    work_until_stopped(url, found.choreography, f"sink {found.name}", "sink", metrics_port, begin)
 
 
 @sink.command(cls=Command)
@@ -95,10 +96,11 @@ def status(
     [dim]Examples:[/dim]
       eventlib sink status shop.reports:orders --database postgresql://shop@db/reports
     """
-    options, found = LogOptions.of(context, None, log), load_sink(named)
+    found = load_sink(named)
+    url = LogOptions.of(context, None, log).url_for(found.choreography)
 
     async def looked(target: SinkDatabase) -> None:
-        async with open_log(options.url, found.choreography, read_only=True) as opened:
+        async with open_log(url, found.choreography, read_only=True) as opened:
             places = topic_partitions(found.topics)
             there = await opened.port.topics()
             ends = [(each, await opened.port.end(*each)) for each in places if each[0] in there]
@@ -166,12 +168,13 @@ def rebuild(
     [dim]Examples:[/dim]
       eventlib sink rebuild shop.reports:orders --database postgresql://shop@db/reports
     """
-    options, found, url = LogOptions.of(context, None, log), load_sink(named), _database(database)
-    agree(f"Rebuild sink {found.name}, from the beginning of {options.url}?", yes=yes)
+    found, place = load_sink(named), _database(database)
+    url = LogOptions.of(context, None, log).url_for(found.choreography)
+    agree(f"Rebuild sink {found.name}, from the beginning of {url}?", yes=yes)
 
     async def done() -> int:
-        async with open_log(options.url, found.choreography, services=[]) as opened:
-            return await rebuilt(opened, found, url, tell, parked=parked)
+        async with open_log(url, found.choreography, services=[]) as opened:
+            return await rebuilt(opened, found, place, tell, parked=parked)
 
     print(f"{found.name} is rebuilt from {counted(asyncio.run(done()), 'event')}.")
 

@@ -11,11 +11,9 @@ from eventlib.facade import lazy
 if TYPE_CHECKING:
     from eventlib.config.settings import credentials, eventlib_settings, runtime_config
     from eventlib.config.variables import SettingsError, read_settings
-    from eventlib.log import DEFAULT_URL
     from eventlib.log.url import no_userinfo
 
 __all__ = [
-    "DEFAULT_URL",
     "SettingsError",
     "credentials",
     "eventlib_settings",
@@ -30,7 +28,6 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
         {
             "config.settings": ["credentials", "eventlib_settings", "runtime_config"],
             "config.variables": ["SettingsError", "read_settings"],
-            "log": ["DEFAULT_URL"],
             "log.url": ["no_userinfo"],
         },
     )

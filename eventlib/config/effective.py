@@ -31,16 +31,17 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is given beside the environment: options of the command line, and the app that pyproject.toml names."""
+    """What is given beside the environment: options of the command line, the app that pyproject.toml names, and its log."""
 
     log: str | None = None
     app: str | None = None
     named_app: str | None = None
+    default_log: str | None = None
 
     @property
     def url(self) -> str:
-        """The log that is meant. Raises: SettingsError."""
-        return eventlib_settings(log=self.log).log
+        """The log that is named; an empty text when none is. Raises: SettingsError."""
+        return eventlib_settings(log=self.log).log or ""
 
 
 def settings_now(application: Iterable[type[BaseSettings]], given: Given) -> list[Setting]:
@@ -96,6 +97,8 @@ def _of(part: str, settings: type[BaseSettings], given: Given) -> list[Setting]:
     sources = _sources(settings, found, given)
     if settings is EventlibSettings and values["app"] is None and given.named_app is not None:
         values["app"], sources["app"] = given.named_app, "pyproject.toml"
+    if settings is EventlibSettings and values["log"] is None:
+        values["log"] = given.default_log
     return [
         Setting(
             part,

@@ -17,7 +17,6 @@ from eventlib.config.variables import Variables, read_settings
 from eventlib.http.limits import HttpLimits
 from eventlib.identity.identity import identity_of
 from eventlib.identity.options import IdentityOptions
-from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.url import no_userinfo
 from eventlib.personal.options import PersonalOptions
@@ -32,10 +31,13 @@ class EventlibSettings(Variables):
     """Where commands work, and how they complain."""
 
     log: Annotated[
-        str,
+        str | None,
         no_userinfo("set EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD"),
-        Field(description="the log's URL: sqlite:///PATH or kafka://HOST:PORT,…/"),
-    ] = DEFAULT_URL
+        Field(
+            description="the log's URL: sqlite:///PATH or kafka://HOST:PORT,…/; unset: sqlite:///var/APP.db, where APP is "
+            "the name of the choreography"
+        ),
+    ] = None
     app: Annotated[
         str | None, Field(description="where the choreography is, module:name; unset: from pyproject.toml")
     ] = None

@@ -59,14 +59,15 @@ class Connection:
         return None if context is None else faust.SSLCredentials(context)
 
 
-def connection_to(url: str) -> Connection:
+def connection_to(url: str | None) -> Connection:
     """Return how a log is reached. Raises: WiringError, and its SettingsError, for a URL or setting that is wrong."""
-    if not url.startswith("kafka:"):
+    if url is None or not url.startswith("kafka:"):
+        shown = url or "sqlite:///var/APP.db"
         reason = (
-            f"live views need a log on Kafka, and {url} is not: give --log kafka://host:port, or set EVENTLIB_LOG; "
-            f"`eventlib broker start` runs one here, and `eventlib copy --from {url}` takes the log there"
+            f"live views need a log on Kafka, and {shown} is not: give --log kafka://host:port, or set EVENTLIB_LOG; "
+            f"`eventlib broker start` runs one here, and `eventlib copy --from {shown}` takes the log there"
         )
-        return Connection(url, (), KafkaOptions(), reason)
+        return Connection(url or "", (), KafkaOptions(), reason)
     brokers, options = parse_url(url)
     return Connection(url, tuple(brokers), options)
 

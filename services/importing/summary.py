@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventlib.config import eventlib_settings
+from services import shop
 from services.importing.outcomes import COMPENSATIONS
 from services.importing.refusals import Reason
 from services.importing.report import Report, percentiles
@@ -129,7 +130,8 @@ def _next(report: Report) -> Text:
 
 def _commands(report: Report) -> Iterator[tuple[str, str]]:
     eventlib = _eventlib()
-    log = "" if report.log_url == eventlib_settings().log else f" --log {shlex.quote(report.log_url)}"
+    is_default = report.log_url == (eventlib_settings().log or shop.default_log)
+    log = "" if is_default else f" --log {shlex.quote(report.log_url)}"
     if report.place_only:
         yield f"{eventlib} run{log}", "Run the services on what was placed:"
         return

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 import eventlib
+from eventlib import Choreography
 from eventlib.cli import run
 from eventlib.cli.app import PANELS, LazyCommand
+from eventlib.log.url import log_file
 from tests.unit.faulty_app import APP, Refused
 
 
@@ -133,7 +135,7 @@ def test_the_application_is_found_from_a_directory_below(
     [["topics"], ["tail"], ["saga", "1"], ["state", "talker", "1"], ["parked", "list"], ["parked", "retry", "--all"]],
 )
 def test_looking_at_a_log_that_is_not_there_makes_none(project: Path, refused: Refused, command: list[str]) -> None:
-    assert "there is no log at var/shop.db: `eventlib run` makes one" in refused(*command)
+    assert "there is no log at var/faulty.db: `eventlib run` makes one" in refused(*command)
     assert "there is no log at other.db" in refused(*command, "--log", "sqlite:///other.db")
     assert "there is no log at before.db" in refused("--log", "sqlite:///before.db", *command)
     assert sorted(path.name for path in project.iterdir() if path.suffix == ".db") == []
@@ -231,3 +233,38 @@ def test_help_that_was_printed_is_enough(arguments: list[str], capsys: pytest.Ca
     said = capsys.readouterr()
     assert "Usage" in said.out + said.err
     assert "eventlib: " not in said.err
+
+
+@pytest.mark.usefixtures("project")
+def test_names_nearly_right_are_suggested(refused: Refused) -> None:
+    assert (
+        refused("publish", "Sayd", "--data", "{}")
+        == "there is no event 'Sayd'; did you mean Said? known are Heard, Said"
+    )
+    assert "there is no service 'talc'; did you mean talk?" in refused("run", "--service", "talc")
+
+
+def test_a_command_names_its_own_extra_whichever_package_is_missing(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [each for each in sys.modules if each.startswith(("eventlib.cli.console", "fastapi"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert refused("console") == "this needs the package fastapi: pip install 'eventlib-sagas[console]'"
+
+
+@pytest.mark.parametrize("name", ["shop", "gift cards", "a/b", "Läden"])
+def test_the_default_log_is_a_file_with_the_choreographys_name(name: str) -> None:
+    made = Choreography(name, [])
+    assert log_file(made.default_log) == Path("var") / {"gift cards": "gift-cards.db", "a/b": "a-b.db"}.get(
+        name, f"{name}.db"
+    )
+    assert made.extended("more").default_log == made.default_log
+
+
+def test_without_a_log_and_an_application_both_are_asked_for(
+    tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EVENTLIB_LOG", raising=False)
+    assert refused("pack").startswith("no log is named: give --log or set EVENTLIB_LOG")

@@ -101,7 +101,7 @@ def test_a_graph_that_cannot_be_written(refused: Refused) -> None:
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize("arguments", [["--log"], ["--log", "--json"], ["-f", "svg", "--log"]])
 def test_a_graph_counts_on_the_log_that_all_commands_look_at(refused: Refused, arguments: list[str]) -> None:
-    assert "there is no log at var/shop.db" in refused("graph", *arguments)
+    assert "there is no log at var/faulty.db" in refused("graph", *arguments)
 
 
 @pytest.mark.usefixtures("project")

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "eventlib": 30,
     "eventlib.command_line": 18,
-    "eventlib.config": 7,
+    "eventlib.config": 6,
     "eventlib.external": 3,
     "eventlib.http": 37,
     "eventlib.identity": 15,

@@ -12,7 +12,6 @@ from eventlib import RuntimeConfig, WiringError
 from eventlib import cli as eventlib_cli
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.config.variables import SettingsError
-from eventlib.log import DEFAULT_URL
 from services import __main__ as shop_cli
 from services.settings import ShopSettings, demo_settings, shop_settings
 
@@ -31,7 +30,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_variables_the_defaults_are_those_of_the_classes() -> None:
     assert runtime_config() == RuntimeConfig()
     assert shop_settings() == ShopSettings.model_construct()
-    assert (eventlib_settings().log, eventlib_settings().app) == (DEFAULT_URL, None)
+    assert (eventlib_settings().log, eventlib_settings().app) == (None, None)
 
 
 def test_every_field_of_the_runtime_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +54,7 @@ def test_what_is_given_wins_over_the_environment_and_that_over_the_default(monke
 def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENTLIB_LOG", "")
     monkeypatch.setenv("SHOP_GATEWAY_URL", "")
-    assert eventlib_settings().log == DEFAULT_URL
+    assert eventlib_settings().log is None
     assert shop_settings().gateway_url is None
 
 
@@ -149,8 +148,9 @@ def test_config_says_what_each_setting_is_and_why(
         monkeypatch.setenv(variable, value)
     found = printed(capsys, "--log", "kafka://broker:1/?prefix=p.")
     told = {name: (each["value"], each["source"], each["default"]) for name, each in found.items()}
-    assert told["EVENTLIB_LOG"] == ("kafka://broker:1/?prefix=p.", "option", DEFAULT_URL)
+    assert told["EVENTLIB_LOG"] == ("kafka://broker:1/?prefix=p.", "option", None)
     assert told["EVENTLIB_APP"] == ("services:shop", "pyproject.toml", None)
+    assert printed(capsys)["EVENTLIB_LOG"]["value"] == "sqlite:///var/shop.db"  # unset, it is the application's
     assert told["EVENTLIB_BATCH"] == (7, "environment", 500)
     assert told["EVENTLIB_KAFKA_PREFIX"] == ("p.", "the log's URL", "")
     assert told["EVENTLIB_KAFKA_APPLICATION"] == ("shop", "environment", "eventlib")

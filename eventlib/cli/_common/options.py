@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from eventlib.errors import ContractError, WiringError
-from eventlib.log import DEFAULT_URL
 from eventlib.values import time_of
 
 LOG_VARIABLE = "EVENTLIB_LOG"
+DEFAULT_LOG = "sqlite:///var/APP.db"
 
 
 AppOption = Annotated[
@@ -31,7 +31,7 @@ LogOption = Annotated[
     typer.Option(
         "--log",
         metavar="URL",
-        help=f"Which log. [dim]Default: ${LOG_VARIABLE}, or {DEFAULT_URL}[/dim]",
+        help=f"Which log. [dim]Default: ${LOG_VARIABLE}, or {DEFAULT_LOG}[/dim]",
         rich_help_panel="Application and log",
         show_default=False,
     ),
@@ -78,7 +78,7 @@ CountedLogOption = Annotated[
     typer.Option(
         "--log",
         metavar="[URL]",
-        help=f"Count on a log. [dim]Without URL: ${LOG_VARIABLE}, or {DEFAULT_URL}[/dim]",
+        help=f"Count on a log. [dim]Without URL: ${LOG_VARIABLE}, or {DEFAULT_LOG}[/dim]",
         rich_help_panel="Application and log",
         show_default=False,
     ),
@@ -121,11 +121,22 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """The application (None: as in pyproject.toml), the log's URL, and whether personal fields are not masked."""
+    """The application (None: as in pyproject.toml), the log's URL (None: its default), and whether personal fields are not masked."""
 
     app: str | None
-    url: str
+    named: str | None
     personal: bool = False
+
+    @property
+    def url(self) -> str:
+        """The log's URL. Raises: WiringError when neither a log nor an application is named."""
+        from eventlib.project import log_of  # it imports the model, which not every command needs
+
+        return log_of(self.named, self.app)
+
+    def url_for(self, choreography: "Choreography") -> str:
+        """Return the log's URL, where the command has its choreography from elsewhere."""
+        return self.named or choreography.default_log
 
     @classmethod
     def of(cls, context: typer.Context, app: str | None, log: str | None, *, personal: bool = False) -> "LogOptions":
@@ -151,6 +162,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from eventlib.eventlog import EventLog
+    from eventlib.model.choreography import Choreography
 
 T = TypeVar("T")
 
