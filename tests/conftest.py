@@ -36,7 +36,8 @@ _TESTS = settings(deadline=None, derandomize=True, database=None, suppress_healt
 settings.register_profile("tests", _TESTS)
 settings.load_profile("tests")
 
-_SPARK = "tests/analytics/"
+_TOGETHER = ("tests/analytics/", "tests/console/")
+"""Folders whose tests share what is dear to start: a session of Spark, a browser."""
 NODE = ClusterConfig(properties={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"})
 """Transactions that a killed process leaves open are aborted soon after their timeout, not within ten seconds of it."""
 
@@ -49,11 +50,11 @@ _endings = pytest.StashKey[ExitStack]()
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # its package has no types
-    """A file's tests run in one process, where several share them out; and all of Spark's, which take one session."""
+    """A file's tests run in one process, where several share them out; and so do all of some folders."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return _SPARK if file.startswith(_SPARK) else file
+        return next((folder for folder in _TOGETHER if file.startswith(folder)), file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

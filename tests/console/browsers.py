@@ -3,10 +3,11 @@
 import gzip
 import os
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
 
@@ -59,10 +60,20 @@ class Visit:
         self.url = url
         self.asked: list[str] = []
         self.wrong: list[str] = []
+        self._on_page: dict[str, Callable[[Any], None]] = {
+            "console": self._on_console,
+            "pageerror": lambda error: self.wrong.append(str(error)),
+            "dialog": lambda dialog: self.wrong.append(f"dialog: {dialog.message}"),
+        }
         context.on("request", self._on_request)
-        page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("dialog", lambda dialog: self.wrong.append(f"dialog: {dialog.message}"))
+        for name, heard in self._on_page.items():
+            page.on(name, heard)  # type: ignore[call-overload]  # its overloads name each event
+
+    def leave(self) -> None:
+        """Watch the page no longer."""
+        self.context.remove_listener("request", self._on_request)
+        for name, heard in self._on_page.items():
+            self.page.remove_listener(name, heard)
 
     def _on_request(self, request: Request) -> None:
         self.asked.append(request.url)
@@ -88,12 +99,13 @@ class Visit:
         assert self.wrong == []
         assert [each for each in self.asked if not each.startswith((f"{self.url}/", "data:"))] == []
 
-    async def findings(self) -> Sequence[str]:
-        """Return what axe-core finds wrong with the page as it is now."""
+    async def findings(self, rule: str | None = None) -> Sequence[str]:
+        """Return what axe-core finds wrong with the page as it is now, by all rules of the standards or by one."""
         if not await self.page.evaluate("'axe' in window"):
             await self.page.evaluate(_AXE)
         # With the types of results named, it does not describe each element with which nothing is wrong: half its time.
-        options = f"{{runOnly: {_STANDARDS!r}, resultTypes: ['violations']}}"
+        rules = f"{{type: 'rule', values: [{rule!r}]}}" if rule else repr(_STANDARDS)
+        options = f"{{runOnly: {rules}, resultTypes: ['violations']}}"
         found: Any = await self.page.evaluate(f"axe.run({options}).then(found => found.violations)")
         return [
             f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
@@ -104,11 +116,38 @@ class Visit:
 
 @asynccontextmanager
 async def visiting(browser: Browser, url: str, **options: Any) -> AsyncIterator[Visit]:
-    """Open a window of its own on a console; at its end, check that nothing went wrong in it."""
-    context = await browser.new_context(**({"viewport": {"width": 1400, "height": 900}} | options))
+    """Open a window on a console, with cookies and a storage of its own; at its end, check that nothing went wrong in it.
+
+    Windows of a usual kind are cleared and used again: a new one starts a process, which takes a second of a processor.
+    """
+    idle = _idle.setdefault(browser, []) if not options else []
+    context = idle.pop() if idle else await browser.new_context(**({"viewport": _VIEWPORT} | options))
     try:
-        visit = Visit(context, await context.new_page(), url)
+        visit = Visit(context, context.pages[0] if context.pages else await context.new_page(), url)
         yield visit
         visit.check()
-    finally:
+    except BaseException:
         await context.close()
+        raise
+    if options:
+        await context.close()
+        return
+    visit.leave()
+    await _clear(context)
+    idle.append(context)
+
+
+_VIEWPORT: Any = {"width": 1400, "height": 900}
+_idle = WeakKeyDictionary[Browser, list[BrowserContext]]()
+
+
+async def _clear(context: BrowserContext) -> None:
+    """Leave of a window what a new one has: an empty page of the usual size, no cookie, and an empty storage."""
+    page, *others = context.pages
+    for each in others:
+        await each.close()
+    await page.evaluate("{ localStorage.clear(); sessionStorage.clear() }")
+    await page.goto("about:blank")
+    await context.clear_cookies()
+    await page.emulate_media(color_scheme="null")
+    await page.set_viewport_size(_VIEWPORT)

@@ -1,4 +1,4 @@
-"""What the tests of the console share: a browser, and a console on the shop's log, for each of their modules."""
+"""What the tests of the console share: a browser, and for each of their modules a console on the shop's log."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,7 +22,7 @@ CONNECTORS = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests of a module in one loop, beside the browser; skip those that need one where there is none."""
+    """Skip the tests that need a browser where there is none."""
     for item in items:
         if "tests/console/" in item.nodeid:
             item.add_marker(pytest.mark.heavy)
@@ -30,13 +30,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip("there is no Chromium here: `make setup-browser` installs it"))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     async with running_browser() as browser:
         yield browser
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def log(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EventLog]:
     """The shop's log, with sagas that have completed, were declined, wait, and are parked."""
     path: Path = tmp_path_factory.mktemp("shop") / "log.db"
@@ -45,7 +45,7 @@ async def log(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EventLo
         yield log
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def console(log: EventLog) -> AsyncIterator[str]:
     async with running_console(log, connectors=CONNECTORS) as url:
         yield url

@@ -17,7 +17,7 @@ from tests.console.parked_rates import broken, logged_in, parked_log, settled
 from tests.console.rates_app import RateAsked, RateQuoted, app
 from tests.saga.shop_runs import ROOT
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def quoted(log: EventLog) -> list[tuple[str, int]]:

@@ -9,7 +9,7 @@ from eventlib.model.saga import Saga, saga_of
 from tests.console.browsers import visiting
 from tests.console.rates_app import app
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def saga(key: str, types: str) -> Saga:

@@ -13,7 +13,7 @@ from tests.integration.repository import SURCHARGE, Repository
 from tests.integration.shop_log import order, served, supplied
 from tests.integration.test_prove import FAILS
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 BEGIN = "Begin"
 
 

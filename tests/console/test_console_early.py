@@ -13,7 +13,7 @@ from tests.console.browsers import running_console
 from tests.golden.shops.shops import unpack_embedded
 from tests.integration.shop_log import fill
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ARROW = "/choreography/arrow?source=OrderSubmitted&target=OrderPlaced"
 PAGES = ("/overview", "/sagas", "/parked", "/choreography", ARROW, "/topics", "/acts", "/deployment", "/reruns", "/reruns/new?service=order", "/reset?service=order&to=earliest", "/compare", "/send/OrderSubmitted", "/readyz", "/healthz")  # fmt: skip
 

@@ -24,7 +24,7 @@ from tests.console.browsers import running_console
 from tests.console.parked_rates import parked_log
 from tests.issuers import AUDIENCE, SECRET, Issuer, rsa
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 CLIENT = "console"
 
 

@@ -12,7 +12,7 @@ from eventlib.queries.parked import parkings
 from tests.console.browsers import visiting
 from tests.integration.shop_log import order, served
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_sagas_are_found_by_a_query_whose_address_can_be_sent(browser: Browser, console: str) -> None:
@@ -82,13 +82,14 @@ PAGES = ("/overview", "/sagas", "/sagas?where=status+=+'open'", "/saga/declined"
 async def test_pages_are_accessible_in_light_and_dark_and_fit_on_a_phone(
     browser: Browser, console: str, path: str
 ) -> None:
-    async with visiting(browser, console, has_touch=True) as visit:
+    async with visiting(browser, console) as visit:
         page = await visit.open(path)
         colors = set()
         for scheme in ("light", "dark"):
             await page.emulate_media(color_scheme=scheme)
             colors.add(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
-            assert await visit.findings() == [], scheme
+            rule = None if scheme == "light" else "color-contrast"  # the only one that looks at colors
+            assert await visit.findings(rule) == [], scheme
         assert len(colors) == 2
         await page.set_viewport_size({"width": 360, "height": 740})
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360

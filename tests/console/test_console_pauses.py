@@ -14,7 +14,7 @@ from examples.payouts import desk
 from tests.console.parked_rates import broken, logged_in, parked_log, settled
 from tests.console.rates_app import RateAsked
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_service_is_paused_seen_on_the_overview_and_resumed(browser: Browser, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.integration.rerunning import send, settle, some_short_baskets
 from tests.integration.test_admin_reruns import MENDED, WRONG_DAY, stock
 from tests.issuers import SECRET
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from tests.integration.market import Code, market
 from tests.integration.rerunning import some_short_baskets
 from tests.integration.test_admin_reruns import MENDED, WRONG_DAY, stock
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 AGAIN = "/reruns/store/again"
 
 

@@ -26,7 +26,7 @@ from eventlib.values import now_ms
 from tests.console.browsers import Visit, running_console, visiting
 from tests.console.parked_rates import logged_in, parked_log
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 HOSTILE = """<img src=x onerror=alert(1)>"'--></script><script>alert(2)</script>{{7*7}}/javascript:alert(3)"""
 TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
 

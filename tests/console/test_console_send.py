@@ -16,7 +16,7 @@ from tests.console.parked_rates import logged_in, parked_log, settled
 from tests.console.rates_app import RateAsked
 from tests.console.test_console_acts import quoted
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def asked(log: EventLog) -> list[tuple[str, int, str | None]]:

@@ -15,7 +15,7 @@ from tests.console.browsers import running_console
 from tests.console.parked_rates import settled
 from tests.console.rates_app import RateAsked, app
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_saga_that_is_traced_leads_to_its_trace(tmp_path: Path) -> None:
