@@ -20,7 +20,7 @@ class Service:
     Task p of a service is partition p of every topic that its deciders read, so these have equal partition counts.
     `start_from` is where a service added to an old log begins: "earliest" or "latest". Its effects run only for what
     was recorded after its first start, and for what follows from that: those for the past are parked, each with its
-    reason, until an operator retries them. `effects="all"` runs them all.
+    reason, until an operator retries them. `effects="all"` runs them all; the first services of a log have no past.
     `limits` holds back what its effects ask: by a port's name, or by the request of a kind of effect.
     Guarantee: where a task began, and what was past then, is recorded before it handles anything.
     Raises: WiringError when the deciders do not fit together.

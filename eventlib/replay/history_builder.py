@@ -26,7 +26,7 @@ from eventlib.replay.journal_steps import (
 )
 from eventlib.replay.outputs import EmittedEvents
 from eventlib.replay.steps import HistoryStep, Kind, RecordedEvent
-from eventlib.runtime.bootstrap import mark_of
+from eventlib.runtime.bootstrap import NO_PAST, InputStart, mark_of
 from eventlib.runtime.emit import (
     Cause,
     Emission,
@@ -121,9 +121,8 @@ class KeyHistoryBuilder:
 
     def _apply(self, at_ms: int, act: Act | ConsumedInput | StateTakenOver) -> _StepResult | None:  # noqa: PLR0911  one return for each kind
         match act:
-            case Begun(beginning=(topic, _, past_end)):
-                self._past_ends[topic] = past_end
-                self._first_ms = self._first_ms or at_ms
+            case Begun(beginning):
+                self._begin(at_ms, beginning)
                 return None
             case ConsumedInput(refused=Refusal(kind, reason)):
                 return _StepResult(_REFUSED[kind], act.input, meta=act.input.meta, reason=reason)
@@ -143,6 +142,11 @@ class KeyHistoryBuilder:
                 return _StepResult("discarded", self._requests.get(request_id), reason=why)
             case _:
                 return None
+
+    def _begin(self, at_ms: int, beginning: InputStart) -> None:
+        if not self._past_ends and beginning.detail != NO_PAST:
+            self._first_ms = at_ms
+        self._past_ends[beginning.topic] = beginning.past_end
 
     def _handle(self, at_ms: int, consumed: RecordedEvent) -> _StepResult:
         record, event, entry = self._marked(consumed.record), consumed.event, self._entry

@@ -179,7 +179,7 @@ class TaskJournal:
     async def _act(self, step: Step, refused: Refusal | None) -> Act:  # noqa: PLR0911  one return for each kind
         match step:
             case Step(kind="begin"):
-                return Begun(InputStart(step.topic, step.first, step.last))
+                return Begun(InputStart(step.topic, step.first, step.last, step.detail))
             case Step(kind="skip"):
                 return Skipped(step.request, step.detail)
             case Step(kind="reset"):

@@ -16,6 +16,7 @@ from eventlib.model.service import Service
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.key_history import key_history
 from eventlib.replay.steps import HistoryStep
+from eventlib.runtime.bootstrap import NO_PAST
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import KeyLocation
 from eventlib.runtime.processor import stalled
@@ -175,10 +176,11 @@ class _Rebuilding:
         """Advance the positions past an entry."""
         now = self._positions
         after, past, first_ms = {**now.next}, {**now.past}, now.first_ms
+        if not now.next and entry.steps[0].detail != NO_PAST:
+            first_ms = entry.at_ms
         for step in entry.steps:
             match step.kind:
                 case "begin":
-                    first_ms = first_ms or entry.at_ms
                     after[step.topic], past[step.topic] = step.first, step.last
                 case "run":
                     after[step.topic] = step.last + 1

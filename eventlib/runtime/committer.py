@@ -13,7 +13,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, Reader, TopicPartition
 from eventlib.log.record import Record
 from eventlib.model.event import Event
-from eventlib.runtime.bootstrap import beginnings
+from eventlib.runtime.bootstrap import FirstServices, beginnings
 from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.parking.requests import OperatorRequests
@@ -35,7 +35,7 @@ class TaskCommitter:
     not at all; whatever interrupts it, the next owner goes on from the last commit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is optional, and given by its name
         self,
         task: Task,
         claim: Claim,
@@ -44,6 +44,7 @@ class TaskCommitter:
         *,
         skipped_inputs: int,
         chain: LocalChain | None = None,
+        first_services: FirstServices | None = None,
     ) -> None:
         self.task = task
         self.claim = claim
@@ -54,6 +55,7 @@ class TaskCommitter:
         self.at_rest: Callable[[], bool] = lambda: False
         self._log = log
         self._chain = chain
+        self._first_services = first_services or FirstServices(log)
         self._read_to: Mapping[str, int] = {}
         self.observer: Observer | None = None
         self._append_began_ns = 0
@@ -78,7 +80,8 @@ class TaskCommitter:
 
         Requests of operators that wait by then are put into the inbox, so that a pause holds from the first input on.
         """
-        found = await beginnings(self._log.port, self.task.service, self.task.partition, self.task.positions)
+        task = self.task
+        found = await beginnings(self._log, self._first_services, task.service, task.partition, task.positions)
         if found:
             await self._commit(Inputs(now_ms, beginnings=found))
         else:

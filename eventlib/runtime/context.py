@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from eventlib.errors import DamagedRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record
+from eventlib.runtime.bootstrap import FirstServices
 from eventlib.runtime.breaker import Breaker
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.instrumentation import Observer
@@ -60,3 +61,8 @@ class RuntimeContext:
     startup: Startup = field(default_factory=Startup)
     damage: Damage = field(default_factory=Damage)
     rebuilt: dict[tuple[str, int], list[tuple[DamagedRecord, Sequence[Record]]]] = field(default_factory=dict)
+    first_services: FirstServices = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Let all tasks look once for what ran first on the log."""
+        object.__setattr__(self, "first_services", FirstServices(self.log))

@@ -28,7 +28,7 @@ PAUSE = "pause/"
 class Positions:
     """Where a task goes on: the next offset of each input topic, and the time of its last transaction (ms).
 
-    `first_ms` is the time of its first start; 0 when nobody took note of it. `past` has, for each topic that the task
+    `first_ms` is the time of its first start; 0 when it is not known, or has no past. `past` has, for each topic that the task
     still catches up with, the end as of the first time that it read it.
     """
 
@@ -93,7 +93,8 @@ class Pause:
 class Step:
     """One thing that a transaction did, in order.
 
-    kind: `begin` (a topic is read for the first time, from first; what stands before last is the past), `run` (inputs
+    kind: `begin` (a topic is read for the first time, from first; what stands before last is the past; the detail is
+    "no past" for a task without one, and for the control topic "first services: " and their names), `run` (inputs
     first..last of a topic), `drop` (a request that was answered before, or a skipped input), `park`, `release` (of
     first in the parked topic; of a parked effect, without a topic), `deadline` (first is its due time in ms), `answer`
     (of an effect), `stall` (an effect was parked). `drop` and `park` speak of what stands before them: the last input

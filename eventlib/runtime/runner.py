@@ -117,7 +117,13 @@ class TaskRunner:
         self._context.startup.done(self.name)
         start, most_skipped = self._effects.start, self._config.skipped_inputs
         committer = TaskCommitter(
-            task, self.claim, self._context.log, start, skipped_inputs=most_skipped, chain=self._chain
+            task,
+            self.claim,
+            self._context.log,
+            start,
+            skipped_inputs=most_skipped,
+            chain=self._chain,
+            first_services=self._context.first_services,
         )
         committer.observer = self._context.observer
         committer.at_rest = self._is_at_rest

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from eventlib.eventlog import latest_copy
 from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
-from eventlib.runtime.bootstrap import InputStart
+from eventlib.runtime.bootstrap import NO_PAST, InputStart
 from eventlib.runtime.records import JournalEntry, Positions, Step
 from eventlib.runtime.transaction import ProcessingSpan
 
@@ -106,12 +106,12 @@ class TransactionBuilder:
 
     def begin(self, beginnings: Sequence[InputStart]) -> None:
         """Start to read topics at their first offsets."""
-        for topic, first, past_end in beginnings:
-            self.steps.act(Step("begin", topic, first, past_end))
+        for topic, first, past_end, detail in beginnings:
+            self.steps.act(Step("begin", topic, first, past_end, detail=detail))
             self.steps.next[topic] = first
             self.past = {**self.past, topic: past_end}
         if not self._from.next:
-            self.first_ms = self.at_ms
+            self.first_ms = 0 if beginnings[0].detail == NO_PAST else self.at_ms
 
     def move(self, topic: str, to: int, why: str) -> None:
         """Seek a topic to another offset."""

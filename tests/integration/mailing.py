@@ -105,6 +105,24 @@ def mailing(
     )
 
 
+class Noted(Event, topic="notes", key="name", request=True):
+    """Something was noted."""
+
+    name: str
+
+
+def older() -> Choreography:
+    """Return an application of another service, which has nothing to do with mails."""
+    notes: Decider[Person] = Decider("note", state=Person, key="name")
+    notes.follows(Noted)
+    return Choreography("older", [Service("older", deciders=[notes])])
+
+
+def both() -> Choreography:
+    """Return one application of both services."""
+    return Choreography("both", [*older().services, *mailing().services])
+
+
 async def main(url: str, outbox: str, effects: str, start_from: str) -> None:
     """Run the service until it is killed, and say when there is nothing left to do."""
     choreography = mailing("all" if effects == "all" else "new", "latest" if start_from == "latest" else "earliest")

@@ -13,10 +13,11 @@ import pytest
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.operations.parked_commands import request_retry
 from eventlib.queries.parked import Parking, parkings
+from eventlib.replay.key_history import key_history
 from eventlib.runtime.bootstrap import MARK
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions
 from tests.integration import mailing as service_module
-from tests.integration.mailing import Outbox, Signed, mailing
+from tests.integration.mailing import Outbox, Signed, both, mailing, older
 from tests.integration.reopening import Opened, everything
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +26,14 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def outbox(tmp_path: Path) -> Path:
     return tmp_path / "outbox"
+
+
+@pytest.fixture
+async def ran(opened: Opened) -> Opened:
+    """Opens a log on which another application's service has run before."""
+    async with opened(older()) as log, Runtime(log) as runtime, asyncio.timeout(120):
+        await runtime.idle()
+    return opened
 
 
 def sent(outbox: Path, about: str = "welcome") -> set[str]:
@@ -49,8 +58,8 @@ async def effects_parked(log: EventLog) -> list[Parking]:
     return [parking for parking in await parkings(log) if parking.effect]
 
 
-async def test_effects_of_the_past_wait_for_a_person_and_new_ones_run(opened: Opened, outbox: Path) -> None:
-    async with opened(mailing()) as log:
+async def test_effects_of_the_past_wait_for_a_person_and_new_ones_run(ran: Opened, outbox: Path) -> None:
+    async with ran(mailing()) as log:
         await sign(log, range(30))
         await settle(log, outbox)
         assert sent(outbox) == set()
@@ -59,7 +68,7 @@ async def test_effects_of_the_past_wait_for_a_person_and_new_ones_run(opened: Op
         assert {parking.effect for parking in parked} == {"MailRequested"}
         assert "before the first start of service mail" in parked[0].reason
         assert 'effects="all"' in parked[0].reason
-    async with opened(mailing()) as log:
+    async with ran(mailing()) as log:
         await sign(log, range(30, 40))
         await settle(log, outbox)
         assert sent(outbox) == names(range(30, 40))
@@ -70,8 +79,8 @@ async def test_effects_of_the_past_wait_for_a_person_and_new_ones_run(opened: Op
         assert len([r for r in await everything(log, "mails") if r.type == "MailSent"]) == 11
 
 
-async def test_all_effects_run_where_the_service_says_so(opened: Opened, outbox: Path) -> None:
-    async with opened(mailing("all")) as log:
+async def test_all_effects_run_where_the_service_says_so(ran: Opened, outbox: Path) -> None:
+    async with ran(mailing("all")) as log:
         await sign(log, range(20))
         await settle(log, outbox)
         await sign(log, range(20, 30))
@@ -81,8 +90,8 @@ async def test_all_effects_run_where_the_service_says_so(opened: Opened, outbox:
         assert not any(record.headers for record in await everything(log, "welcomes"))
 
 
-async def test_what_follows_from_the_past_is_marked_and_what_is_new_is_not(opened: Opened, outbox: Path) -> None:
-    async with opened(mailing()) as log:
+async def test_what_follows_from_the_past_is_marked_and_what_is_new_is_not(ran: Opened, outbox: Path) -> None:
+    async with ran(mailing()) as log:
         await sign(log, range(5))
         await settle(log, outbox)
         await sign(log, range(5, 9))
@@ -92,9 +101,9 @@ async def test_what_follows_from_the_past_is_marked_and_what_is_new_is_not(opene
             assert Counter(r.headers for r in records) == {((MARK, b"mail"),): 5, (): 4}
 
 
-async def test_an_input_of_the_past_that_was_parked_stays_past(opened: Opened, outbox: Path) -> None:
+async def test_an_input_of_the_past_that_was_parked_stays_past(ran: Opened, outbox: Path) -> None:
     broken = {"n1"}
-    async with opened(mailing(broken=broken)) as log:
+    async with ran(mailing(broken=broken)) as log:
         await sign(log, range(3))
         await settle(log, outbox)
         broken.clear()
@@ -106,8 +115,8 @@ async def test_an_input_of_the_past_that_was_parked_stays_past(opened: Opened, o
         assert {parking.key for parking in await effects_parked(log)} == names(range(3))
 
 
-async def test_a_deadline_of_the_past_is_past_and_a_later_one_is_new(opened: Opened, outbox: Path) -> None:
-    async with opened(mailing()) as log:
+async def test_a_deadline_of_the_past_is_past_and_a_later_one_is_new(ran: Opened, outbox: Path) -> None:
+    async with ran(mailing()) as log:
         await sign(log, range(3), remind_s=0)
         await sign(log, range(3, 6), remind_s=3)
         await asyncio.sleep(0.05)
@@ -120,21 +129,21 @@ async def test_a_deadline_of_the_past_is_past_and_a_later_one_is_new(opened: Ope
         assert len(await effects_parked(log)) == 6 + 3
 
 
-async def test_from_the_latest_on_it_misses_nothing_that_comes_while_it_is_away(opened: Opened, outbox: Path) -> None:
-    async with opened(mailing(start_from="latest")) as log:
+async def test_from_the_latest_on_it_misses_nothing_that_comes_while_it_is_away(ran: Opened, outbox: Path) -> None:
+    async with ran(mailing(start_from="latest")) as log:
         await sign(log, range(10))
         await settle(log, outbox)
         assert await everything(log, "welcomes") == []
         await sign(log, range(10, 20))
-    async with opened(mailing(start_from="latest")) as log:
+    async with ran(mailing(start_from="latest")) as log:
         await settle(log, outbox)
         assert {(r.key or b"").decode() for r in await everything(log, "welcomes")} == names(range(10, 20))
         assert sent(outbox) == names(range(10, 20))
         assert await effects_parked(log) == []
 
 
-async def test_where_it_began_is_on_the_journal_before_anything_else(opened: Opened, outbox: Path) -> None:
-    async with opened(mailing()) as log:
+async def test_where_it_began_is_on_the_journal_before_anything_else(ran: Opened, outbox: Path) -> None:
+    async with ran(mailing()) as log:
         await sign(log, range(30))
         await settle(log, outbox)
         for partition in range(8):
@@ -149,6 +158,31 @@ async def test_where_it_began_is_on_the_journal_before_anything_else(opened: Ope
         kept = [r for r in await everything(log, "mail.changelog") if r.key == POSITION_KEY.encode()]
         newest = {record.partition: log.codec.decode(Positions, record.value or b"") for record in kept}
         assert all(positions.past == {} and positions.first_ms > 0 for positions in newest.values())
+
+
+async def test_the_first_services_of_a_log_have_no_past(opened: Opened, outbox: Path) -> None:
+    """What was published while they started, or before, is what they are there for; its deadlines as well."""
+    async with opened(mailing()) as log:
+        await sign(log, range(30), remind_s=0)
+        await settle(log, outbox)
+        async with Runtime(log, ports={"outbox": Outbox(outbox)}), asyncio.timeout(120):
+            while len(sent(outbox, "reminder")) < 30:
+                await asyncio.sleep(0.01)
+        assert sent(outbox) == names(range(30))
+        assert await effects_parked(log) == []
+        steps = (await key_history(log, log.choreography.deciders[0], "n3")).steps
+        (due,) = (step for step in steps if step.deadline)
+        assert (due.deadline, [each.record.headers for each in due.emitted]) == ("remind_at", [()])
+
+
+async def test_a_first_service_that_starts_later_than_the_others_has_no_past(opened: Opened, outbox: Path) -> None:
+    async with opened(both()) as log:
+        async with Runtime(log, services=["older"]) as runtime, asyncio.timeout(120):
+            await runtime.idle()
+        await sign(log, range(8))
+    async with opened(both()) as log:
+        await settle(log, outbox)
+        assert sent(outbox) == names(range(8))
 
 
 async def test_positions_of_an_earlier_version_are_read_as_they_were_meant() -> None:
@@ -179,6 +213,8 @@ async def test_killed_at_any_moment_it_still_knows_what_was_past(tmp_path: Path,
     url = f"sqlite:///{tmp_path}/log.db"
     chance = random.Random(7)
     past, fresh = range(2_000), range(2_000, 2_050)
+    async with open_log(url, older()) as log, Runtime(log) as runtime:
+        await runtime.idle()
     async with open_log(url, mailing()) as log:
         await sign(log, past)
         for n, number in enumerate(fresh):
