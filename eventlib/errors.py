@@ -7,7 +7,8 @@ EventlibError
 │   ├── LogFull               no space left; nothing was half-written
 │   ├── OwnershipLost         another owner has this task now: start over
 │   ├── RegistryUnavailable   the schema registry is out of reach
-│   └── OutcomeUnknown        the outside world did not say whether it acted
+│   ├── OutcomeUnknown        the outside world did not say whether it acted
+│   └── UnforeseenEnd         a function of the application ended with something that is not an error
 └── TerminalError             no retry helps: a person or a deployment has to act
     ├── WiringError           the choreography is wrong; found at import or at start
     ├── ContractError         an event or record does not fit its contract
@@ -63,6 +64,10 @@ class RegistryUnavailable(RetryableError):
 
 class OutcomeUnknown(RetryableError):
     """An external system may have acted or not: an effect raises it to be tried again under its idempotency key."""
+
+
+class UnforeseenEnd(RetryableError):
+    """A function of the application ended with something that is not an error: a cancellation, a panic, an exit."""
 
 
 class WiringError(TerminalError):

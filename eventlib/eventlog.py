@@ -13,7 +13,7 @@ from eventlib.external import ExternalRouter
 from eventlib.log.base import Log, undecodable
 from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
-from eventlib.model.event import Contract, Event, Position, contract_of, key_of
+from eventlib.model.event import Contract, Event, Position, contract_of, key_of, unwritable_key
 from eventlib.model.identity import SAMPLED_SHARE, child_traceparent, request_id, root_traceparent, sampling_bound
 from eventlib.model.service import Service, topics_of
 from eventlib.publication import Publication, headers_of
@@ -214,7 +214,10 @@ class EventLog:
         contract = self._contract_of(event)
         topic = contract.topic
         text = key_of(event)
-        key = None if text is None else text.encode()
+        try:
+            key = None if text is None else text.encode()
+        except UnicodeEncodeError as error:
+            raise unwritable_key(event, text or "") from error
         if publication.partition is not None:
             partition = publication.partition
         elif key is None:

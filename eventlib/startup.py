@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TypeVar
 
-from eventlib.errors import RetryableError
+from eventlib.errors import RetryableError, UnforeseenEnd
+from eventlib.model.ends import as_error, is_asked_for
 
 T = TypeVar("T")
 
@@ -78,6 +79,10 @@ class Startup:
                 except RetryableError as error:
                     pause_s = self.failed(what, error)
                     slow.cancel()
+                except BaseException as raised:
+                    if isinstance(raised, Exception) or is_asked_for(raised):
+                        raise
+                    raise UnforeseenEnd(f"{what}: {as_error(raised)}") from raised
                 else:
                     self.done(what)
                     return result

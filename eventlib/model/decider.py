@@ -9,6 +9,7 @@ from eventlib.errors import ContractError, WiringError
 from eventlib.model import signatures
 from eventlib.model.deadline import Deadline
 from eventlib.model.effect import Effect, Retry, awaiting, effect_of
+from eventlib.model.ends import as_error
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.handler import FOLLOWS, Handler, handler_of, refuse_unemittable
 from eventlib.model.personal import check_state, personal_fields
@@ -266,9 +267,16 @@ class Decider(Generic[S]):
 
     def due(self, state: S) -> dict[str, datetime]:
         """Return the deadlines that follow from a state, by name; FORGET is when the key is given up."""
-        found = {name: at for name, deadline in self.deadlines.items() if (at := deadline.due_at(state)) is not None}
-        if self.forgotten_at is not None and (at := self.forgotten_at(state)) is not None:
-            found[FORGET] = at
+        try:
+            found = {
+                name: at for name, deadline in self.deadlines.items() if (at := deadline.due_at(state)) is not None
+            }
+            if self.forgotten_at is not None and (at := self.forgotten_at(state)) is not None:
+                found[FORGET] = at
+        except Exception:
+            raise
+        except BaseException as raised:
+            raise as_error(raised) from raised
         return found
 
     def wants_meta(self, event_type: type[Event]) -> bool:
@@ -277,7 +285,12 @@ class Decider(Generic[S]):
 
     def evolved(self, state: S, event: Event, meta: Meta) -> S | None:
         """Return the state after one event that was handled or emitted; None forgets the key."""
-        return self._apply(state, event, meta) if self.evolve_wants_meta else self._apply(state, event)
+        try:
+            return self._apply(state, event, meta) if self.evolve_wants_meta else self._apply(state, event)
+        except Exception:
+            raise
+        except BaseException as raised:
+            raise as_error(raised) from raised
 
     def decide(self, state: S, event: Event, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
         """Handle one input: return the state after it (None: the key is forgotten), and what is emitted.
@@ -292,8 +305,13 @@ class Decider(Generic[S]):
     def answer(self, state: S, event: Event, meta: Meta) -> list[Event]:
         """Return what is emitted in answer to an event that the state has seen. Raises: ContractError as `decide` does."""
         handler = self.handlers[type(event)]
-        emitted = handler.call(state, event, meta) if handler.wants_meta else handler.call(state, event)
-        return self._listed(handler, emitted)
+        try:
+            emitted = handler.call(state, event, meta) if handler.wants_meta else handler.call(state, event)
+            return self._listed(handler, emitted)
+        except Exception:
+            raise
+        except BaseException as raised:
+            raise as_error(raised) from raised
 
     def pass_deadline(self, name: str, state: S, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
         """Handle a deadline that has passed: return the state after it (None: forgotten), and what is emitted."""
@@ -305,23 +323,34 @@ class Decider(Generic[S]):
         handler = None if name == FORGET else self.deadlines[name].handler
         if handler is None:
             return []
-        return self._listed(handler, handler.call(state, meta) if handler.wants_meta else handler.call(state))
+        try:
+            return self._listed(handler, handler.call(state, meta) if handler.wants_meta else handler.call(state))
+        except Exception:
+            raise
+        except BaseException as raised:
+            raise as_error(raised) from raised
 
     def _after(self, state: S | None, emitted: Sequence[Event], emitted_meta: EmittedMeta) -> S | None:
         """Return the state (None: forgotten) after events that the decider has emitted; `emitted_meta` as in `decide`."""
-        for ordinal, event in enumerate(emitted):
-            before = self.initial if state is None else state
-            state = (
-                self._apply(before, event, emitted_meta(emitted, ordinal))
-                if self.evolve_wants_meta
-                else self._apply(before, event)
-            )
+        try:
+            for ordinal, event in enumerate(emitted):
+                before = self.initial if state is None else state
+                state = (
+                    self._apply(before, event, emitted_meta(emitted, ordinal))
+                    if self.evolve_wants_meta
+                    else self._apply(before, event)
+                )
+        except Exception:
+            raise
+        except BaseException as raised:
+            raise as_error(raised) from raised
         return state
 
     def _listed(self, handler: Handler, emitted: Sequence[Event] | None) -> list[Event]:
         if not emitted:
             return []
-        for event in emitted:
+        events = list(emitted)  # at once: what yields its events gives them once
+        for event in events:
             if type(event) not in handler.emits:
                 if isinstance(handed := cast("object", emitted), Event):
                     raise ContractError(
@@ -331,7 +360,7 @@ class Decider(Generic[S]):
                     f"{self.name}.{handler.name} emitted {type(event).__name__}, which is not in its return type; "
                     "add it there, since the graph and every reader go by that"
                 )
-        return list(emitted)
+        return events
 
 
 def _unchanged(state: S, _event: Event) -> S:

@@ -187,14 +187,32 @@ def contract_of(event_type: type[Event]) -> Contract:
 
 
 def key_of(event: Event) -> str | None:
-    """Return an event's key as text, or None for a keyless event. Raises: ContractError when the key is empty."""
+    """Return an event's key as text, or None for a keyless event.
+
+    Raises: ContractError when the event has no such field, as one that `model_construct` made, or the key is empty.
+    """
     name = contract_of(type(event)).key
     if name is None:
         return None
-    key = str(getattr(event, name))
+    try:
+        key = str(getattr(event, name))
+    except AttributeError as error:
+        raise ContractError(
+            f"{type(event).__name__}.{name} is the event's key, and this event has no {name}: construct it with all its "
+            f"fields, as in {type(event).__name__}({name}=...)"
+        ) from error
     if not key:
         raise ContractError(f"{type(event).__name__}.{name} is the event's key and must not be empty")
     return key
+
+
+def unwritable_key(event: Event, key: str) -> ContractError:
+    """Return the error for an event whose key UTF-8 has no bytes for."""
+    name = f"{type(event).__name__}.{contract_of(type(event)).key}"
+    return ContractError(
+        f"{name} is the event's key and cannot be written: {key!r} has half of a surrogate pair; decode the text "
+        "that it comes from as UTF-8, with errors='replace' where it may be broken"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,10 @@ def is_plain(value: object) -> bool:
 
 def error_text(error: Exception, *, withheld: bool) -> str:
     """Return an error as one line; only its type where its text may quote personal data, which parks and logs would keep."""
-    name = type(error).__name__
-    return f"{name}: {WITHHELD if withheld else error}"
+    try:
+        return f"{type(error).__name__}: {WITHHELD if withheld else error}"
+    except Exception:  # noqa: BLE001  an error of the application's own may fail to describe itself
+        return f"{type(error).__name__}: its text cannot be read, since its __str__ raises"
 
 
 WITHHELD = "its text is withheld, since it may quote personal data"

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 
-from eventlib.errors import WiringError
+from eventlib.errors import ContractError, WiringError
+from eventlib.model.ends import as_error
 
 DEFAULT_PARTITIONS = 8
 DEFAULT_MAX_EVENT_BYTES = 1_000_000
 FORMATS = ("avro", "json", "protobuf")
+_KAFKAS = "murmur2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Topic:
     retention_bytes: int | None = None
     compacted: bool = False
     latest: bool = False
-    partitioner: str = "murmur2"
+    partitioner: str = _KAFKAS
     max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES
     format: str = field(default="avro", compare=False)  # said by the code alone: a log keeps bytes
 
@@ -48,8 +50,25 @@ class Topic:
             raise WiringError(f"topic {self.name!r}: latest=True keeps a compacted copy already; drop compacted=True")
 
     def partition_of(self, key: bytes) -> int:
-        """Return the partition of a key: the same on every log, and in every client that hashes as Kafka's do."""
-        return PARTITIONERS[self.partitioner](key, self.partitions)
+        """Return the partition of a key: the same on every log, and in every client that hashes as Kafka's do.
+
+        Raises: ContractError when the partitioner of a project refuses the key, or names a partition that there is not.
+        """
+        if self.partitioner == _KAFKAS:
+            return _murmur2_partition(key, self.partitions)
+        try:
+            partition = PARTITIONERS[self.partitioner](key, self.partitions)
+        except BaseException as raised:  # noqa: BLE001  whatever it raises, it refuses this key
+            error = as_error(raised)
+            raise ContractError(f"{self._refusal(key)} raised {type(error).__name__}: {error}") from error
+        if type(partition) is not int or not 0 <= partition < self.partitions:
+            raise ContractError(
+                f"{self._refusal(key)} returned {partition!r}: return a number from 0 to {self.partitions - 1}"
+            )
+        return partition
+
+    def _refusal(self, key: bytes) -> str:
+        return f"topic {self.name} takes no key {key!r}: its partitioner {self.partitioner!r}"
 
     @property
     def latest_topic(self) -> "Topic":
@@ -84,7 +103,7 @@ def _murmur2_partition(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-PARTITIONERS: dict[str, Callable[[bytes, int], int]] = {"murmur2": _murmur2_partition}
+PARTITIONERS: dict[str, Callable[[bytes, int], int]] = {_KAFKAS: _murmur2_partition}
 """The known partitioners by name; a project may add its own before it declares topics with it."""
 
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")

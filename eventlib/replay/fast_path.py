@@ -10,6 +10,7 @@ from typing import Any
 from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.log.record import Record
 from eventlib.model.decider import Decider
+from eventlib.model.ends import as_error
 from eventlib.model.event import Contract, Event, Meta, contract_of
 from eventlib.model.identity import derived_id
 from eventlib.replay.claims import EmissionKey
@@ -91,7 +92,8 @@ class FastPathComparer:
             then = emitted.get(by, _NOTHING)
             if then or now:
                 state = self._after(state, now, then, by)
-        except Exception:  # noqa: BLE001  the full path meets it again, and reports it
+        except BaseException as raised:  # noqa: BLE001  the full path meets it again, and reports it
+            as_error(raised)
             return False
         changed_by, saga = cause_id, record.correlation_id or cause_id
         if then:

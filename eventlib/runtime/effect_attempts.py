@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from eventlib.errors import ContractError, TerminalError
 from eventlib.log.record import Record
 from eventlib.model.effect import Effect
+from eventlib.model.ends import as_error
 from eventlib.model.event import Event
 from eventlib.model.personal import error_text, personal_fields
 from eventlib.model.signatures import name_of
@@ -48,11 +49,7 @@ class EffectAttempts:
 
     def answered(self, answer: object) -> Answer:
         """Return what an attempt that came back means; an answer that was not declared parks the effect."""
-        if type(answer) in self.asking.answers:
-            return Answer(self._request.event_id, answer)  # type: ignore[arg-type]  # one of these classes of events
-        expected = " | ".join(each.__name__ for each in self.asking.answers)
-        error = ContractError(f"effect {name_of(self.asking.call)} answered {answer!r}, which is not {expected}")
-        return self.parked(error)
+        return self._declared(answer, self.asking.answers, f"effect {name_of(self.asking.call)} answered")
 
     def failed(self, error: Exception) -> Pause | Answer:
         """Return how long to wait before the next attempt, or what follows when there is none."""
@@ -70,9 +67,20 @@ class EffectAttempts:
         if otherwise is None:
             return self.parked(error)
         try:
-            return Answer(self._request.event_id, otherwise(self._event))
-        except Exception as raised:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason
-            return self.parked(raised)
+            answer = otherwise(self._event)
+        except BaseException as raised:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason
+            return self.parked(as_error(raised))
+        return self._declared(answer, self._effect.uncertain, f"otherwise={name_of(otherwise)} returned")
+
+    def _declared(self, answer: object, declared: tuple[type[Event], ...], what: str) -> Answer:
+        if type(answer) in declared:
+            return Answer(self._request.event_id, answer)  # type: ignore[arg-type]  # one of these classes of events
+        expected = " | ".join(each.__name__ for each in declared)
+        try:
+            shown = repr(answer)
+        except Exception:  # noqa: BLE001  an object of the application's own may fail to describe itself
+            shown = f"a {type(answer).__name__}"
+        return self.parked(ContractError(f"{what} {shown}, which is not {expected}"))
 
     def text_of(self, error: Exception) -> str:
         """Return an error's text for logs and reasons."""

@@ -3,13 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from eventlib.errors import EventlibError, TerminalError
 from eventlib.eventlog import CALLER, SAGA
 from eventlib.log.record import Record
 from eventlib.model.effect import Effect
+from eventlib.model.ends import as_error
 from eventlib.model.event import Event
+from eventlib.model.personal import error_text, personal_fields
 from eventlib.model.service import Service
 from eventlib.runtime.breaker import Breaker
 from eventlib.runtime.context import RuntimeContext
@@ -56,6 +58,8 @@ class EffectRunner:
         self._turns = dict[str, Turn]()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._out = set[str]()
+        self._stops = False
+        self._is_over = False
 
     def __len__(self) -> int:
         """Count the effects that run or wait for their next attempt."""
@@ -99,7 +103,8 @@ class EffectRunner:
             return ""
 
     def _begin(self, request: Record, event: Event | None) -> None:
-        running = asyncio.get_running_loop().create_task(self._run(request, event))
+        name = f"effect for {request.type} {request.event_id}"
+        running = asyncio.get_running_loop().create_task(self._run(request, event), name=name)
         self._running[request.event_id] = running
         running.add_done_callback(lambda done: self._forget(request.event_id, done))
 
@@ -114,7 +119,11 @@ class EffectRunner:
             turn.close()
 
     async def stop(self, grace_s: float) -> None:
-        """Let attempts that are out come back for `grace_s` seconds, then cancel what is left."""
+        """Let attempts that are out come back for `grace_s` seconds, then cancel what is left.
+
+        Guarantee: it returns within `grace_s` and a second; what ignores its cancellation is named in the log, and its
+        answer, should it come, is dropped: the request is pending, and runs again at the next owner.
+        """
         for ticket in self.waiting.values():
             self._lines[ticket.kind].withdraw(ticket)
         self.waiting.clear()
@@ -122,9 +131,26 @@ class EffectRunner:
         out = [self._running[request_id] for request_id in self._out]
         if out:
             await asyncio.wait(out, timeout=grace_s)
+        self._stops = True
         for task in running:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        if running:
+            await asyncio.wait(running, timeout=_UNWINDS_S)
+        self._is_over = True
+        for request_id in [each for each, task in self._running.items() if not task.done()]:
+            self._leave_behind(request_id, grace_s)
+
+    def _leave_behind(self, request_id: str, grace_s: float) -> None:
+        """Name an effect that does not end, and let the process end without it."""
+        left = self._running.pop(request_id)
+        asyncio.tasks._unregister_task(left)  # noqa: SLF001  documented for who manages tasks: `asyncio.run` would wait for it
+        _log.error(
+            "%s did not end within %g s of grace and %g s of its cancellation, and is left behind: let CancelledError pass "
+            "in it; its request runs again at the next owner",
+            left.get_name(),
+            grace_s,
+            _UNWINDS_S,
+        )
 
     async def _run(self, request: Record, event: Event | None) -> None:
         CALLER.set(request.traceparent)
@@ -133,21 +159,39 @@ class EffectRunner:
         try:
             event = event or await self._log.decode_now(request)
             assert event is not None  # noqa: S101  a service's own request is an event of its choreography
-            attempts = EffectAttempts(self._effects[request.type or ""], request, event)
-        except Exception as error:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason
-            answer = Answer(request.event_id, None, f"{type(error).__name__}: {error}")
-        else:
-            found = await self._answer(attempts, request)
-            if found is None:
-                del self._running[request.event_id]  # at once: it may be started again now
-                self._end_turn(request.event_id)
-                return
-            answer = found
+            answer = await self._answer(EffectAttempts(self._effects[request.type or ""], request, event), request)
+        except BaseException as raised:
+            if self._is_ended_by(raised, request):
+                raise
+            error = as_error(raised)  # an effect that cannot go on is parked, alone, with its reason
+            answer = Answer(request.event_id, None, error_text(error, withheld=self._is_personal(request)))
+        if self._is_over:
+            return
+        if answer is None:
+            del self._running[request.event_id]  # at once: it may be started again now
+            self._end_turn(request.event_id)
+            return
         if answer.event is None:
             _log.warning("effect for %s %s is parked: %s", request.type, request.event_id, answer.reason)
         if self._observer is not None:
             self._observer.answered(self._service, request, began_ns, answer)
         self._answered(answer)
+
+    def _is_ended_by(self, raised: BaseException, request: Record) -> bool:
+        """Tell whether the runtime ends an effect, by cancelling it or by closing its coroutine; else its function has."""
+        if isinstance(raised, asyncio.CancelledError):
+            return self._stops
+        return isinstance(raised, GeneratorExit) and not self._runs_now(request)
+
+    def _runs_now(self, request: Record) -> bool:
+        try:
+            return asyncio.current_task() is self._running.get(request.event_id)
+        except RuntimeError:  # no loop runs: a coroutine is closed that was left
+            return False
+
+    def _is_personal(self, request: Record) -> bool:
+        effect = self._effects.get(request.type or "")
+        return effect is not None and bool(personal_fields(effect.request))
 
     def _began_ns(self, request: Record, observer: Observer) -> int:
         """Return when an effect began: also what it has waited at a limit is a part of it."""
@@ -181,7 +225,7 @@ class EffectRunner:
                 if turn is not None:
                     self._out.add(request.event_id)
                     try:
-                        call = _call(attempts, attempts.arguments(self._ports), breaker, turn)
+                        call = self._call(attempts, request, breaker, turn)
                         if self._observer is not None:
                             call = self._observer.attempt(self._service, request, attempts.asking, call)
                         return await call
@@ -189,24 +233,37 @@ class EffectRunner:
                         self._out.discard(request.event_id)
             await breaker.wait()
 
+    async def _call(self, attempts: EffectAttempts, request: Record, breaker: Breaker, turn: int) -> object:
+        """Call the outside once, and tell the breaker whether it was there: also an error for good is an answer."""
+        ask = attempts.asking
+        try:
+            async with asyncio.timeout(ask.timeout_s):
+                answer = await ask.call(*attempts.arguments(self._ports))
+        except TerminalError:
+            breaker.worked(turn)
+            raise
+        except Exception as error:
+            breaker.failed(turn, error, attempts.text_of(error))
+            raise
+        except BaseException as raised:
+            if self._is_ended_by(raised, request):
+                breaker.abandoned(turn)
+                raise
+            end = as_error(raised)
+            breaker.failed(turn, end, attempts.text_of(end))
+            _forget_cancellation()
+            raise end from raised
+        breaker.worked(turn)
+        return answer
+
+
+def _forget_cancellation() -> None:
+    """Let an attempt that has cancelled its own task leave no trace in the next one."""
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
+        task.uncancel()
+
 
 _PAUSED: Final = object()
-
-
-async def _call(attempts: EffectAttempts, arguments: list[Any], breaker: Breaker, turn: int) -> object:
-    """Call the outside once, and tell the breaker whether it was there: also an error for good is an answer."""
-    ask = attempts.asking
-    try:
-        async with asyncio.timeout(ask.timeout_s):
-            answer = await ask.call(*arguments)
-    except TerminalError:
-        breaker.worked(turn)
-        raise
-    except Exception as error:
-        breaker.failed(turn, error, attempts.text_of(error))
-        raise
-    except BaseException:
-        breaker.abandoned(turn)
-        raise
-    breaker.worked(turn)
-    return answer
+_UNWINDS_S = 1.0
+"""How long an effect that is cancelled may take to clean up."""

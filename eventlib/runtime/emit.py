@@ -8,7 +8,7 @@ from eventlib.errors import ContractError
 from eventlib.log.record import Record
 from eventlib.log.rules import refuse_large
 from eventlib.model.decider import Decider
-from eventlib.model.event import Event, Meta, contract_of, key_of
+from eventlib.model.event import Event, Meta, contract_of, key_of, unwritable_key
 from eventlib.model.identity import child_traceparent, deadline_id, derived_id
 from eventlib.model.topic import Topic
 from eventlib.runtime.bootstrap import Headers, past_of
@@ -114,7 +114,10 @@ class RecordBuilder:
         event_key = key_of(event)
         if event_key is None:
             raise ContractError(f"{contract.type} has no key: what a decider emits has one")
-        key = event_key.encode()
+        try:
+            key = event_key.encode()
+        except UnicodeEncodeError as error:
+            raise unwritable_key(event, event_key) from error
         value = self._codec.encode(event)
         cause = emission.cause
         event_id = emission.id(ordinal)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eventlib.codec.base import UnknownSchema
-from eventlib.errors import DamagedRecord, EventlibError
+from eventlib.errors import ContractError, DamagedRecord, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Log, undecodable
 from eventlib.log.record import Record, key_text
@@ -80,7 +80,10 @@ class InputReader:
         key = key_text(record)
         if (key_of(event) or "") != key:
             raise undecodable(record, f"the record's key is {key!r}, the event's {key_of(event)!r}")
-        home = contract.topic.partition_of(record.key or b"")
+        try:
+            home = contract.topic.partition_of(record.key or b"")
+        except ContractError as error:
+            raise undecodable(record, str(error)) from error
         if home != record.partition and contract.key is not None:
             what = f"key {key!r} belongs in partition {home}: was it written with another partitioner?"
             raise undecodable(record, what)
@@ -145,11 +148,11 @@ def _is_legible(value: object) -> bool:
 def _is_confirmed(found: Record, log: EventLog) -> bool:
     """Tell whether a record's key is also the one that its event, or its subject, has, and belongs in its partition."""
     key, topic = found.key or b"", next((t for t in log.choreography.topics if t.name == found.topic), None)
-    if topic is None or topic.partition_of(key) != found.partition:
-        return False
-    if (found.subject or "").encode() == key:
-        return True
     try:
+        if topic is None or topic.partition_of(key) != found.partition:
+            return False
+        if (found.subject or "").encode() == key:
+            return True
         event = log.decode(found)
     except EventlibError:
         return False

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from eventlib.errors import LogCorrupt, OwnershipLost, RetryableError, TailLost
 from eventlib.log.base import Claim, Membership, TopicPartition
+from eventlib.model.ends import as_error, is_asked_for
 from eventlib.model.service import Service
 from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.local_chain import LocalChain
@@ -62,8 +63,8 @@ class TaskManager:
         service, context = self.service, self._context
         try:
             membership = await context.startup.run(f"the tasks of {service.name}", self._join)
-        except Exception as error:  # noqa: BLE001  as below
-            self._fail(error)
+        except BaseException as raised:  # noqa: BLE001  whatever it is, the process that runs the services has to know
+            self._report(raised)
             return
         membership.progress = self._progress
         self._membership = membership
@@ -76,8 +77,8 @@ class TaskManager:
                     self._end(partition, membership)
                 for partition in sorted(wanted.keys() - self._running.keys()):
                     self._begin(wanted[partition])
-        except Exception as error:  # noqa: BLE001  whatever it is, the process that runs the services has to know
-            self._fail(error)
+        except BaseException as raised:  # noqa: BLE001  whatever it is, the process that runs the services has to know
+            self._report(raised)
         finally:
             copying.cancel()
             await asyncio.gather(copying, return_exceptions=True)
@@ -91,8 +92,14 @@ class TaskManager:
     async def _keep_copies(self, membership: Membership) -> None:
         try:
             await StandbyTasks(self.service, self._context, membership, self._works_on).run()
-        except Exception as error:  # noqa: BLE001  as above: else there would be no copies, and no sign of it
-            self._fail(error)
+        except BaseException as raised:  # noqa: BLE001  whatever it is, the process that runs the services has to know
+            self._report(raised)
+
+    def _report(self, raised: BaseException) -> None:
+        """Let the process that runs the services know what ended a part of one. Raises: an end that was asked for."""
+        if is_asked_for(raised):
+            raise raised
+        self._fail(as_error(raised))
 
     async def _join(self) -> Membership:
         service, context = self.service, self._context
@@ -141,9 +148,9 @@ class TaskManager:
                 self._context.damage.stopped[task_name] = str(error)
                 _log.error("task %s/%s has stopped, the others go on: %s", *task_name, error)
                 return
-            except Exception as error:  # noqa: BLE001  as above
+            except BaseException as raised:  # noqa: BLE001  as above
                 _log.debug("%s/%s failed", *task_name, exc_info=True)
-                self._fail(error)
+                self._report(raised)
                 return
             else:
                 return

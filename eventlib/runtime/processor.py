@@ -14,6 +14,7 @@ from eventlib.log.record import Record, key_text
 from eventlib.log.rules import stored_bytes
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.personal import error_text, personal_fields
 from eventlib.model.service import Service
 from eventlib.runtime.bootstrap import mark_of, past_of, reason_of
 from eventlib.runtime.emit import (
@@ -183,8 +184,11 @@ class InputProcessor:
         cause = Cause(answer.request_id, answer.request_id, pending.correlation_id or "", pending.traceparent)
         try:
             records = builder.emission(key, entry.sequence, cause, self.draft.at_ms).records([answer.event])
-        except ContractError as error:
-            self._stall(pending, decider, f"its answer cannot be emitted: {error}")
+        except LogUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever is wrong with an answer, its effect is parked and others go on
+            text = error_text(error, withheld=bool(personal_fields(type(answer.event))))
+            self._stall(pending, decider, f"its answer cannot be emitted: {text}")
             return
         self.draft.emit(records, [answer.event])
         # The state changes when the decider reads the answer from the log, as everybody does; here only the count.

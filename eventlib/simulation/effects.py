@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from eventlib.errors import OutcomeUnknown, TerminalError
 from eventlib.log.record import Record
+from eventlib.model.ends import as_error
 from eventlib.model.event import Event
 from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.transaction import Answer
@@ -17,6 +18,7 @@ from eventlib.simulation.log import driven
 from eventlib.simulation.owner import Owner, Reply, RunningEffect
 from eventlib.simulation.scenario import Choices
 from eventlib.simulation.scheduler import ScheduledMove
+from eventlib.simulation.stage import ODD_ENDS
 from eventlib.simulation.turns import SimulatedTurns
 from eventlib.simulation.world import World
 
@@ -133,7 +135,8 @@ class SimulatedEffects:
             if self._turns.waits(owner, running):
                 return
             answer = self._answer(owner, move.what, running)
-        except Exception as error:  # noqa: BLE001  the course knows what follows from which error
+        except BaseException as raised:  # noqa: BLE001  the course knows what follows from which error
+            error = as_error(raised)
             running.under_way = None
             self._turns.over(owner, running)
             follows = running.course.failed(error)
@@ -188,11 +191,17 @@ class SimulatedEffects:
         if outcome in {CallOutcome.ARRIVES_LATE, CallOutcome.ARRIVES_TWICE}:
             self._send_late(call)
         if outcome in {CallOutcome.NEVER_ARRIVES, CallOutcome.ARRIVES_LATE}:
-            return _UNKNOWN, 0
+            return self._unanswered(), 0
         reply = self._acted(call)
         if outcome is CallOutcome.TAKES_LONG:
             return reply, 1 + world.choose.number_of("for steps", _LONG)
-        return _LOST.get(outcome, reply), 0
+        if outcome is CallOutcome.ANSWER_LOST:
+            return self._unanswered(), 0
+        return _TIMED_OUT if outcome is CallOutcome.TIMES_OUT else reply, 0
+
+    def _unanswered(self) -> Reply:
+        """Return how a call without an answer ends: with an error, or as nobody foresees; nothing is drawn for that."""
+        return _UNANSWERED[self._world.agenda.step % len(_UNANSWERED)]
 
     def _outcome(self, running: RunningEffect, call: Call) -> CallOutcome:
         if not self.faults:
@@ -228,7 +237,7 @@ class SimulatedEffects:
 
 
 _UNKNOWN = Reply(error=OutcomeUnknown("simulated: no answer"))
-_LOST = {CallOutcome.ANSWER_LOST: _UNKNOWN, CallOutcome.TIMES_OUT: Reply(error=TimeoutError("simulated"))}
-"""The result of a call that was executed, but whose answer is lost."""
+_UNANSWERED = (*[_UNKNOWN] * 15, *(Reply(error=end("simulated")) for end in ODD_ENDS))
+_TIMED_OUT = Reply(error=TimeoutError("simulated"))
 _LONG_SILENCE = 3
 _LONG = 60

@@ -26,7 +26,7 @@ class Reply(NamedTuple):
     """The result of a call to an external system."""
 
     value: object = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class RunningEffect:

@@ -1,9 +1,12 @@
 """The stage: an application prepared once, with all its tasks started, and reset for each schedule."""
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from copy import copy
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Never, TypeVar
+from zlib import crc32
 
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.eventlog import EventLog
@@ -35,6 +38,14 @@ CONFIG = RuntimeConfig(skipped_inputs=3, restore_chunk=7)
 
 class BrokenHandler(Exception):
     """Raised by a handler with a bug, or on a machine without memory."""
+
+
+class Panic(BaseException):
+    """Raised as a native library's panic is: not as an error."""
+
+
+ODD_ENDS: tuple[type[BaseException], ...] = (BrokenHandler, Panic, CancelledError, SystemExit, GeneratorExit)
+"""What a function of the application that is broken ends with."""
 
 
 class Stage:
@@ -89,17 +100,23 @@ class _FallibleDecider(Decider[S]):
 
     def decide(self, state: S, event: Event, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
         """See `Decider.decide`."""
-        self._raise_if_broken(key_of(event) or "")
-        return super().decide(state, event, meta, emitted_meta)
+        if not (self.broken and (self.name, key_of(event) or "") in self.broken):
+            return super().decide(state, event, meta, emitted_meta)
+        sound, self._apply = self._apply, partial(_end_oddly, crc32(meta.id.encode()))
+        try:
+            return super().decide(state, event, meta, emitted_meta)
+        finally:
+            self._apply = sound
 
     def pass_deadline(self, name: str, state: S, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
         """See `Decider.pass_deadline`."""
-        self._raise_if_broken(meta.subject)
+        if self.broken and (self.name, meta.subject) in self.broken:
+            raise BrokenHandler("simulated")
         return super().pass_deadline(name, state, meta, emitted_meta)
 
-    def _raise_if_broken(self, key: str) -> None:
-        if self.broken and (self.name, key) in self.broken:
-            raise BrokenHandler("simulated")
+
+def _end_oddly(number: int, *_: object) -> Never:
+    raise ODD_ENDS[number % len(ODD_ENDS)]("simulated")
 
 
 def _fallible(choreography: Choreography, broken: set[tuple[str, str]]) -> Choreography:

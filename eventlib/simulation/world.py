@@ -14,6 +14,7 @@ from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
 from eventlib.log.record import Record
+from eventlib.model.ends import as_error
 from eventlib.model.event import Event
 from eventlib.model.service import Service
 from eventlib.publication import Publication
@@ -230,9 +231,10 @@ class World:
             self.story.note(f"cannot commit: {error}", str(owner))
             self.add(ScheduledMove("turn", owner), after=_TRIES_AGAIN_AFTER)
             return
-        except Exception as error:  # noqa: BLE001  whatever it is, it is what the simulator looks for
+        except BaseException as raised:  # noqa: BLE001  whatever it is, it is what the simulator looks for
             owner.turn = None
-            self.monitor.violations.append(broken(FAILURES, str(owner), f"{type(error).__name__}: {error}"))
+            what = as_error(raised)
+            self.monitor.violations.append(broken(FAILURES, str(owner), f"{type(what).__name__}: {what}"))
             self.end(owner)
         self.add_moves(owner)
 

@@ -11,6 +11,7 @@ from eventlib.errors import DamagedRecord
 from eventlib.log.base import Claim, Log, TopicPartition
 from eventlib.log.memory_owners import MemoryOwners
 from eventlib.log.record import Record, key_text
+from eventlib.model import decider as decider_module
 from eventlib.model.decider import Decider
 from eventlib.replay import rebuilding
 from eventlib.runtime.committer import TaskCommitter
@@ -240,7 +241,15 @@ def damaged_states_go_by_the_key_that_stands_there(patch: pytest.MonkeyPatch) ->
     patch.setattr(rebuilding, "_around", believe)
 
 
+def odd_ends_pass_through(patch: pytest.MonkeyPatch) -> None:
+    def as_it_was(raised: BaseException) -> BaseException:
+        return raised
+
+    patch.setattr(decider_module, "as_error", as_it_was)
+
+
 RUNTIME: dict[str, Mutant] = {
+    "odd ends of a decider's functions pass through": Mutant(odd_ends_pass_through, "no_task_fails", seed=7),
     "a damaged state is taken for nothing": Mutant(
         damaged_states_are_taken_for_nothing, "shelves_hold_what_the_log_says", seed=102
     ),
