@@ -26,6 +26,13 @@ class RuntimeConfig:
         Count, Field(description="requests waiting at limits at which a task takes no more input, about 0.3 kB each")
     ] = 50_000
     concurrent_effects: Annotated[Count, Field(description="the most attempts that a service has out at once")] = 200
+    ahead_s: Annotated[
+        Seconds,
+        Field(
+            description="how far ahead of the clock an input may be dated: one beyond it is parked, and no record beyond it "
+            "is taken for the time (seconds)"
+        ),
+    ] = 300.0
     grace_s: Annotated[
         Seconds, Field(description="how long a stopping service waits for attempts that are out (seconds)")
     ] = 5.0

@@ -34,8 +34,10 @@ from eventlib.runtime.parking.parked import (
     Failure,
     ParkedKeys,
     SkippedInputs,
+    dated,
     deadline_copy,
     parked_copy,
+    why_ahead,
 )
 from eventlib.runtime.parking.pauses import Pauses
 from eventlib.runtime.parking.releasing import released
@@ -82,7 +84,7 @@ class InputProcessor:
         for builder in self.builders.values():
             builder.checks_sizes = checks
 
-    def take(self, record: Record, event: Event | None) -> None:
+    def take(self, record: Record, event: Event | None) -> None:  # noqa: C901  on the hot path, and one case after the other
         """Handle an input; `event` is what its record holds, as far as that is known."""
         self.draft.steps.took(record)
         deciders = self.inputs.deciders_of(record)
@@ -93,6 +95,10 @@ class InputProcessor:
         if past and self._mark and record.offset < past.get(record.topic, 0):
             record = record.replace(headers=record.headers + self._mark)
         if (self.skips.any or record.value is None) and self.is_skipped(record, deciders):
+            return
+        if record.timestamp_ms > self.draft.latest_ms and record.topic not in self.inputs.external:
+            for decider in deciders:
+                self.park_ahead(decider, record)
             return
         try:
             if event is None:
@@ -113,6 +119,10 @@ class InputProcessor:
             return Failure(WAITS_BEHIND)
         pause = self.pauses.of_key(decider, key)
         return None if pause is None else Failure(f"{PAUSED}{pause.why}")
+
+    def park_ahead(self, decider: Decider[Any], record: Record) -> None:
+        """Park an input that is dated too far ahead of the clock; a retry handles it, dated by when it came."""
+        self.park(decider, dated(record, self.draft.at_ms), Failure(why_ahead(record.timestamp_ms, self.draft.at_ms)))
 
     def take_damaged(self, damaged: DamagedRecord) -> None:
         """Park an input that is not what was written, or is gone, for each decider that reads its topic."""

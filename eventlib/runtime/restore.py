@@ -37,7 +37,8 @@ async def restored(service: Service, claim: Claim, context: RuntimeContext) -> T
     except BaseException:
         state.store.close()
         raise
-    task = Task(service, partition, context.log, state, positions=positions, code_version=context.code_version)
+    version, ahead_ms = context.code_version, int(context.config.ahead_s * 1000)
+    task = Task(service, partition, context.log, state, positions=positions, code_version=version, ahead_ms=ahead_ms)
     if context.observer is not None:
         task.observe(context.observer.clock)
     task.processor.parked_end = parked_end

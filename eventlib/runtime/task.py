@@ -17,17 +17,18 @@ from eventlib.runtime.processor import MAX_EMITTED, InputProcessor
 from eventlib.runtime.records import POSITION_KEY, Positions, Step
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Inputs, Passed, ProcessingSpan, Transaction
-from eventlib.runtime.transaction_builder import TransactionBuilder
+from eventlib.runtime.transaction_builder import ANY_TIME_MS, TransactionBuilder
 
 
 class Task:
     """Partition `partition` of a service.
 
     A transaction is opened with inputs, may take more, and is closed when it is to be appended. Guarantee: it changes
-    nothing until `committed`; after `rolled_back` the same inputs can be handled again.
+    nothing until `committed`; after `rolled_back` the same inputs can be handled again. No record that is dated more than
+    `ahead_ms` ahead of the clock sets its time: an input is parked then. A rerun follows the past, and has no bound.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  named, all but four
         self,
         service: Service,
         partition: int,
@@ -36,6 +37,7 @@ class Task:
         *,
         positions: Positions,
         code_version: str,
+        ahead_ms: int = ANY_TIME_MS,
     ) -> None:
         self.service = service
         self.partition = partition
@@ -43,6 +45,7 @@ class Task:
         self.positions = positions
         self.processor = InputProcessor(service, partition, log, state, code_version)
         self._log = log
+        self._ahead_ms = ahead_ms
         self._code_version = code_version
         self._sources = {name: builder.source for name, builder in self.processor.builders.items()}
         self._parked_topic = service.parked.name
@@ -81,8 +84,10 @@ class Task:
             timed = (*records, *inputs.release.repaired.values())
         external = self._inputs.external
         timed = [record for record in timed if record.topic not in external] if external else timed  # others' clocks!
-        newest = max((record.timestamp_ms for record in timed), default=0)
+        latest_ms = max(inputs.now_ms + self._ahead_ms, self.positions.at_ms)
+        newest = max((r.timestamp_ms for r in timed if r.timestamp_ms <= latest_ms), default=0)
         self._begin(max(inputs.now_ms, newest, self.positions.at_ms))
+        self._draft.latest_ms = latest_ms
         self._opened = inputs
         self._inputs.schemas_known = inputs.schemas_known
         for act in inputs.acts:

@@ -9,6 +9,9 @@ from eventlib.runtime.bootstrap import NO_PAST, InputStart
 from eventlib.runtime.records import JournalEntry, Positions, Step
 from eventlib.runtime.transaction import ProcessingSpan
 
+ANY_TIME_MS = 1 << 52
+"""A time (ms) that no clock shows."""
+
 
 class JournalSteps:
     """The journal steps of one transaction; consecutive inputs of a topic become one run.
@@ -71,11 +74,12 @@ class TransactionBuilder:
 
     `at_ms` is its time and that of all records in it. `emitted` has the event of each record in `events`, or None;
     `requested` the effects to start; `emitted_count` the records emitted since the last journal entry was cut; `is_met`
-    tells whether a decider handled one of its inputs. `spans` are its processing spans; empty if unobserved.
+    tells whether a decider handled one of its inputs. An input dated after `latest_ms` is parked. `spans` are its processing spans; empty if unobserved.
     """
 
     def __init__(self, at_ms: int, positions: Positions, passed: Sequence[Step]) -> None:
         self.at_ms = at_ms
+        self.latest_ms = ANY_TIME_MS
         self.steps = JournalSteps(passed)
         self.events: list[Record] = []
         self.emitted: list[Event | None] = []

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from eventlib.log.record import Record
 from eventlib.model.event import contract_of, key_of
 from eventlib.simulation.disk_faults import DiskFaults
 from eventlib.simulation.log import Point, driven
@@ -225,8 +226,21 @@ class Faults:
         if owner is not None:
             self._world.monitor.log_invariants.clocks_are_right = False
             owner.skew_ms = _SKEWS_MS[departure.how % len(_SKEWS_MS)]
+            fast, journal = self._world.monitor.log_invariants.fast_ms, owner.service.journal.name
+            place = journal, owner.claim.partition
+            fast[place] = max(fast.get(place, 0), owner.skew_ms)
             self._tell(Fault.CLOCK, f"its clock is off by {owner.skew_ms / 1000:,.0f} s", owner)
+            if owner.skew_ms > 0:
+                self._publish_ahead(owner)
             self._world.add_moves(owner)
+
+    def _publish_ahead(self, owner: Owner) -> None:
+        """Let somebody with that clock write what is no event to one of the owner's inputs."""
+        world, (topic, partition) = self._world, owner.places[0]
+        at_ms = world.now_ms + owner.skew_ms
+        driven(
+            world.port.append([Record(topic, partition, -1, at_ms, b"probe", b"probe", "probe", "Probe", "outside")])
+        )
 
 
 def _described(checkpoint: int) -> str:

@@ -14,8 +14,9 @@ from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.model.event import contract_of
+from eventlib.runtime.parking.parked import is_redated
 from eventlib.runtime.records import POSITION_KEY, STATE, JournalEntry, Positions, state_name
-from eventlib.simulation.stage import Stage
+from eventlib.simulation.stage import CONFIG, Stage
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ BARRIER = of_the_log(
     "deadlines_wait",
     "A deadline passes only after all inputs of its decider that existed when it fell due were handled.",
 )
+TIMES = of_the_log(
+    "times_are_of_the_clock",
+    "A task dates nothing further ahead of its clock than the bound, whoever dated its inputs.",
+)
 REST = of_the_log("all_comes_to_rest", "When faults stop, everything comes to rest: nothing runs endlessly.")
 PARKED = of_the_log("nothing_stays_parked", "When faults stop, what was parked continues after a retry.")
 FAILURES = of_the_log("no_task_fails", "A task stops only with its process, or when another one has taken over.")
@@ -63,12 +68,14 @@ def broken(invariant: Invariant, key: str, what: str) -> Violation:
 class LogInvariants:
     """Checks facts and journals as they are appended. `clocks_are_right` while no clock was set wrong.
 
-    `given_up` are the ids of the inputs that an operator has discarded, according to journals.
+    `given_up` are the ids of the inputs that an operator has discarded, according to journals. `fast_ms` has, by a task's
+    journal, how far ahead its clock was at most.
     """
 
     def __init__(self, choreography: Choreography, codec: Codec, clock: Callable[[], int]) -> None:
         self.clocks_are_right = True
         self.given_up = set[str]()
+        self.fast_ms: dict[TopicPartition, int] = {}
         self._codec = codec
         self._clock = clock
         self._inputs = {
@@ -77,6 +84,7 @@ class LogInvariants:
             for decider in service.deciders
         }
         self._journals = {name for name, _ in self._inputs}
+        self._parked = {service.parked.name for service in choreography.services}
         self._recorded: dict[str, int] = {}
         self._numbers = Counter[tuple[str, str]]()
         self._came: dict[TopicPartition, tuple[list[int], list[int]]] = {}
@@ -106,6 +114,12 @@ class LogInvariants:
 
     def journal(self, record: Record, appended: Sequence[Record]) -> Iterator[Violation]:
         """Check a transaction's journal record with all records of the transaction, and return the violations."""
+        for each in appended:
+            if each.topic in self._parked and is_redated(each):
+                self._recorded[each.event_id] = each.timestamp_ms  # a clock was ahead: it counts from when it came
+        ahead_ms = record.timestamp_ms - self._clock() - self.fast_ms.get(record.topic_partition, 0)
+        if record.topic in self._journals and ahead_ms > CONFIG.ahead_s * 1_000:
+            yield broken(TIMES, record.topic, f"{record.topic}/{record.partition} is {ahead_ms / 1_000:,.0f} s ahead")
         if b"discard" in (record.value or b""):
             steps = self._codec.decode(JournalEntry, record.value or b"").steps
             self.given_up |= {step.request for step in steps if step.kind == "discard"}

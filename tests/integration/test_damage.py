@@ -86,12 +86,12 @@ async def test_a_damaged_input_that_was_repaired_is_handled_as_it_was_written_by
 
 
 async def test_what_a_repaired_input_causes_is_no_younger_than_it(tmp_path: Path) -> None:
-    """Its service's clock is an hour ahead, and nobody could read that when it was parked."""
+    """Its service's clock is minutes ahead, and nobody could read that when it was parked."""
     url = f"sqlite:///{tmp_path}/log.db"
     async with open_log(url, make_shop(set())) as log:
         await order(log, "3")
         (first,) = await everything(log, "orders.requests")
-        ahead = first.replace(timestamp_ms=first.timestamp_ms + 3_600_000, id="ahead", headers=())
+        ahead = first.replace(timestamp_ms=first.timestamp_ms + 240_000, id="ahead", headers=())
         await log.port.append([ahead.replace(value=log.codec.encode(Ordered(order_id="3", cents=7)))])
     async with retried_once_repaired(tmp_path / "log.db", SAME_KEY, "ahead") as log:
         caused = [each for each in await everything(log, "charges") if each.causation_id == "ahead"]

@@ -27,6 +27,7 @@ from eventlib.runtime.records import EFFECT, POSITION_KEY, ParkedKey
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Transaction
+from eventlib.runtime.transaction_builder import ANY_TIME_MS
 from eventlib.simulation import stage
 from eventlib.simulation.log import SimulatedLog
 from tests.saga.mutant import Mutant
@@ -248,6 +249,16 @@ def odd_ends_pass_through(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decider_module, "as_error", as_it_was)
 
 
+def the_future_is_believed(patch: pytest.MonkeyPatch) -> None:
+    opened = Task.open
+
+    def open_at(task: Task, inputs: Inputs) -> None:
+        task._ahead_ms = ANY_TIME_MS  # noqa: SLF001  no other way to plant it
+        opened(task, inputs)
+
+    patch.setattr(Task, "open", open_at)
+
+
 RUNTIME: dict[str, Mutant] = {
     "odd ends of a decider's functions pass through": Mutant(odd_ends_pass_through, "no_task_fails", seed=7),
     "a damaged state is taken for nothing": Mutant(
@@ -285,5 +296,6 @@ RUNTIME: dict[str, Mutant] = {
     "a refused append leaves its changes": Mutant(a_refused_append_leaves_its_changes, "causes_come_first", seed=291),
     "each attempt has a key of its own": Mutant(each_attempt_has_a_key_of_its_own, "nothing_stays_parked", seed=2),
     "one id for all that a turn says": Mutant(one_id_for_all_that_a_turn_says, "ids_are_unique", seed=0),
-    "the clock is believed": Mutant(the_clock_is_believed, "causes_come_first", seed=15),
+    "the future is believed": Mutant(the_future_is_believed, "times_are_of_the_clock", seed=46),
+    "the clock is believed": Mutant(the_clock_is_believed, "causes_come_first", seed=148),
 }

@@ -76,7 +76,7 @@ def test_known_variables_that_others_read_are_no_fault(monkeypatch: pytest.Monke
         (
             "EVENTLIB_QQQQQQQQQQQQQQQQQQQQQQQ",
             "1",
-            "there is no setting EVENTLIB_QQQQQQQQQQQQQQQQQQQQQQQ: known are EVENTLIB_ADMIN_TOKEN, EVENTLIB_APP",
+            "there is no setting EVENTLIB_QQQQQQQQQQQQQQQQQQQQQQQ: known are EVENTLIB_ADMIN_TOKEN, EVENTLIB_AHEAD_S",
         ),
     ],
 )

@@ -190,6 +190,10 @@ class Rerun:
         return False
 
 
+_FOLLOWS = RuntimeConfig(ahead_s=0)
+"""Its clock is the time of the transaction that it follows: an input that is dated later was parked there."""
+
+
 @asynccontextmanager
 async def rerunning(
     log: EventLog,
@@ -209,7 +213,7 @@ async def rerunning(
     note = await begin_or_resume(log, service, name, wanted)
     run = service.under(name)
     switched = {task: each.at_ms for task, each in (await switched_tasks(log, run)).items()}
-    context = RuntimeContext(log, RerunStores(stores, name, note.token), {}, {}, RuntimeConfig(), note.code_version)
+    context = RuntimeContext(log, RerunStores(stores, name, note.token), {}, {}, _FOLLOWS, note.code_version)
     rerun = Rerun(service, run, context, switched)
     rerun.since_ms, rerun.until_ms = note.since_ms, note.until_ms
     try:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from traceback import TracebackException
 from typing import NamedTuple
@@ -14,8 +15,10 @@ from eventlib.model.personal import error_text
 from eventlib.runtime.records import PARKED, SKIP, ParkedKey, parked_key, skip_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import SkipInput
+from eventlib.values import from_ms
 
 _PREFIX = "parked_"
+_DATED = f"{_PREFIX}dated_ms"
 WAITS_BEHIND = "waits behind an earlier input of its key"
 """Why an input is parked that was not looked at."""
 PAUSED = "paused by "
@@ -63,6 +66,24 @@ def parked_copy(record: Record, parked: ParkedKey, parked_topic: str) -> Record:
     }
     headers = tuple((_PREFIX + name, text.encode()) for name, text in facts.items())
     return record.replace(topic=parked_topic, offset=-1, headers=record.headers + headers)
+
+
+def dated(record: Record, at_ms: int) -> Record:
+    """Return an input that is dated too far ahead of the clock as one of the time when it came; its own is noted."""
+    return record.replace(timestamp_ms=at_ms, headers=(*record.headers, (_DATED, str(record.timestamp_ms).encode())))
+
+
+def is_redated(parked: Record) -> bool:
+    """Tell whether a parked input was dated too far ahead of the clock."""
+    return any(name == _DATED for name, _ in parked.headers)
+
+
+def why_ahead(dated_ms: int, at_ms: int) -> str:
+    """Return why an input is parked that is dated too far ahead of the clock."""
+    return (
+        f"it is dated {from_ms(dated_ms):%Y-%m-%d %H:%M:%S} UTC, {timedelta(milliseconds=dated_ms - at_ms)} ahead of the clock here: one of the two "
+        "clocks is wrong (EVENTLIB_AHEAD_S is the most that is taken); a retry handles it, dated by when it came"
+    )
 
 
 def deadline_copy(name: str, key: str, partition: int, due_ms: int) -> Record:

@@ -48,6 +48,9 @@ class Handler(Protocol):
     def park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
         """Let an input wait, and what comes later for its key."""
 
+    def park_ahead(self, decider: Decider[Any], record: Record) -> None:
+        """Park an input that is dated too far ahead of the clock."""
+
     def wait(self, parked: ParkedKey, record: Record, failure: Failure) -> None:
         """Let a key wait from one of its inputs on."""
 
@@ -151,6 +154,9 @@ class _Released:
     def _take_up(self, written: Record) -> Failure | None:
         """Handle an input that was damaged, as it was written; its key may not have been known when it was parked."""
         key = key_text(written)
+        if written.timestamp_ms > self._handler.draft.latest_ms and written.topic not in self._handler.inputs.external:
+            self._handler.park_ahead(self._decider, written)
+            return None
         if key == self._key:
             return self._decide(written, written)
         waits = self._handler.parked.get(self._decider.name, key)
