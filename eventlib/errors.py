@@ -27,6 +27,7 @@ EventlibError
     └── BrokerFailed          the broker for development cannot be fetched, started or stopped
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 
@@ -40,6 +41,23 @@ class RetryableError(EventlibError):
 
 class TerminalError(EventlibError):
     """No retry helps: a person or a deployment has to act."""
+
+
+_CLIENT_ERRORS = range(300, 500)
+_ASK_AGAIN = frozenset({408, 409, 425, 429})
+
+
+def is_final(error: BaseException) -> bool:
+    """Return whether no retry helps: for a TerminalError, and for the final HTTP status of an error's `response`.
+
+    `raise_for_status` of httpx and of requests raises such errors. Statuses below 500 are final, since the same request
+    gets the same answer, except those that ask for a retry: 408, 409 (the first call under an idempotency key is still
+    being answered), 425 and 429.
+    """
+    status = None
+    with suppress(Exception):  # an error of the application's own may have any `response`
+        status = error.response.status_code  # type: ignore[attr-defined]  # it has none, or one of an HTTP client
+    return isinstance(error, TerminalError) or (status in _CLIENT_ERRORS and status not in _ASK_AGAIN)
 
 
 class LogUnavailable(RetryableError):

@@ -18,6 +18,7 @@ import httpx
 from pydantic import AnyHttpUrl, BaseModel, TypeAdapter, ValidationError
 
 from eventlib import OutcomeUnknown, TerminalError
+from eventlib.errors import is_final
 from eventlib.http import http_client
 from services.settings import ShopSettings
 
@@ -26,9 +27,7 @@ User = tuple[str, str]
 
 A = TypeVar("A", bound=BaseModel)
 
-_SERVER_ERROR = 500
 _MOST_BYTES = 1_000_000
-_ASK_AGAIN = frozenset({408, 409, 425, 429})
 
 
 class Calls:
@@ -47,10 +46,12 @@ class Calls:
             raise OutcomeUnknown(f"{what}: {str(error) or type(error).__name__}") from error
         except httpx.DecodingError as error:
             raise OutcomeUnknown(f"{what}: an answer that is not what it says: {error}") from error
-        if answer.status_code >= _SERVER_ERROR or answer.status_code in _ASK_AGAIN:
-            raise OutcomeUnknown(f"{what}: status {answer.status_code}")
-        if not answer.is_success:
-            raise TerminalError(f"{what}: status {answer.status_code}: {self._shown(answer)}")
+        try:
+            answer.raise_for_status()
+        except httpx.HTTPStatusError as error:
+            if is_final(error):
+                raise TerminalError(f"{what}: status {answer.status_code}: {self._shown(answer)}") from error
+            raise OutcomeUnknown(f"{what}: status {answer.status_code}") from error
         try:
             return answers.validate_json(answer.content)
         except ValidationError as error:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 from eventlib.errors import ContractError, WiringError
 from eventlib.model import signatures
 from eventlib.model.deadline import Deadline
-from eventlib.model.effect import Effect, Retry, awaiting, effect_of
+from eventlib.model.effect import Effect, Retry, awaiting, default_retry, effect_of
 from eventlib.model.ends import as_error
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.handler import FOLLOWS, Handler, handler_of, refuse_unemittable
@@ -180,6 +180,10 @@ class Decider(Generic[S]):
         The function takes (event), (event, port) or (event, port, meta); the second parameter's name is the port's.
         `meta.id` is the idempotency key. See Effect for the guarantee.
 
+        An error is retried, unless it is final: a TerminalError, or `raise_for_status()` of an HTTP status below 500 other than
+        408, 409, 425 and 429; that parks the effect. `otherwise` returns the event that follows when the attempts of `retry`
+        are used up. Without `retry` there are ten, in about a minute; an effect without `otherwise` never gives up.
+
         `awaits` names what completes the request when the answer is only that it was accepted: events from outside, such as
         a callback, that this decider handles. They may come late, twice, before the answer, or after all is called off:
         each is a case that its handler decides. `within` is the deadline of this decider that ends the wait.
@@ -190,7 +194,9 @@ class Decider(Generic[S]):
             where = f"effect {signatures.name_of(function)} of {self.name}"
             if request in self.effects:
                 raise WiringError(f"{where}: {request.__name__} has an effect already")
-            effect = effect_of(request, function, retry or Retry(), timeout_s, otherwise)
+            effect = effect_of(
+                request, function, retry or default_retry(gives_up=otherwise is not None), timeout_s, otherwise
+            )
             refuse_unemittable((request, *effect.emits), where)
             if awaits or within is not None:
                 awaited = awaits if isinstance(awaits, tuple) else (awaits,)

@@ -15,11 +15,12 @@ from eventlib.model.event import Event, contract_of
 class Retry:
     """How often an effect is tried, and how long it waits in between.
 
-    `attempts` counts the first try; None never gives up. Pauses double from `first_pause_s` up to `longest_pause_s`,
-    with up to `jitter_s` added at random, so that many effects do not come back at the same moment.
+    `attempts` counts the first try; None never gives up; the default ten last for about a minute. Pauses double from
+    `first_pause_s` up to `longest_pause_s`, with up to `jitter_s` added at random, so that many effects do not come back
+    at the same moment.
     """
 
-    attempts: int | None = 5
+    attempts: int | None = 10
     first_pause_s: float = 0.1
     longest_pause_s: float = 30.0
     jitter_s: float = 0.1
@@ -33,6 +34,11 @@ class Retry:
 
 FOREVER = Retry(attempts=None, longest_pause_s=60.0)
 """For compensations: they do not give up."""
+
+
+def default_retry(*, gives_up: bool) -> Retry:
+    """Return how an effect without `retry` is tried: for as long as an outage lasts, unless it has something else to emit."""
+    return Retry() if gives_up else Retry(attempts=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from eventlib.errors import ContractError, TerminalError
+from eventlib.errors import ContractError, TerminalError, is_final
 from eventlib.log.record import Record
 from eventlib.model.effect import Effect
 from eventlib.model.ends import as_error
@@ -13,6 +13,8 @@ from eventlib.model.personal import error_text, personal_fields
 from eventlib.model.signatures import name_of
 from eventlib.runtime.transaction import Answer
 
+_NOT_RETRIED = "the server's answer is final, so it is not asked again"
+_MANY = 5
 _MOST_DOUBLINGS = 60  # beyond, every pause is the longest one anyway
 
 
@@ -51,10 +53,18 @@ class EffectAttempts:
         """Return what an attempt that came back means; an answer that was not declared parks the effect."""
         return self._declared(answer, self.asking.answers, f"effect {name_of(self.asking.call)} answered")
 
+    @property
+    def are_many(self) -> bool:
+        """Whether so many attempts have just failed that a person is to know."""
+        return self._failures == _MANY
+
     def failed(self, error: Exception) -> Pause | Answer:
         """Return how long to wait before the next attempt, or what follows when there is none."""
         if isinstance(error, TerminalError):
             return self.parked(error)
+        if is_final(error):
+            first_line = self.text_of(error).partition("\n")[0]
+            return Answer(self._request.event_id, None, f"{_NOT_RETRIED}: {first_line}")
         retry = self.asking.retry
         self._failures += 1
         if retry.attempts is None or self._failures < retry.attempts:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from eventlib.errors import EventlibError, TerminalError
+from eventlib.errors import EventlibError, is_final
 from eventlib.eventlog import CALLER, SAGA
 from eventlib.log.record import Record
 from eventlib.model.effect import Effect
@@ -207,7 +207,10 @@ class EffectRunner:
                 follows = attempts.failed(error)
                 if isinstance(follows, Answer):
                     return follows
-                _log.debug("%s %s failed: %s", request.type, request.event_id, attempts.text_of(error))
+                level = logging.WARNING if attempts.are_many else logging.DEBUG
+                _log.log(
+                    level, "effect for %s %s is retried: %s", request.type, request.event_id, attempts.text_of(error)
+                )
                 await asyncio.sleep(follows.drawn_s())
             else:
                 return None if answer is _PAUSED else attempts.answered(answer)
@@ -239,11 +242,11 @@ class EffectRunner:
         try:
             async with asyncio.timeout(ask.timeout_s):
                 answer = await ask.call(*attempts.arguments(self._ports))
-        except TerminalError:
-            breaker.worked(turn)
-            raise
         except Exception as error:
-            breaker.failed(turn, error, attempts.text_of(error))
+            if is_final(error):
+                breaker.worked(turn)
+            else:
+                breaker.failed(turn, error, attempts.text_of(error))
             raise
         except BaseException as raised:
             if self._is_ended_by(raised, request):

@@ -20,7 +20,8 @@ def test_check_ends_with_1_when_there_are_errors(capsys: pytest.CaptureFixture[s
 def test_warnings_end_with_0_unless_they_are_to_count(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = APP.replace('topic="t", key="k")', 'topic="t", key="k", request=True)')
     source = source.replace('topic="u", key="k")', 'topic="u", key="k", final=True)')
-    effect = "@talker.effect(Said)\nasync def ask(said: Said) -> Ended:\n    return Ended(k=said.k)\n"
+    source = source.replace("import Choreography", "import Choreography, Retry")
+    effect = "@talker.effect(Said, retry=Retry(attempts=5))\nasync def ask(said: Said) -> Ended:\n    return Ended(k=said.k)\n"
     ended = 'class Ended(Event, topic="u", key="k", final=True):\n    k: str\n\n'
     (project / "tired.py").write_text(source.replace("app =", f"{ended}{effect}app ="))
     assert run(["check", "--app", "tired:app"]) == 0

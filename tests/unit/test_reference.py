@@ -30,7 +30,7 @@ def test_every_public_module_has_a_page() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_public_name_has_its_directive(page: str) -> None:
     module = module_of(page)
-    names = ERRORS if page == "errors" else importlib.import_module(module).__all__
+    names = [*ERRORS, "is_final"] if page == "errors" else importlib.import_module(module).__all__
     text = (REFERENCE / f"api/{page}.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^::: (\S+)$", text, re.MULTILINE)) == sorted(path_of(module, name) for name in names)
 
