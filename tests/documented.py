@@ -17,6 +17,7 @@ from typing import Any, Self
 import pytest
 
 from tests.commands import NO_PLUGINS, Run, ended
+from tests.forked import Forks
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(?:^ *<!-- no-run: ([^\n]+) -->\n)?^( *)```(\w*) ?([^\n]*)\n(.*?)^\2```", re.DOTALL | re.MULTILINE)
@@ -36,6 +37,11 @@ _VARIES = [
     (r"[│├└─]+", " "),
     (r"\s+", " "),
 ]
+_PYTHONS = re.compile(
+    r"(?:eventlib|python(?: -m \w+| \w+\.py))(?: (?:[^\s|&;<>()$`\\\"'*?~\[{#]|'[^']*'|\"[^\"$`\\\n]*\"| )*)?$"
+)
+"""Commands of Python that mean the same without a shell."""
+
 _PATIENCE_S = 30.0
 _END = "the command has ended with"
 
@@ -96,14 +102,22 @@ def session(text: str) -> list[tuple[str, str]]:
 class Reader:
     """One shell and one Python namespace in a directory, for all blocks of a page.
 
-    Commands that begin with a key of `here` are run in this process, which has to be in that directory.
+    Commands that begin with a key of `here` are run in this process, which has to be in that directory; Python's, that
+    need no shell, by `forks`.
     """
 
-    def __init__(self, directory: Path, environment: dict[str, str], here: Mapping[str, Run] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        environment: dict[str, str],
+        here: Mapping[str, Run] | None = None,
+        forks: Forks | None = None,
+    ) -> None:
         self.directory = directory
-        self._here = here or {}
+        self._here, self._forks = here or {}, forks
         self._names: dict[str, Any] = {"__name__": "docs"}
         self._outputs = 0
+        self._cwd, self._environment = directory, environment
         command = ["bash", "--noprofile", "--norc"]
         self._shell = subprocess.Popen(
             command,
@@ -155,17 +169,30 @@ class Reader:
                 done = ended(*shlex.split(command.removeprefix(begin)), by=run)
                 path.write_text(done.stderr + done.stdout, encoding="utf-8")
                 return done.returncode, path
+        if self._forks is not None and _PYTHONS.match(command):
+            return self._forks.run(shlex.split(command), self._cwd, self._environment, path), path
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
-        self._shell.stdin.write(f"{{ {command}\n}} >{path} 2>&1 </dev/null\necho {_END} $?\n")
+        kept = self.directory.with_name("environment")
+        self._shell.stdin.write(
+            f"{{ {command}\n}} >{path} 2>&1 </dev/null\necho {_END} $?\n{{ pwd; env -0; }} >{kept}\necho kept\n"
+        )
         self._shell.stdin.flush()
         line = self._shell.stdout.readline()
         assert line.startswith(_END), f"the shell has ended at: {command}"
+        assert self._shell.stdout.readline() == "kept\n"
+        cwd, _, variables = kept.read_text(encoding="utf-8").partition("\n")
+        self._cwd = Path(cwd)
+        self._environment = dict(each.split("=", 1) for each in variables.split("\0") if "=" in each)
         return int(line.split()[-1]), path
 
 
 def read_page(
-    page: Path, temporary: Path, here: Mapping[str, Run] | None = None, instead: Mapping[str, str] | None = None
+    page: Path,
+    temporary: Path,
+    here: Mapping[str, Run] | None = None,
+    instead: Mapping[str, str] | None = None,
+    forks: Forks | None = None,
 ) -> None:
     """Run a page from its top to its end, as a reader who has the repository where it says that it needs it.
 
@@ -176,7 +203,7 @@ def read_page(
     if "<!-- in the repository -->" in page.read_text(encoding="utf-8"):
         for part in ("pyproject.toml", "services", "examples"):
             (directory / part).symlink_to(ROOT / part)
-    with pytest.MonkeyPatch.context() as patch, Reader(directory, environment(), here) as reader:
+    with pytest.MonkeyPatch.context() as patch, Reader(directory, environment(), here, forks) as reader:
         patch.chdir(directory)
         patch.syspath_prepend(directory)
         for block in blocks(page):
