@@ -8,24 +8,27 @@ unexport PYTHONDONTWRITEBYTECODE
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
-setup: .venv/.ready .venv/.compiled  ## make .venv, with `eventlib` in its bin, and compile the core where a C compiler is
+setup: .venv/.ready  ## make .venv, with `eventlib` in its bin, and all that development needs
+
+# $(1): a lock file, $(2): what it is for
+define environment
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
+	@echo "installing $(2) into .venv ..."
+	@test -x $(RUN)python || $(PYTHON) -m venv .venv
+	@$(RUN)python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(RUN)uv pip install --quiet --python .venv --no-deps --require-hashes -r $(1)
+	@$(RUN)uv pip install --quiet --python .venv --no-deps --no-build-isolation -e .
+	@touch $@
+endef
 
 .venv/.ready: requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
-	test -x $(RUN)python || $(PYTHON) -m venv .venv
-	$(RUN)python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	$(RUN)uv pip install --quiet --python .venv --no-deps --require-hashes -r requirements.lock
-	$(RUN)uv pip install --quiet --python .venv --no-deps --no-build-isolation -e .
-	@touch $@
+	$(call environment,$<,all that development needs: 2.6 GB)
 
-.venv/.compiled: .venv/.ready $(shell find analytics eventlib -name '*.py') tests/compiled_core.py
-	$(RUN)python -m tests.compiled_core
+.venv/.demo: deploy/locks/demo.lock pyproject.toml
+	$(call environment,$<,the demo and the console: 90 MB)
 
-pure:            ## let the core run from its sources until the next `make setup`: for a debugger, or coverage
-	$(RUN)python -m tests.compiled_core --remove
-
-demo: setup      ## run the shop on orders of its own, and say what to look at
-	$(RUN)python -m services demo
+demo: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.demo)  ## run the shop on orders of its own, and say what to look at
+	@$(RUN)python -m services demo
 
 setup-browser:   ## install Chromium for the tests of the console, where it is missing and may be
 	@command -v chromium chromium-browser google-chrome >/dev/null || \
@@ -39,9 +42,6 @@ test: setup      ## run the tests, in four processes, since many wait
 test-extended: setup  ## run the costly variants of what `make test` runs, as CI does
 	$(RUN)pytest -n 3 --no-loadscope-reorder --durations 10 --minutes -m "extended and not slow"
 
-test-pure: .venv/.ready pure  ## the same with the core as Python, without the analytics, which hardly use it
-	$(RUN)pytest -n 3 --no-loadscope-reorder --ignore tests/analytics
-
 test-quick: setup  ## run the tests that need neither processes, nor a broker, nor a JVM
 	$(RUN)pytest -n 4 --no-loadscope-reorder -m "not slow and not extended and not heavy" tests/saga tests/contract tests/unit
 
@@ -52,7 +52,7 @@ simulate: setup  ## play the shop under 10,000 schedules of faults, on all cores
 	$(RUN)eventlib simulate --schedules 10000
 
 mutants: setup   ## plant mutants into the services, and list those that nothing notices; an ended run goes on
-	$(RUN)python -m tests.mutation services
+	$(RUN)python -m bench.mutation services
 
 check: docs      ## lint, types, import rules, and the site of the documentation
 	$(RUN)ruff check .
@@ -63,21 +63,34 @@ check: docs      ## lint, types, import rules, and the site of the documentation
 docs: setup      ## build the site of the documentation, strictly, into build/site
 	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet
 
+# A copy of the tracked files in $(1), which are then built or tested away from the working copy.
+copied = rm -rf $(2) && mkdir -p $(2) && git ls-files -z $(1) | xargs -0 tar -cf - | tar -xf - -C $(2)
+HERE := $(CURDIR)
+
 wheel: setup     ## make a wheel with the compiled core, for this machine's kind and Python, into dist
-	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(RUN)python -m hatchling build -t wheel
-	$(RUN)python -m tests.compiled_core
+	$(call copied,analytics eventlib pyproject.toml CHANGELOG.md LICENSE README.md,build/wheel/source)
+	cd build/wheel/source && HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(HERE)/$(RUN)python -m hatchling build -t wheel -d $(HERE)/build/wheel/dist
+	mkdir -p dist && cp build/wheel/dist/*.whl dist
+
+test-wheel: wheel  ## run the contract, saga and replay tests on the installed wheel, whose core is compiled
+	$(RUN)python -m venv --without-pip build/wheel/venv
+	$(RUN)uv pip install --quiet --python build/wheel/venv --no-deps --require-hashes -r requirements.lock
+	$(RUN)uv pip install --quiet --python build/wheel/venv --no-deps --reinstall build/wheel/dist/*.whl
+	build/wheel/venv/bin/eventlib --version | grep "compiled core"
+	$(call copied,':!analytics' ':!eventlib',build/wheel/tests)
+	cd build/wheel/tests && ../venv/bin/python -m pytest -n 4 --no-loadscope-reorder -m "not slow and not extended and not heavy" tests/contract tests/saga
 
 bench-budget: setup  ## count what a saga costs, and fail when that is 3 % more than the figure kept
-	$(RUN)python -m tests.performance.budget
+	$(RUN)python -m bench.budget
 
 bench: setup     ## measure, against the bare database and against a peer; writes build/bench.json
-	$(RUN)python -m tests.performance.bench
+	$(RUN)python -m bench
 
 bench-kafka: setup  ## the same on Kafka, against Kafka Streams and Faust (a JDK is needed); writes build/bench-kafka.json
-	$(RUN)python -m tests.performance.kafka_bench
+	$(RUN)python -m bench.kafka_bench
 
 bench-analytics: setup  ## measure the Spark jobs from every source, beside a bare scan; writes build/bench-analytics.json
-	$(RUN)python -m tests.performance.analytics_bench
+	$(RUN)python -m bench.analytics_bench
 
 COMPILE := $(RUN)uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
   --custom-compile-command "make lock"
@@ -87,6 +100,7 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 	$(COMPILE) --upgrade --all-extras --group dev --group bench --group docs pyproject.toml -o requirements.lock
 	rm -f deploy/locks/*.lock
 	printf 'hatchling\nsetuptools\n' | $(PART) - -o deploy/locks/build.lock
+	printf 'hatchling\neditables\n' | $(PART) --extra console pyproject.toml - -o deploy/locks/demo.lock
 	$(PART) --extra cli --extra console --extra http --extra identity --extra kafka --extra kms --extra live --extra personal --extra postgres --extra schemas --extra sinks --extra telemetry pyproject.toml -o deploy/locks/services.lock
 	$(PART) --extra analytics --extra archive --extra cli --extra kafka --extra kms --extra personal --extra postgres --extra s3 --extra schemas --extra telemetry pyproject.toml \
 	  -o deploy/locks/spark.lock
@@ -94,4 +108,4 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup setup-browser pure wheel demo test test-pure test-quick test-long simulate mutants check docs bench bench-budget bench-kafka bench-analytics lock clean
+.PHONY: help setup setup-browser wheel demo test test-extended test-wheel test-quick test-long simulate mutants check docs bench bench-budget bench-kafka bench-analytics lock clean

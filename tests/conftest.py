@@ -21,7 +21,7 @@ from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from eventlib.devtools.kafka.layout import alone_in
 from eventlib.devtools.kafka.owned import owned_directory
 from eventlib.proof.elsewhere import end_libraries
-from tests import compiled_core, leftovers
+from tests import leftovers
 from tests.postgres import Postgres, running_postgres
 from tests.signals import hear_ctrl_c
 
@@ -66,8 +66,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Prepare this process, which collects tests, runs them, or shares them out."""
     hear_ctrl_c()
     leftovers.watch_connections()
-    if compiled_core.is_stale():
-        pytest.exit("the compiled core is older than its sources: `make setup` compiles it, `make pure` removes it", 4)
     config.stash[_endings] = ExitStack()
     if not hasattr(config, "workerinput"):
         leftovers.mark_children()

@@ -1,7 +1,7 @@
 """Counts the files that data passes through: `python -m tests.hops`.
 
 A file counts when one of its functions is called with the data, or returns it, while one real input makes its way: a
-record, an event, a state, or a list of these. A compiled core calls without a trace: `make pure` first. What a service's
+record, an event, a state, or a list of these. A compiled core calls without a trace. What a service's
 own code calls is the service's affair, and the accessors of records and events stand in the files of their classes:
 neither is a hop.
 """

@@ -5,6 +5,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -147,6 +148,8 @@ def _commands(report: Report) -> Iterator[tuple[str, str]]:
     yield f"{eventlib} topics{log}", "What is on the log:"
     yield f"{eventlib} graph", "The services, and the events between them:"
     yield f"{eventlib} console{log}", f"All of it in a browser: run this, then open {CONSOLE}"
+    if Path("Makefile").exists() and find_spec("pyspark") is None:
+        yield "make setup", "Spark's tables and report, the simulator, a Kafka broker: this adds what they need:"
 
 
 def _table(title: str, beside: str) -> Table:

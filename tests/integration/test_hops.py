@@ -1,27 +1,15 @@
 """Data's way stays short: who follows it reads few files."""
 
-import pytest
-
-from tests import compiled_core
 from tests.hops import from_post_to_completed, from_record_to_commit
 
-traced = pytest.mark.skipif(compiled_core.runs(), reason="what is compiled is not traced: see below")
 
-
-@traced
 async def test_a_record_reaches_its_commit_through_few_files() -> None:
     files = await from_record_to_commit()
     assert {"eventlib/runtime/processor.py", "eventlib/model/decider.py", "eventlib/log/sqlite/batch.py"} <= files
     assert len(files) <= 18, sorted(files)
 
 
-@traced
 async def test_an_order_is_completed_through_few_files() -> None:
     files = await from_post_to_completed()
     assert {"eventlib/http/requests.py", "services/payment/decider.py", "services/order/evolve.py"} <= files
     assert len(files) <= 45, sorted(files)
-
-
-@pytest.mark.skipif(not compiled_core.runs(), reason="they are counted above")
-def test_the_sources_ways_are_as_short() -> None:
-    assert "2 passed" in compiled_core.passed_with_sources(__file__)

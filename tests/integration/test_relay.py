@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.sagas import InstantCarrier, InstantGateway, order, run_orders, stock_up
 from eventlib import Choreography, Event, EventLog, Publication, Runtime, RuntimeConfig, open_log
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import LogReadOnly
@@ -28,7 +29,6 @@ from tests.integration.calling_app import (
     each_once,
     three_services,
 )
-from tests.performance.sagas import InstantCarrier, InstantGateway, order, run_orders, stock_up
 
 
 async def opened(directory: Path, choreography: Choreography, options: SqliteOptions | None = None) -> EventLog:

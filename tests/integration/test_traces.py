@@ -11,6 +11,7 @@ from secrets import token_hex
 import httpx
 import pytest
 
+from bench.sagas import order
 from eventlib import OutcomeUnknown, Runtime, RuntimeConfig, open_log
 from eventlib.model.event import contract_of
 from eventlib.model.identity import request_id
@@ -22,7 +23,6 @@ from services.order.api import create_app
 from services.payment.ports import Charged, Declined
 from tests.integration.api_shop import World, serving, stock_up
 from tests.integration.otlp import Receiver, Span, Taking, receiving, spans_of
-from tests.performance.sagas import order
 
 SERVER, CLIENT, PRODUCER, CONSUMER = 2, 3, 4, 5
 NOWHERE, FRANCE, CANCELLED = "1", "2", "3"

@@ -24,7 +24,7 @@ from tests.saga.planting import CANCELLED, handle, named, plant, unhandle
 from tests.saga.running import RunningShop
 
 
-@pytest.mark.skipif(compiled_core.runs(), reason="in what is compiled no way is closed: see below")
+@pytest.mark.skipif(compiled_core.runs(), reason="a method of a compiled class cannot be replaced")
 async def test_the_short_way_finds_what_the_long_way_finds(shop: RunningShop, monkeypatch: pytest.MonkeyPatch) -> None:
     def reserve_some(shelf: Shelf, line: LineRequested) -> Sequence[Event]:
         return shelves_reserve(shelf, line) if line.order_id in CANCELLED else []
@@ -46,11 +46,6 @@ async def test_the_short_way_finds_what_the_long_way_finds(shop: RunningShop, mo
     monkeypatch.undo()
     monkeypatch.setattr(FastPathComparer, "decides", lambda *_: False)
     assert await replay(shop.log) == right
-
-
-@pytest.mark.skipif(not compiled_core.runs(), reason="the short way is closed above")
-def test_the_short_way_of_the_sources_finds_what_the_long_way_finds() -> None:
-    assert "1 passed" in compiled_core.passed_with_sources(__file__, "-k", "the_short_way_finds")
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])

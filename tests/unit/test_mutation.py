@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from bench.mutation.__main__ import TARGETS
+from bench.mutation.detectors import TOO_LONG
+from bench.mutation.forks import Ended, Forks
+from bench.mutation.mutants import ROOT, Mutant, mutants_of, sample
+from bench.mutation.operators import sites
+from bench.mutation.planting import Loaded
+from bench.mutation.results import DETECTORS, Result, Results, equivalent, table
 from services.stock.state import Reservation
-from tests.mutation.__main__ import TARGETS
-from tests.mutation.detectors import TOO_LONG
-from tests.mutation.forks import Ended, Forks
-from tests.mutation.mutants import ROOT, Mutant, mutants_of, sample
-from tests.mutation.operators import sites
-from tests.mutation.planting import Loaded
-from tests.mutation.results import DETECTORS, Result, Results, equivalent, table
 
 STATE = "services/stock/state.py"
 PROGRAM = '''
@@ -35,7 +35,7 @@ def handle(order: "Order", at=None):
     return order
 '''
 TRYING = """
-from tests.mutation import detectors
+from bench.mutation import detectors
 
 def pytest_runtestloop(session):
     print(*(detectors.Tests([(item, 60.0)])() for item in session.items), sep="\\n")
@@ -168,7 +168,7 @@ def test_every_mutant_that_is_called_equivalent_is_one() -> None:
 @pytest.mark.slow
 def test_of_forty_mutants_of_the_services_none_survives(tmp_path: Path) -> None:
     kept = tmp_path / "mutants.jsonl"
-    command = [sys.executable, "-m", "tests.mutation", "services", "--most=40", f"--results={kept}"]
+    command = [sys.executable, "-m", "bench.mutation", "services", "--most=40", f"--results={kept}"]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     results = Results(kept)
