@@ -47,7 +47,8 @@ def doctor(
     For Kafka: addresses, TLS and sign-in, advertised listeners, versions,
     clocks, ACLs, replicas, settings. For SQLite: the file, its journal and
     locks. For both: topics against their declarations, events from the
-    future, free disk space. Nothing is changed; each finding names a remedy.
+    future, tasks whose time is ahead, keys that grow with each request, free
+    disk space. Nothing is changed; each finding names a remedy.
 
     --deep reads the whole log: checksums, gaps, each partition's digest and all
     tables of an SQLite file; what Kafka and archives verify in other ways; and

@@ -180,6 +180,11 @@ def entry_of(record: Record, decider: Decider[Any], codec: Codec) -> KeyedState:
     )
 
 
+def remembered_bytes(record: Record) -> int:
+    """Return how many bytes of a changelog record are what its key remembers beside its state."""
+    return sum(len(value) for name, value in record.headers if name == _HEADER)
+
+
 def due_times(decider: Decider[Any], state: Any, memory: KeyMetadata) -> Mapping[str, int]:
     """Return when each deadline of a state falls due (ms); one that has passed stays passed."""
     if state is None or not decider.has_deadlines:

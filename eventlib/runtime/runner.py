@@ -117,6 +117,7 @@ class TaskRunner:
         """
         task = await restored(self.service, self.claim, self._context)
         self._context.startup.done(self.name)
+        self._report_clock(task)
         start, most_skipped = self._effects.start, self._config.skipped_inputs
         committer = TaskCommitter(
             task,
@@ -136,6 +137,17 @@ class TaskRunner:
                 await self._handle_inputs(committer)
         finally:
             self._close(committer)
+
+    def _report_clock(self, task: Task) -> None:
+        """Log that the task's time is ahead of the clock: a clock was, or this one is behind."""
+        ahead_s = (task.positions.at_ms - now_ms()) / 1000
+        if ahead_s > self._config.ahead_s:
+            _log.warning(
+                "%s: its last transaction is %s s ahead of the clock here, and what it emits until then has that time: a clock "
+                "was ahead, or this one is behind; `eventlib doctor` says more",
+                self.name,
+                f"{ahead_s:,.0f}",
+            )
 
     async def _begin(self, committer: TaskCommitter) -> bool:
         """Commit where the task starts; False when it is stopped before that."""

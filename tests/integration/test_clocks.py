@@ -12,6 +12,7 @@ from eventlib.runtime import runner
 from eventlib.values import now_ms
 from tests.integration.pausing import HOUR_S, kinds, ordered, run
 from tests.integration.reopening import events, everything
+from tests.integration.rerunning import run_it_again
 from tests.integration.small_shop import Expired, Ordered, Outside, make_shop, retry, settle
 
 YEAR_MS = 365 * 24 * HOUR_S * 1_000
@@ -50,6 +51,28 @@ async def test_an_input_from_the_future_is_parked_and_a_retry_handles_it_as_of_w
         await settle(log, Outside(refuses={"a"}))
     assert [each.effect for each in await parkings(log)] == ["ChargeAsked"]
     assert await is_of_today(log)
+
+
+async def test_a_rerun_parks_what_its_service_parked_and_handles_it_when_that_did(log: EventLog) -> None:
+    await from_the_future(log, "a")
+    await ordered(log, "b", 1)
+    await settle(log)
+    await retry(log, "order", "a")
+    await settle(log)
+    differs = await run_it_again(log, "orders")
+    assert differs.is_none, differs
+
+
+async def test_a_start_behind_the_tasks_own_time_is_logged(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ordered(log, "a", 1)
+    await settle(log)
+    assert "ahead of the clock" not in caplog.text
+    monkeypatch.setattr(runner, "now_ms", lambda: now_ms() - HOUR_S * 1_000)
+    async with run(log) as runtime:
+        await runtime.idle()
+    assert "its last transaction is 3,600 s ahead of the clock here" in caplog.text
 
 
 async def test_what_is_no_event_does_not_set_the_time_either(log: EventLog) -> None:

@@ -21,7 +21,7 @@ SYNCHRONISE = "synchronise the clocks (chrony, systemd-timesyncd): deadlines and
 
 
 async def examine_times(log: Log, topics: Iterable[Topic]) -> Diagnosis:
-    """Find events from the future: a writer's clock is ahead, and later events inherit their time."""
+    """Find events from the future: a writer's clock is ahead, and the tasks that read them park them."""
     places = [(topic.name, partition) for topic in topics for partition in range(topic.partitions)]
     now = now_ms()
     newest = await asyncio.gather(*(_from_the_future(log, *place, now + APART_MS) for place in places))
@@ -34,7 +34,8 @@ async def examine_times(log: Log, topics: Iterable[Topic]) -> Diagnosis:
         "times",
         f"events on {some(names)} are from the future, by this machine's clock: up to {(latest - now) / 1000:,.0f} s, "
         f"until {from_ms(latest):%Y-%m-%d %H:%M:%S} UTC",
-        f"a writer's clock was ahead, or this one is behind: {SYNCHRONISE}",
+        f"a writer's clock was ahead, or this one is behind: {SYNCHRONISE}; what is parked for it (`eventlib parked list`) "
+        "a retry handles as of the time when it came",
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.errors import EventlibError, WiringError
+from eventlib.eventlog import EventLog
 from eventlib.log.open import open_port
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
@@ -15,7 +16,9 @@ from eventlib.operations.doctor.content import examine_keys, examine_times, exam
 from eventlib.operations.doctor.disk import examine_stores
 from eventlib.operations.doctor.finding import Diagnosis, error, warning
 from eventlib.operations.doctor.sqlite import examine_file
-from eventlib.queries.pauses import pauses
+from eventlib.operations.doctor.tasks import examine_memories, examine_task_times
+from eventlib.queries.pauses import pauses_in
+from eventlib.queries.task_metadata import TaskNotes
 from eventlib.registry.records import SCHEMAS
 
 
@@ -53,10 +56,16 @@ def _keeps_from_reading(each: Diagnosis) -> bool:
     return each.verdict == "error" and each.check not in {"topics", "clock", "lock", "local stores"}
 
 
-async def examine_pauses(url: str, choreography: Choreography) -> list[Diagnosis]:
-    """Find what operators have paused, lest it is forgotten."""
+async def _examine_tasks(url: str, choreography: Choreography) -> list[Diagnosis]:
     async with open_log(url, choreography, read_only=True) as log:
-        found = await pauses(log)
+        notes = TaskNotes(log)
+        await notes.refresh()
+        return [*await examine_task_times(notes), *await examine_memories(log), *await _examine_pauses(log, notes)]
+
+
+async def _examine_pauses(log: EventLog, notes: TaskNotes) -> list[Diagnosis]:
+    """Find what operators have paused, lest it is forgotten."""
+    found = await pauses_in(log, notes)
     return [
         warning(
             "pauses",
@@ -78,7 +87,7 @@ async def _examine_content(url: str, choreography: Choreography, topics: Sequenc
             times, keys = await examine_times(log, holding), await examine_keys(log, holding)
         finally:
             await log.close()
-        paused = await examine_pauses(url, choreography) if SCHEMAS.name in there else []
-        return [*examine_topics(there, topics), times, *keys, *paused]
+        noted = await _examine_tasks(url, choreography) if SCHEMAS.name in there else []
+        return [*examine_topics(there, topics), times, *keys, *noted]
     except EventlibError as trouble:
         return [error("log", str(trouble), "fix the errors above, and run this again")]
