@@ -41,7 +41,7 @@ class ModelledAnswers:
             )
         for _ in range(_MOST_ATTEMPTS):
             try:
-                return attempts.answered(driven(attempts.asking.call(*attempts.arguments(ports))))
+                return attempts.answered(driven(attempts.asking.coroutine(attempts.arguments(ports))))
             except Exception as error:
                 if isinstance(error, AttributeError) and port is not None and error.obj is ports[port]:
                     raise WiringError(

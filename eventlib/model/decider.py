@@ -175,8 +175,9 @@ class Decider(Generic[S]):
         awaits: type[Event] | tuple[type[Event], ...] = (),
         within: Deadline[S] | None = None,
     ) -> Callable[[F], F]:
-        """Run the decorated async function outside whenever this decider emits `request`; its answer goes on the log.
+        """Run the decorated function, async or plain, outside whenever this decider emits `request`; its answer goes on the log.
 
+        A plain function runs in a thread, under the same time-outs, limits and key: see Effect.
         The function takes (event), (event, port) or (event, port, meta); the second parameter's name is the port's.
         `meta.id` is the idempotency key. See Effect for the guarantee.
 

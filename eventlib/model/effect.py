@@ -1,9 +1,9 @@
 """Effects: the only way from a decider to the outside world."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from eventlib.arguments import check
 from eventlib.errors import WiringError
@@ -43,19 +43,39 @@ def default_retry(*, gives_up: bool) -> Retry:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """An async function that asks the outside world: what it may answer, which port it calls, how it is tried."""
+    """A function that asks the outside world: what it may answer, which port it calls, how it is tried.
 
-    call: Callable[..., Awaitable[Event]]
+    `is_plain` when it is not a coroutine function: the runtime calls it in a thread.
+    """
+
+    call: Callable[..., Awaitable[Event] | Event]
     answers: tuple[type[Event], ...]
     port: str | None
     wants_meta: bool
     retry: Retry
     timeout_s: float
+    is_plain: bool = False
+
+    def coroutine(self, arguments: Sequence[Any]) -> Coroutine[Any, Any, Event]:
+        """Return an attempt as a coroutine, which calls a plain function at once, without a thread: for simulations."""
+        return (
+            _at_once(self.call, arguments)
+            if self.is_plain
+            else cast("Coroutine[Any, Any, Event]", self.call(*arguments))
+        )
+
+
+async def _at_once(call: Callable[..., Any], arguments: Sequence[Any]) -> Event:
+    return cast("Event", call(*arguments))
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
     """What happens outside when `request` is emitted: each try takes at most `timeout_s` seconds.
+
+    It asks by a coroutine function, or by a plain one, which runs in a thread. A thread cannot be ended: after `timeout_s`
+    the attempt has failed, its outcome is unknown, and its slot and its turn at a limit stay taken until the thread ends;
+    the next attempt may be out beside it, under the same idempotency key.
 
     Guarantee: runs at least once, under the request's id as idempotency key; its answer enters the log exactly once.
     When the retries are used up `otherwise` emits the event that follows; without it the effect is parked, alone. To
@@ -106,10 +126,10 @@ def effect_of(
     timeout_s: float,
     otherwise: Callable[..., Any] | None,
 ) -> Effect:
-    """Read an effect off its functions. Raises: WiringError when they declare nothing, or when it is not async."""
+    """Read an effect off its functions. Raises: WiringError when they declare nothing, or one yields."""
     where = f"effect {signatures.name_of(function)}"
-    if not inspect.iscoroutinefunction(function):
-        raise WiringError(f"{where} is not async: an effect waits for the outside world, so write `async def`")
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise WiringError(f"{where} yields: an effect answers once, so let it return its event")
     ask = _asking(function, where, retry, timeout_s)
     if otherwise is None:
         return Effect(request, ask, None, ())
@@ -150,4 +170,5 @@ def _asking(function: Callable[..., Any], where: str, retry: Retry, timeout_s: f
                 f"{where} takes {count} arguments; expected (event), (event, port) or (event, port, meta)"
             )
     wants_meta = len(parameters) == 3  # noqa: PLR2004  (event, port, meta)
-    return Asking(function, signatures.answers(function, where, depth=4), port, wants_meta, retry, timeout_s)
+    answers = signatures.answers(function, where, depth=4)
+    return Asking(function, answers, port, wants_meta, retry, timeout_s, not inspect.iscoroutinefunction(function))

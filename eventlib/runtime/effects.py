@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, Self, cast
 
 from eventlib.errors import EventlibError, is_final
 from eventlib.eventlog import CALLER, SAGA
@@ -18,6 +18,7 @@ from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.effect_queue import Ticket
 from eventlib.runtime.instrumentation import Observer
+from eventlib.runtime.plain_calls import PlainCall
 from eventlib.runtime.transaction import Answer
 from eventlib.runtime.turns import EffectTurns, Turn
 
@@ -219,7 +220,7 @@ class EffectRunner:
         breaker = self._breakers[attempts.asking.port]
         permit = self._turns.get(request.event_id, self._slots) if self._turns else self._slots
         while True:
-            async with permit:
+            async with _Leave(permit) as leave:
                 if self.holds(request):
                     return _PAUSED
                 if self._observer is not None and isinstance(permit, Turn):
@@ -228,7 +229,7 @@ class EffectRunner:
                 if turn is not None:
                     self._out.add(request.event_id)
                     try:
-                        call = self._call(attempts, request, breaker, turn)
+                        call = self._call(attempts, request, (breaker, turn), leave)
                         if self._observer is not None:
                             call = self._observer.attempt(self._service, request, attempts.asking, call)
                         return await call
@@ -236,12 +237,27 @@ class EffectRunner:
                         self._out.discard(request.event_id)
             await breaker.wait()
 
-    async def _call(self, attempts: EffectAttempts, request: Record, breaker: Breaker, turn: int) -> object:
-        """Call the outside once, and tell the breaker whether it was there: also an error for good is an answer."""
-        ask = attempts.asking
+    async def _asked(self, attempts: EffectAttempts, request: Record, leave: "_Leave") -> object:
+        """Return what a call of the effect's function gives; a plain one is called in a thread, and may outlive this."""
+        ask, arguments = attempts.asking, attempts.arguments(self._ports)
+        if not ask.is_plain:
+            return await cast("Awaitable[object]", ask.call(*arguments))
+        plain = PlainCall(ask.call, arguments, f"effect for {request.type} {request.event_id}")
         try:
-            async with asyncio.timeout(ask.timeout_s):
-                answer = await ask.call(*attempts.arguments(self._ports))
+            return await plain.outcome
+        finally:
+            if not plain.is_over:
+                leave.after(plain)
+                _log.warning("%s goes on in its thread: nothing can end that, and its outcome is unknown", plain.name)
+
+    async def _call(
+        self, attempts: EffectAttempts, request: Record, asked: tuple[Breaker, int], leave: "_Leave"
+    ) -> object:
+        """Call the outside once, and tell the breaker whether it was there: also an error for good is an answer."""
+        breaker, turn = asked
+        try:
+            async with asyncio.timeout(attempts.asking.timeout_s):
+                answer = await self._asked(attempts, request, leave)
         except Exception as error:
             if is_final(error):
                 breaker.worked(turn)
@@ -258,6 +274,36 @@ class EffectRunner:
             raise end from raised
         breaker.worked(turn)
         return answer
+
+
+class _Leave:
+    """The leave to be out, `async with` it: a slot of the process or a turn at a limit, kept as long as a call goes on."""
+
+    __slots__ = ("_call", "_permit")
+
+    def __init__(self, permit: asyncio.Semaphore | Turn) -> None:
+        self._permit = permit
+        self._call: PlainCall | None = None
+
+    def after(self, call: PlainCall) -> None:
+        """Give the leave back when a call is over that cannot be ended."""
+        self._call = call
+
+    async def __aenter__(self) -> Self:
+        """Wait for it."""
+        permit = self._permit
+        await (permit.begin() if isinstance(permit, Turn) else permit.acquire())
+        return self
+
+    async def __aexit__(self, *end: object) -> None:
+        """Give it back, now or later."""
+        permit, call = self._permit, self._call
+        if call is not None:
+            call.when_over(permit.lend() if isinstance(permit, Turn) else permit.release)
+        elif isinstance(permit, Turn):
+            permit.give_back()
+        else:
+            permit.release()
 
 
 def _forget_cancellation() -> None:

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from math import inf
-from types import TracebackType
 from typing import Protocol
 
 from eventlib.limits import Limit
@@ -89,7 +89,7 @@ class Line:
 
 
 class Turn:
-    """The turns of one request, one for each of its attempts: `async with turn: ...`. The first one has been given.
+    """The turns of one request, one for each of its attempts. The first one has been given.
 
     `waited_s` is how long the newest one was waited for.
     """
@@ -114,8 +114,8 @@ class Turn:
         self.waited_s = asyncio.get_running_loop().time() - self._ticket.since
         self._given.set()
 
-    async def __aenter__(self) -> None:
-        """Wait for a turn."""
+    async def begin(self) -> None:
+        """Wait for a turn; `give_back` or `lend` ends it."""
         if self._has_it:
             return
         self._given.clear()
@@ -127,12 +127,17 @@ class Turn:
             self.close()
             raise
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def give_back(self) -> None:
         """End it."""
         self._has_it = False
         self._line.end(self._ticket)
+
+    def lend(self) -> Callable[[], None]:
+        """Leave the turn to a call that goes on, and return what ends it; the next attempt waits for one of its own."""
+        lent = self._ticket
+        self._ticket = Ticket(lent.id, lent.kind, lent.key, self, lent.since)
+        self._has_it = False
+        return partial(self._line.end, lent)
 
     def close(self) -> None:
         """Give back a turn that was not begun, and wait for none."""

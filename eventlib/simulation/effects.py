@@ -163,7 +163,7 @@ class SimulatedEffects:
         reply, running.reply = running.reply or Reply(), None
         if running.under_way is None:
             running.begun += 1
-            running.under_way = course.asking.call(*course.arguments(self._ports)).__await__()
+            running.under_way = course.asking.coroutine(course.arguments(self._ports)).__await__()
         under_way = running.under_way
         try:
             while True:

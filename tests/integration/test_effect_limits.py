@@ -215,8 +215,8 @@ async def test_what_is_cancelled_while_it_waits_leaves_its_turn_and_its_slot_to_
         turn._has_it = False  # noqa: SLF001  each has to wait, as before a retry
 
     async def use(turn: Turn) -> None:
-        async with turn:
-            pass
+        await turn.begin()
+        turn.give_back()
 
     first = asyncio.create_task(use(waiting[0]))
     await asyncio.sleep(0.01)

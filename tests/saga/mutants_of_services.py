@@ -167,7 +167,7 @@ def two_questions_in_one_effect(patch: pytest.MonkeyPatch) -> None:
         request: DispatchRequested, carrier: Carrier, meta: Meta
     ) -> OrderDispatched | DispatchFailed | Event:
         try:
-            return await right.ask.call(request, carrier, meta)
+            return await right.ask.coroutine((request, carrier, meta))
         except OutcomeUnknown:
             recalled = await carrier.recall(meta.id)
         if isinstance(recalled, Booked):

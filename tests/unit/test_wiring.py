@@ -80,12 +80,16 @@ def test_what_follows_when_nobody_answers_is_said_and_asks_nobody() -> None:
             return Granted(order_id=event.order_id)
 
 
-def test_an_effect_is_async() -> None:
-    with pytest.raises(WiringError, match="effect call is not async"):
+def test_an_effect_is_a_coroutine_function_or_a_plain_one() -> None:
+    @orders().effect(Asked)
+    def call(event: Asked) -> Granted:
+        return Granted(order_id=event.order_id)
+
+    with pytest.raises(WiringError, match="effect answers yields: an effect answers once"):
 
         @orders().effect(Asked)
-        def call(event: Asked) -> Granted:
-            return Granted(order_id=event.order_id)
+        def answers(event: Asked) -> Granted:  # type: ignore[misc]  # what is refused
+            yield Granted(order_id=event.order_id)
 
 
 def test_a_state_is_frozen_and_has_defaults() -> None:

@@ -81,7 +81,7 @@ class ExternalWorlds:
         self, course: EffectAttempts, world: int, ports: Ports, departures: list[tuple[int, int]]
     ) -> Answer | None:
         """Attempt an effect once. Each of its calls is answered, or loses its answer, or does not arrive."""
-        attempt: Any = course.asking.call(*course.arguments(_standing(ports)))
+        attempt: Any = course.asking.coroutine(course.arguments(_standing(ports)))
         value, error, is_first = None, None, True
         try:
             while True:

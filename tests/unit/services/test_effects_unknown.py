@@ -71,7 +71,7 @@ async def outcome(request: Event, answer: Callable[[httpx.Request], httpx.Respon
         ports = {"gateway": HttpGateway(Calls(client)), "carrier": HttpCarrier(Calls(client))}
         for _ in range(8):
             try:
-                return course.answered(await course.asking.call(*course.arguments(ports)))
+                return course.answered(await course.asking.coroutine(course.arguments(ports)))
             except Exception as error:  # noqa: BLE001  as the runner does
                 follows = course.failed(error)
             if not isinstance(follows, Pause):

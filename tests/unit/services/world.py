@@ -128,7 +128,7 @@ class World:
         port = getattr(self, str(asking.port))
         arguments = [pending.request, port, pending.meta] if asking.wants_meta else [pending.request, port]
         with suppress(OutcomeUnknown):
-            self._answer(pending, _finish(asking.call(*arguments)))
+            self._answer(pending, _finish(asking.coroutine(arguments)))
 
     def _answer(self, pending: Pending, answer: Event) -> None:
         assert type(answer) in pending.effect.emits
