@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from eventlib.testing import log_contract
+from tests.integration.images import needed
 
 ROOT = Path(__file__).parents[2]
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -26,6 +27,16 @@ def test_the_hosted_ci_calls_the_makefile_and_pinned_actions_alone() -> None:
         assert command.removeprefix("make ") in TARGETS, command
     for action in (step["uses"] for step in steps if "uses" in step):
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action
+
+
+def pins(name: str) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / name).read_text(), re.MULTILINE))
+
+
+def test_the_demo_installs_what_its_commands_need_at_the_versions_that_are_tested() -> None:
+    demo = pins("deploy/locks/demo.lock")
+    assert demo.items() <= pins("requirements.lock").items()
+    assert needed(["cli", "console"]) <= demo.keys()
 
 
 def test_hooks_are_the_projects_own_tools() -> None:
