@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Generic, TypeVar, cast, overload
 
 from eventlib.errors import ContractError, WiringError
@@ -13,6 +14,7 @@ from eventlib.model.ends import as_error
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.handler import FOLLOWS, Handler, handler_of, refuse_unemittable
 from eventlib.model.personal import check_state, personal_fields
+from eventlib.model.schema.normal import normal, normal_evolve
 from eventlib.model.searchable import check_searchable
 
 S = TypeVar("S")
@@ -58,7 +60,7 @@ class Decider(Generic[S]):
                 f"decider {name}: state {state.__name__} must be a frozen dataclass: @dataclass(frozen=True)"
             )
         try:
-            self.initial: S = state()
+            state()
         except TypeError as error:
             raise WiringError(
                 f"decider {name}: every field of state {state.__name__} needs a default ({error})"
@@ -72,11 +74,21 @@ class Decider(Generic[S]):
         self.effects: dict[type[Event], Effect] = {}
         self.deadlines: dict[str, Deadline[S]] = {}
         self.forgotten_at: Callable[[S], datetime | None] | None = None
-        self._apply: Callable[..., S | None] = _unchanged
+        self._evolve: Callable[..., S | None] = _unchanged
         self.evolve_wants_meta = False
 
     def __repr__(self) -> str:
         return f"Decider({self.name!r})"
+
+    @cached_property
+    def initial(self) -> S:
+        """The state of a key that has none."""
+        return normal(self.state())
+
+    @cached_property
+    def _apply(self) -> Callable[..., S | None]:
+        """`evolve`, whose states are what their bytes give back; made once all classes are declared."""
+        return normal_evolve(self._evolve, self.state, wants_meta=self.evolve_wants_meta)
 
     @property
     def is_personal(self) -> bool:
@@ -136,13 +148,15 @@ class Decider(Generic[S]):
         """Register the pure function that applies an event to the state; None forgets the key.
 
         It sees every event that the decider handles or emits, in order, and returns the state as it is for all others.
+        Guarantee: the next function is given what the state's bytes give back, whether it was restored meanwhile or not.
         """
-        if self._apply is not _unchanged:
-            raise WiringError(f"decider {self.name} has an evolve already: {signatures.name_of(self._apply)}")
+        if self._evolve is not _unchanged:
+            raise WiringError(f"decider {self.name} has an evolve already: {signatures.name_of(self._evolve)}")
         where = f"{self.name}.{signatures.name_of(function)}"
         signatures.refuse_async(function, where)
         self.evolve_wants_meta = signatures.takes_meta(function, 2, where)
-        self._apply = function
+        self._evolve = function
+        self.__dict__.pop("_apply", None)
         return function
 
     def deadline(self, due_at: Callable[[S], datetime | None]) -> Deadline[S]:
@@ -254,7 +268,7 @@ class Decider(Generic[S]):
         functions: list[Callable[..., Any]] = [each.call for each in self.handlers.values() if each is not FOLLOWS]
         functions += [deadline.due_at for deadline in self.deadlines.values()]
         functions += [d.handler.call for d in self.deadlines.values() if d.handler is not None]
-        functions += [self._apply] if self.forgotten_at is None else [self._apply, self.forgotten_at]
+        functions += [self._evolve] if self.forgotten_at is None else [self._evolve, self.forgotten_at]
         return functions
 
     @property

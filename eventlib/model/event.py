@@ -5,14 +5,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_after_validator_function
 
 from eventlib.arguments import AN_EVENT, check_class
 from eventlib.errors import ContractError, WiringError
 from eventlib.model.measures import check_measures
 from eventlib.model.personal import check_event
+from eventlib.model.schema.normal import normal, validating
 from eventlib.model.searchable import check_searchable
 from eventlib.model.topic import Topic
 
@@ -55,6 +58,9 @@ class Contract:
 
 class Event(BaseModel):
     """A fact of the past on a topic: immutable, strict about unknown fields.
+
+    Guarantee: a field has the value that the event's bytes give back, from the event's construction on, so a handler is given
+    the same whoever emitted it: a time in UTC, a Decimal with its declared scale, a list that cannot be changed in place.
 
     Declare the topic and the key field once, on the class:
     `class StockReserved(Event, topic="stock", key="order_id")`. Further declarations:
@@ -130,6 +136,24 @@ class Event(BaseModel):
         cls.__contract__ = Contract(
             cls.__name__, declared, key, request, final, tombstone, external, failure, undone, once_for, null
         )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let validation end with the normal values, where it leaves anything open."""
+        schema, contract = handler(source), cls.__contract__
+        ends = validating(cls, sorts=contract is not None and contract.topic.format == "protobuf")
+        return schema if ends is None else no_info_after_validator_function(ends, schema)
+
+    @classmethod
+    def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
+        """Return an event of values that nothing validates, but that are normal where all fields have one."""
+        made = super().model_construct(_fields_set, **values)
+        return normal(made) if made.__dict__.keys() >= cls.model_fields.keys() else made
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values of some fields, which nothing validates, but which are normal."""
+        copied = super().model_copy(update=update, deep=deep)
+        return normal(copied) if update else copied
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:

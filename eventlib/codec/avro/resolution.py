@@ -14,6 +14,7 @@ from uuid import UUID
 from pydantic import TypeAdapter
 
 from eventlib.errors import ContractError
+from eventlib.model.schema.normal import validating
 from eventlib.model.schema.scalars import Convert, exact_reader
 from eventlib.model.schema.types import (
     NO_DEFAULT,
@@ -50,7 +51,9 @@ def validator_of(cls: type) -> Callable[[Any], Any]:
 
     Lax and by name: an Avro list becomes the tuple that the field wants, and a field has no alias on the wire.
     """
-    return partial(TypeAdapter(cls).validator.validate_python, strict=False, by_alias=False, by_name=True)
+    validate = partial(TypeAdapter(cls).validator.validate_python, strict=False, by_alias=False, by_name=True)
+    ends = None if hasattr(cls, "__contract__") else validating(cls)  # an event's validation ends with it already
+    return validate if ends is None else lambda raw: ends(validate(raw))
 
 
 class Pairing:

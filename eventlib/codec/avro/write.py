@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from keyword import iskeyword
 from typing import Any, cast
 
 from fastavro import parse_schema
@@ -10,7 +9,7 @@ from fastavro import parse_schema
 from eventlib.codec.avro import scalars
 from eventlib.codec.avro.bounds_check import guard_of
 from eventlib.errors import ContractError
-from eventlib.model.schema.scalars import scalar_writer
+from eventlib.model.schema.scalars import attribute, scalar_writer
 from eventlib.model.schema.types import (
     NULL,
     Array,
@@ -22,6 +21,7 @@ from eventlib.model.schema.types import (
     StringMap,
     Symbols,
     Union,
+    class_of,
     name_of,
     schema_json,
     without_logical_types,
@@ -116,7 +116,7 @@ class _Writers:
         names: dict[str, Any] = {"header": header, "varint_of": scalars.VARINTS.get, "varint": scalars.long}
         lines, parts = list[str](), ["header"] if header else []
         for n, field in enumerate(record.fields):
-            source = _attribute(field.name)
+            source = attribute(field.name)
             if field.node == _TEXT:
                 lines += [f"v{n} = {source}.encode()", f"n{n} = len(v{n})"]
                 parts += [f"varint_of(n{n}) or varint(n{n})", f"v{n}"]
@@ -132,7 +132,7 @@ class _Writers:
         return cast("Put", names["join"])
 
     def _union(self, union: Union) -> Put:
-        branches = {_class_of(node): (scalars.long(index), self.of(node)) for index, node in enumerate(union.branches)}
+        branches = {class_of(node): (scalars.long(index), self.of(node)) for index, node in enumerate(union.branches)}
         if float in branches:
             branches.setdefault(int, branches[float])
 
@@ -174,20 +174,6 @@ def _optional(null: int, put: Put) -> Put:
     return lambda value: none if value is None else some + put(value)
 
 
-def _class_of(node: Node) -> type:
-    match node:
-        case Plain(python=cls) | Symbols(cls=cls) | Record(cls=cls) | Array(container=cls):
-            return cls
-        case Exact():
-            return Decimal
-        case Choice(values=values):
-            return type(values[0])
-        case StringMap():
-            return dict
-        case Union():
-            raise TypeError("a union is never a branch of another")
-
-
 def _array(put: Put, container: type[Iterable[Any]]) -> Put:
     ordered = not issubclass(container, set | frozenset)
 
@@ -205,10 +191,6 @@ def _array(put: Put, container: type[Iterable[Any]]) -> Put:
 
 def _map(put: Put) -> Put:
     return lambda value: scalars.items([scalars.text(key) + put(item) for key, item in value.items()])
-
-
-def _attribute(name: str) -> str:
-    return f"getattr(value, {name!r})" if iskeyword(name) else f"value.{name}"
 
 
 def _misfit(writers: _Writers, record: Record, value: object, error: Exception) -> ContractError:

@@ -31,7 +31,7 @@ from typing_extensions import TypeAliasType
 
 from eventlib.errors import WiringError
 from eventlib.model.evolution import Aliases, unknown_symbol, version_of, wire_name_of
-from eventlib.model.schema.fields import Declared, doc_of, fields_of, is_record, with_default
+from eventlib.model.schema.fields import Declared, NotYet, doc_of, fields_of, is_record, with_default
 from eventlib.model.schema.types import (
     NULL,
     Array,
@@ -84,11 +84,23 @@ def record_of(cls: type[Any]) -> Record:
     return record
 
 
-class _Derivation:
-    """One root's schema; named types are made once and then meant by name."""
+def known_record_of(cls: type[Any]) -> Record:
+    """Return the record of a model or dataclass with those of its fields that have a type; others cannot be written.
 
-    def __init__(self) -> None:
+    Raises: NotYet while names that they need are not declared.
+    """
+    return _Derivation(leaves_out=True).record(cls, cls.__name__)
+
+
+class _Derivation:
+    """One root's schema; named types are made once and then meant by name.
+
+    With `leaves_out` a field without a type is left out, and a class is taken before Pydantic has completed it.
+    """
+
+    def __init__(self, *, leaves_out: bool = False) -> None:
         self._named: dict[str, Record | Symbols] = {}
+        self._leaves_out = leaves_out
 
     def record(self, cls: type[Any], where: str) -> Record:
         known = self._known(cls, where)
@@ -96,13 +108,26 @@ class _Derivation:
             return known
         record = Record(cls, doc_of(cls))
         self._named[record.name] = record
-        for each in fields_of(cls):
-            place = f"{cls.__name__}.{each.name}"
+        try:
+            for each in fields_of(cls, completes=not self._leaves_out):
+                self._add(record, each)
+        except WiringError as error:
+            self._refuse(error)
+        return record
+
+    def _add(self, record: Record, each: Declared) -> None:
+        place = f"{record.cls.__name__}.{each.name}"
+        try:
             _check_name(each.name, place)
             node = self.node(each.annotation, place, each.metadata)
-            field = Field(each.name, node, doc=each.doc, aliases=_aliases(each, place))
-            record.fields.append(with_default(field, each.default))
-        return record
+        except WiringError as error:
+            return self._refuse(error)
+        field = Field(each.name, node, doc=each.doc, aliases=_aliases(each, place))
+        return record.fields.append(with_default(field, each.default))
+
+    def _refuse(self, error: WiringError) -> None:
+        if isinstance(error, NotYet) or not self._leaves_out:
+            raise error
 
     def _known(self, cls: type[Any], where: str) -> "Record | Symbols | None":
         name = wire_name_of(cls)

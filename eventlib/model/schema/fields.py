@@ -48,10 +48,17 @@ def is_record(cls: object) -> bool:
     return isinstance(cls, type) and (issubclass(cls, BaseModel) or dataclasses.is_dataclass(cls))
 
 
-def fields_of(cls: type[Any]) -> Iterator[Declared]:
-    """Yield a class's fields in order. Raises: WiringError when they could not be written and read back."""
+class NotYet(WiringError):
+    """A class names others that are declared further down."""
+
+
+def fields_of(cls: type[Any], *, completes: bool = True) -> Iterator[Declared]:
+    """Yield a class's fields in order; `completes` lets Pydantic look for the names that it has not found yet.
+
+    Raises: WiringError when they could not be written and read back; NotYet for names that are not found, if not `completes`.
+    """
     if issubclass(cls, BaseModel):
-        return _of_model(cls)
+        return _of_model(cls, completes=completes)
     return _of_dataclass(cls)
 
 
@@ -63,12 +70,14 @@ def doc_of(cls: type[Any]) -> str | None:
     return inspect.cleandoc(doc)
 
 
-def _of_model(cls: type[BaseModel]) -> Iterator[Declared]:
+def _of_model(cls: type[BaseModel], *, completes: bool) -> Iterator[Declared]:
     if issubclass(cls, RootModel):
         raise WiringError(f"{cls.__name__} is a RootModel, which has no fields; use a model with a named field")
     if cls.model_config.get("extra") == "allow":
         raise WiringError(f"{cls.__name__} has extra='allow', but a schema knows its fields; use a dict[str, X] field")
-    if not cls.__pydantic_complete__:
+    if not completes and not cls.__pydantic_fields_complete__:
+        raise NotYet(f"{cls.__name__} names a class that is not declared yet")
+    if completes and not cls.__pydantic_complete__:
         try:
             cls.model_rebuild()
         except NameError as error:
@@ -99,8 +108,23 @@ def _default(value: object, factory: Callable[..., Any] | None, missing: object)
     return NO_DEFAULT
 
 
-def _unknown_name(cls: type[Any], error: NameError) -> WiringError:
-    return WiringError(
+OPEN: Any = object()
+"""The default of a field that a function makes."""
+
+
+def default_of(cls: type[Any], name: str) -> Any:
+    """Return the default of a field as its class has it; None where it has none, and OPEN where a function makes it."""
+    if issubclass(cls, BaseModel):
+        info = cls.model_fields[name]
+        return OPEN if info.default_factory else None if info.default is PydanticUndefined else info.default
+    field = cls.__dataclass_fields__[name]
+    if field.default_factory is not dataclasses.MISSING:
+        return OPEN
+    return None if field.default is dataclasses.MISSING else field.default
+
+
+def _unknown_name(cls: type[Any], error: NameError) -> NotYet:
+    return NotYet(
         f"{cls.__name__}: {error.name!r} is not defined there; declare what its annotations name at module level"
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from enum import Enum
+from keyword import iskeyword
 from typing import Any
 from uuid import UUID
 
@@ -140,3 +141,8 @@ _WRITERS: dict[type, Convert] = {
     time: _time_micros,
     UUID: _uuid,
 }
+
+
+def attribute(name: str, of: str = "value") -> str:
+    """Return the source that reads a field of a value; a field may be called as a keyword is."""
+    return f"getattr({of}, {name!r})" if iskeyword(name) else f"{of}.{name}"

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import Enum
 from typing import Any
 
@@ -156,6 +157,21 @@ def name_of(node: Node) -> str:
             return wire_name_of(cls)
         case _:
             return node.avro
+
+
+def class_of(node: Node) -> type:
+    """Return the class by which a union tells a branch from others. Raises: TypeError for a union."""
+    match node:
+        case Plain(python=cls) | Symbols(cls=cls) | Record(cls=cls) | Array(container=cls):
+            return cls
+        case Exact():
+            return Decimal
+        case Choice(values=values):
+            return type(values[0])
+        case StringMap():
+            return dict
+        case Union():
+            raise TypeError("a union is never a branch of another")
 
 
 def version_in(schema: Json) -> int:
