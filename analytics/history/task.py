@@ -110,8 +110,8 @@ class TaskFold:
                 self._consume(step, refused)
             case "begin":
                 self._records.seek(step.topic, step.first)
-            case "reset":
-                self._records.seek(step.topic, step.last)
+            case "reset" | "lose":
+                self._move(step)
             case "deadline":
                 self._pass_deadline(step, refused.get(step.decider))
             case "answer":
@@ -126,6 +126,12 @@ class TaskFold:
                 self._effects.unpark(step.request, self._records.at_ms, _HOW[step.kind])
             case _:
                 pass  # of operators, and changes nothing here
+
+    def _move(self, step: Step) -> None:
+        self._records.seek(step.topic, step.last)
+        if step.kind == "lose":
+            reason = f"inputs were gone before they were handled: {step.detail}"
+            self.rows.settle(ERRORS, (self._service.name, None, None, None, None, self._records.at_ms, reason))
 
     def _consume(self, run: Step, refused: Mapping[str, Refusal]) -> None:
         for item in self._records.take(run.topic, run.first, run.last):

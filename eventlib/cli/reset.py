@@ -15,9 +15,18 @@ from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOp
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption, event_json
 from eventlib.cli._common.prompts import ReasonOption, YesOption, agree, signed_reason
+from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.operations.dry_run import refuse_moved
-from eventlib.operations.seek import SeekPlan, move, reset_plans, reset_target, token_of_plans
+from eventlib.operations.seek import (
+    SeekPlan,
+    accept_losses,
+    move,
+    positions_of,
+    reset_plans,
+    reset_target,
+    token_of_plans,
+)
 from eventlib.operations.skip import SkippedNow, SkipPreview, preview_skip, skip
 from eventlib.values import to_ms
 
@@ -43,6 +52,9 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
         list[str] | None,
         typer.Option("--topic", metavar="TOPIC", help="Move only in this topic; may be repeated.", show_default=False),
     ] = None,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", metavar="", help="Accept that inputs were gone before they were read.")
+    ] = False,
     effects: EffectsOption = Effects.RECORDED,
     dry_run: DryRunOption = False,
     as_previewed: AsPreviewedOption = "",
@@ -61,6 +73,8 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
     emits nothing twice. It is a rerun that is switched at once; see
     `eventlib rerun --help`. --skip leaves out one input that is not handled yet
     or is parked; the inputs that wait behind it are then handled.
+    --accept-loss ends the complaint of `eventlib status` about inputs that were
+    gone before the service read them.
 
     [dim]Examples:[/dim]
       eventlib reset payment --to latest --dry-run
@@ -70,14 +84,38 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     log_options, why = LogOptions.deciding(context, app, log), "" if dry_run else signed_reason(reason)
     consent = Consent(why, effects is Effects.RUN, yes, dry_run, as_previewed)
-    if (to is None) == (skip is None):
-        raise typer.BadParameter("give one of the two", param_hint="--to / --skip")
-    if skip is not None:
+    if sum((to is not None, skip is not None, accept_loss)) != 1:
+        raise typer.BadParameter("give one of the three", param_hint="--to / --skip / --accept-loss")
+    if accept_loss and (topic or as_previewed):
+        raise typer.BadParameter("it takes neither --topic nor --as-previewed", param_hint="--accept-loss")
+    if accept_loss:
+        print_accepted(log_options, service, consent, as_json=as_json)
+    elif skip is not None:
         if topic:
             raise typer.BadParameter("it needs --to, not --skip", param_hint="--topic")
         print_skip(log_options, service, skip, consent, as_json=as_json)
     elif to is not None:
         print_reset(log_options, service, (to, topic or []), consent, as_json=as_json)
+
+
+def print_accepted(log_options: LogOptions, name: str, consent: Consent, *, as_json: bool) -> None:
+    """Accept what a service has lost of its inputs, and print it. Raises: ContractError when that is nothing."""
+
+    async def accept(log: EventLog) -> list[str]:
+        service = log.choreography.service(name)
+        if consent.dry_run:
+            found = [await positions_of(log, service, partition) for partition in range(service.partitions)]
+            return [what for positions in found for what in positions.lost.values()]
+        return await accept_losses(log, service, consent.why)
+
+    lost = run_on_log(log_options, accept)
+    if not lost:
+        raise ContractError(f"{name} has lost no inputs that are not accepted yet: nothing was changed")
+    if as_json:
+        output.print_json([{"service": name, "lost": what, "accepted": not consent.dry_run} for what in lost])
+        return
+    for what in lost:
+        print(f"{'would accept' if consent.dry_run else 'accepted'}: {output.printable(what)}")
 
 
 _MOST_KEYS = 8

@@ -59,7 +59,9 @@ def status(  # noqa: PLR0913, PLR0917  one argument for each option
     new records.
 
     Exit code 1 when not healthy: a task without an owner, one that is behind
-    for too long, too many parked or overdue.
+    for too long, too many parked or overdue, inputs that are gone before they
+    were read, a topic with other partitions than declared, an open transaction
+    that hides inputs for too long.
 
     [dim]Examples:[/dim]
       eventlib status
@@ -135,6 +137,9 @@ def status_json(status: Status, found: Sequence[str]) -> dict[str, object]:
         "sagas": None if status.sagas is None else [asdict(each) for each in status.sagas],
         "paused": [paused_json(each) for each in status.paused],
         "damaged": list(status.damaged),
+        "lost": [asdict(each) for each in status.lost],
+        "held": [{**asdict(each), "by": [by._asdict() for by in each.by]} for each in status.held],
+        "faults": list(status.faults),
         "waiting": [{**asdict(each), "since": output.iso(each.since)} for each in status.waiting],
     }
 

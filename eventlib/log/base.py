@@ -41,6 +41,21 @@ TOMBSTONES_KEPT = timedelta(hours=24)
 _FOLDED_AT_ONCE = 2_000
 
 
+class TopicIdentity(NamedTuple):
+    """Which topic has a name now: its `id` differs once it was deleted and created again (empty: not known)."""
+
+    id: str
+    partitions: int
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that hides records of a partition: whose it is, for people, and when it last wrote there (ms)."""
+
+    by: str
+    first: int
+    written_ms: int
+
+
 class Claim(NamedTuple):
     """The right to write as the only owner of a service's partition; a higher epoch fences off the lower ones."""
 
@@ -77,6 +92,14 @@ class Reader(ABC):
 
         Guarantee: every record before it was returned by a poll, also while a poll is in progress.
         """
+
+    def take_lost(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return the positions that turned out since the last call not to be on the log: each, and where it went on.
+
+        That is the log's start, where retention dropped what comes before it; or its end, if that is before the position:
+        then nothing is read before the reader seeks, or the end has passed it.
+        """
+        return {}
 
     @abstractmethod
     async def ends(self) -> Mapping[TopicPartition, int]:
@@ -207,6 +230,9 @@ class Log(ABC):
     url: str
     log_id: str
 
+    numbers_again: bool = False
+    """Whether a topic that is created again under the name of a deleted one numbers its records from 0 again."""
+
     @abstractmethod
     async def create_topics(self, topics: Iterable[Topic]) -> None:
         """Create missing topics; existing ones take retention, compaction and size limits from their declaration.
@@ -217,6 +243,11 @@ class Log(ABC):
     @abstractmethod
     async def topics(self) -> Mapping[str, Topic]:
         """Return the topics of the log, by name."""
+
+    async def identities(self, names: Collection[str]) -> Mapping[str, TopicIdentity]:
+        """Return which topics have these names now; those that do not exist are left out."""
+        there = await self.topics()
+        return {name: TopicIdentity("", there[name].partitions) for name in names if name in there}
 
     @abstractmethod
     async def delete_topics(self, names: Iterable[str]) -> None:
@@ -284,6 +315,15 @@ class Log(ABC):
     @abstractmethod
     async def end(self, topic: str, partition: int) -> int:
         """Return the offset of the next record."""
+
+    async def written_end(self, topic: str, partition: int) -> int:
+        """Return the offset after the newest record, also if that is behind an open transaction and cannot be read yet."""
+        return await self.end(topic, partition)
+
+    async def holders(self, topic: str, partition: int) -> Sequence[OpenTransaction]:
+        """Return the open transactions that hide records of a partition from readers, as far as the log knows them."""
+        del topic, partition
+        return ()
 
     async def decided_end(self, topic: str, partition: int) -> int:
         """Return `end`, once every append that returned before this call is readable, whichever process made it.

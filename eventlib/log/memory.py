@@ -2,12 +2,12 @@
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from secrets import token_hex
 
 from eventlib.errors import LogUnavailable
-from eventlib.log.base import TOMBSTONES_KEPT, Claim, Log, Membership, Reader, TopicPartition
+from eventlib.log.base import TOMBSTONES_KEPT, Claim, Log, Membership, Reader, TopicIdentity, TopicPartition
 from eventlib.log.memory_owners import MemoryOwners
 from eventlib.log.reader import LogReader, Waiting
 from eventlib.log.record import Record
@@ -87,12 +87,16 @@ class MemoryLog(Log):
     `clock` returns the time in milliseconds, for retention.
     """
 
+    numbers_again = True
+
     def __init__(self, url: str = "memory://", *, clock: Callable[[], int] = now_ms) -> None:
         self.url = url
         self.log_id = token_hex(16)
         self.waiting = Waiting()
         self._clock = clock
         self._topics = dict[str, Topic]()
+        self._ids = dict[str, str]()
+        self._created = 0
         self._partitions = dict[TopicPartition, Partition]()
         self._owners = MemoryOwners()
         self._closed = False
@@ -104,6 +108,9 @@ class MemoryLog(Log):
         for topic in declared:
             refuse_mismatch(self._topics.get(topic.name, topic), topic)
         for topic in declared:
+            if topic.name not in self._topics:
+                self._created += 1
+                self._ids[topic.name] = f"topic {self._created}"
             self._topics[topic.name] = topic
             for partition in range(topic.partitions):
                 self._partitions.setdefault((topic.name, partition), Partition())
@@ -119,6 +126,11 @@ class MemoryLog(Log):
     async def topics(self) -> Mapping[str, Topic]:
         """See `Log.topics`."""
         return dict(self._topics)
+
+    async def identities(self, names: Collection[str]) -> Mapping[str, TopicIdentity]:
+        """See `Log.identities`."""
+        there = self._topics
+        return {name: TopicIdentity(self._ids[name], there[name].partitions) for name in names if name in there}
 
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
         """See `Log.append`."""
@@ -162,8 +174,8 @@ class MemoryLog(Log):
         self._check_open()
 
     def known_end(self, partition: TopicPartition) -> int:
-        """Return the end offset."""
-        return self._partitions[partition].end
+        """Return the end offset. Raises: ContractError when the partition does not exist any more."""
+        return self._partition(*partition).end
 
     async def seize(self, service: str, partition: int) -> Claim:
         """See `Log.seize`."""

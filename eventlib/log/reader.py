@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 from eventlib.errors import DamagedRecord
 from eventlib.log.base import Reader, TopicPartition
 from eventlib.log.record import Record
+from eventlib.model.topic import Topic
 
 MOST_DEFERRED = 100
 """How many polls may return other partitions' records before damage is raised anyway."""
@@ -22,6 +23,12 @@ class Source(Protocol):
 
     def known_end(self, partition: TopicPartition) -> int:
         """Return the end offset, as of the last refresh or append."""
+
+    async def topics(self) -> Mapping[str, Topic]:
+        """See `Log.topics`."""
+
+    async def log_start(self, topic: str, partition: int) -> int:
+        """See `Log.log_start`."""
 
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
         """See `Log.read`: an answer shorter than `limit` ends at the partition's end, or before damage."""
@@ -71,6 +78,8 @@ class LogReader(Reader):
         self._look: asyncio.Future[None] | None = None
         self._damaged: dict[TopicPartition, DamagedRecord] = {}
         self._deferred = 0
+        self._lost: dict[TopicPartition, tuple[int, int]] = {}
+        self._behind = set[TopicPartition]()
 
     async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
         """See `Reader.poll`."""
@@ -107,12 +116,18 @@ class LogReader(Reader):
         """See `Reader.seek`."""
         self._positions[partition] = offset
         self._damaged.pop(partition, None)
+        self._behind.discard(partition)
         if offset < self._source.known_end(partition):
             self.look()
 
     def position(self, partition: TopicPartition) -> int:
         """See `Reader.position`."""
         return self._positions[partition]
+
+    def take_lost(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        """See `Reader.take_lost`."""
+        lost, self._lost = self._lost, {}
+        return lost
 
     async def ends(self) -> Mapping[TopicPartition, int]:
         """See `Reader.ends`."""
@@ -125,8 +140,14 @@ class LogReader(Reader):
         self.look()
 
     async def _take(self, limit: int) -> list[_Taken]:
-        end_of, damaged = self._source.known_end, self._damaged
-        ready = [p for p, offset in self._positions.items() if offset < end_of(p) and p not in damaged]
+        end_of, damaged, ready = self._source.known_end, self._damaged, list[TopicPartition]()
+        for partition, offset in self._positions.items():
+            end = end_of(partition)
+            if offset < end and partition not in damaged:
+                ready.append(partition)
+            elif offset > end and partition not in self._behind:  # the log lost its end, or the topic is another one
+                self._behind.add(partition)
+                self._note_loss(partition, offset, end)
         taken, room = list[_Taken](), limit
         for turn, partition in enumerate(ready):
             if room <= 0:
@@ -152,6 +173,8 @@ class LogReader(Reader):
     async def _take_from(self, partition: TopicPartition, share: int) -> _Taken:
         offset, end = self._positions[partition], self._source.known_end(partition)
         records = await self._source.read(*partition, offset, share)
+        if not records or records[0].offset != offset:
+            await self._look_before_the_start(partition, offset)
         last = records[-1].offset + 1 if records else offset
         if len(records) == share or last >= end:
             return _Taken(partition, offset, records, last)
@@ -159,6 +182,18 @@ class LogReader(Reader):
         if records and await self._is_damaged(partition, last):
             return _Taken(partition, offset, records, last)
         return _Taken(partition, offset, records, end)
+
+    async def _look_before_the_start(self, partition: TopicPartition, offset: int) -> None:
+        """Note a position before the log's start; compaction leaves gaps, and loses nothing."""
+        topic = (await self._source.topics()).get(partition[0])
+        if topic is not None and not topic.compacted:
+            start = await self._source.log_start(*partition)
+            if start > offset:
+                self._note_loss(partition, offset, start)
+
+    def _note_loss(self, partition: TopicPartition, offset: int, to: int) -> None:
+        self._lost[partition] = offset, to
+        self._woken = True  # the poll returns, once
 
     async def _is_damaged(self, partition: TopicPartition, offset: int) -> bool:
         try:

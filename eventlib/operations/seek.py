@@ -210,6 +210,27 @@ async def _moved(
     return left
 
 
+async def accept_losses(log: EventLog, service: Service, why: str) -> list[str]:
+    """Note in the journal that what a service has lost of its inputs is accepted, and return what that was.
+
+    Raises: OwnershipLost when another process keeps taking a task.
+    """
+    accepted = list[str]()
+    for partition in range(service.partitions):
+        if not (await positions_of(log, service, partition)).lost:
+            continue
+        lost = list[str]()
+
+        async def decide(task: Task, lost: list[str] = lost) -> Inputs | None:
+            lost[:] = task.positions.lost.values()
+            acts = [SeekOffset(topic, task.positions.next[topic], why) for topic in task.positions.lost]
+            return Inputs(now_ms(), acts=acts) if acts else None
+
+        await act(log, service, partition, decide)
+        accepted += lost
+    return accepted
+
+
 def _topics(service: Service, named: Sequence[str]) -> list[str]:
     read = [topic.name for topic in service.inputs]
     for name in named:

@@ -8,6 +8,7 @@ from datetime import datetime
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.model.service import Service
+from eventlib.operations.input_health import HeldInput, InputLoss, held_inputs, input_losses, topic_faults
 from eventlib.operations.startup_waits import STATE_DIR, Waiting, waiting_here
 from eventlib.queries.decoding import event_topics_there
 from eventlib.queries.parked import Parking, parkings_in
@@ -60,6 +61,8 @@ class Status:
     `owners_known` is False where a log does not know who runs its services. `said_per_s` is events per second on each
     topic within the last minute. `sagas` is None unless requested. `waiting` are the processes of this machine that wait
     at their start, `damaged` the changelog records that were found damaged, `paused` what operators have paused.
+    `lost` are inputs that are gone before they were read, `held` those behind open transactions, `faults` what keeps
+    services from reading topics whole.
     """
 
     at: datetime
@@ -71,6 +74,9 @@ class Status:
     waiting: Sequence[Waiting] = ()
     damaged: Sequence[str] = ()
     paused: Sequence[Paused] = ()
+    lost: Sequence[InputLoss] = ()
+    held: Sequence[HeldInput] = ()
+    faults: Sequence[str] = ()
 
     def of(self, service: str) -> list[TaskStatus]:
         """Return the tasks of a service."""
@@ -111,8 +117,9 @@ class StatusReader:
         sagas = self._sagas() if self._with_sagas and self._log.choreography.sagas is not None else None
         waiting = waiting_here(self._log.port.url, self._state_dir)
         now, rates, paused = from_ms(now_ms()), await self._rates(), await pauses_in(self._log, self._notes)
-        damaged = self._notes.damaged
-        return Status(now, tasks, owners_known, rates, parked, sagas, waiting, damaged, paused)
+        damaged, lost = self._notes.damaged, await input_losses(self._log, self._notes)
+        held, faults = await held_inputs(self._log), await topic_faults(self._log)
+        return Status(now, tasks, owners_known, rates, parked, sagas, waiting, damaged, paused, lost, held, faults)
 
     async def _task(self, service: Service, partition: int, owner: str | None) -> TaskStatus:
         positions = await self._notes.positions(service, partition)
@@ -143,14 +150,15 @@ class StatusReader:
     async def _behind(self, service: Service, place: TopicPartition, position: int | None) -> tuple[int, int | None]:
         """Return how many inputs a task has not handled, and the time of the first; records without a handler do not count."""
         end = await self._log.port.end(*place)
+        hidden = max(await self._log.port.written_end(*place) - end, 0)
         first = max(position or 0, await self._log.port.start(*place))
         if position is None and service.start_from == "latest":
             return 0, None
         if first >= end:
-            return 0, None
+            return hidden, None
         records = await self._log.port.read(*place, first, _LOOKED_AT)
         inputs = [record for record in records if self._readers[service.name].deciders_of(record) is not None]
-        rest = end - records[-1].offset - 1 if records else 0
+        rest = (end - records[-1].offset - 1 if records else 0) + hidden
         return len(inputs) + max(rest, 0), inputs[0].timestamp_ms if inputs else None
 
     async def _to_restore(self, service: Service, partition: int) -> int | None:
@@ -203,6 +211,10 @@ def complaints(status: Status, limits: Limits) -> list[str]:
         if behind_s > limits.behind_s and service not in unread:
             lag = sum(task.lag for task in status.of(service))
             found.append(f"{service}: {lag:,} inputs behind, the oldest for {behind_s:,.0f} s")
+    found += status.faults
+    found += [f"{each.service} has lost inputs: {each.what}: {each.remedy}" for each in status.lost]
+    oldest_ms = (status.at.timestamp() - limits.behind_s) * 1000
+    found += [each.what for each in status.held if any(by.written_ms < oldest_ms for by in each.by)]
     parked = sum(not each.is_paused for each in status.parked)
     if parked > limits.parked:
         found.append(f"{parked:,} parked: `eventlib parked list`")

@@ -45,7 +45,7 @@ from eventlib.runtime.transaction import Discard
 
 _CHUNK = 2_000
 _PAUSES = {wire_name_of(PauseRequested), wire_name_of(ResumeRequested)}
-_ALL_KEYS = {"begin", "reset", "switch"}
+_ALL_KEYS = {"begin", "reset", "lose", "switch"}
 
 
 class Only(NamedTuple):
@@ -147,7 +147,9 @@ class TaskJournal:
                 continue
             if step.kind == "begin":
                 self.begin(step.topic, step.first)
-            if step.kind == "reset" and step.topic in self._inputs:
+            if step.kind == "lose":
+                pass_loss(self._service.name, step)
+            if step.kind in {"reset", "lose"} and step.topic in self._inputs:
                 self._inputs[step.topic].go_to(step.last)
             if self._only is None or self._only == (step.decider, step.key) or step.kind in _ALL_KEYS:
                 found.append(await self._act(step, refused.get(step.decider)))
@@ -182,7 +184,7 @@ class TaskJournal:
                 return Begun(InputStart(step.topic, step.first, step.last, step.detail))
             case Step(kind="skip"):
                 return Skipped(step.request, step.detail)
-            case Step(kind="reset"):
+            case Step(kind="reset" | "lose"):
                 return Moved(step.topic, step.first, step.last, step.detail)
             case Step(kind="switch"):
                 return TookOver(step.topic, step.detail)
@@ -222,6 +224,19 @@ async def parked_input(log: EventLog, topic_partition: TopicPartition, offset: i
     if not records or records[0].offset != offset:
         raise ContractError(f"{topic}/{partition}/{offset} was released, and is no longer there")
     return await as_written(records[0], log.port) or original_of(records[0])[1]
+
+
+def pass_loss(service: str, step: Step) -> str:
+    """Return what a replay says of inputs that were gone before the task read them.
+
+    Raises: ContractError where those that it handled before are gone as well, since the topic was another one then.
+    """
+    if step.last < step.first:
+        raise ContractError(
+            f"{service} has handled inputs of {step.topic} that are not on the log any more ({step.detail}), so its "
+            "journal cannot be replayed: leave the service out, and name the others"
+        )
+    return f"{service} went on without inputs that were gone before it read them: {step.detail}"
 
 
 def with_refusals(steps: Sequence[Step]) -> Iterator[tuple[Step, Mapping[str, Refusal]]]:

@@ -184,7 +184,7 @@ class _Rebuilding:
                     after[step.topic], past[step.topic] = step.first, step.last
                 case "run":
                     after[step.topic] = step.last + 1
-                case "reset":
+                case "reset" | "lose":
                     after[step.topic] = step.last
         past = {topic: end for topic, end in past.items() if after[topic] < end}
         self._positions = Positions(after, entry.at_ms, first_ms, past)

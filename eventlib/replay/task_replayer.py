@@ -19,7 +19,7 @@ from eventlib.replay.comparison import Decision, input_of, same
 from eventlib.replay.context import ReplayContext, Taken, after
 from eventlib.replay.deadlines import Deadlines, PassedDeadline
 from eventlib.replay.doubtful_states import DoubtfulStates, has_lost
-from eventlib.replay.journal import parked_input, with_refusals
+from eventlib.replay.journal import parked_input, pass_loss, with_refusals
 from eventlib.replay.journal_steps import Refusal
 from eventlib.replay.partition_buffer import UNREAD, Buffered, Cursor, Item
 from eventlib.replay.plans import Plan, decide_now, plans_of
@@ -42,6 +42,7 @@ class TaskReplayer:
         self._plans = plans_of(service, context)
         self._inputs = {topic.name for topic in service.inputs}
         self._cursors: dict[str, Cursor] = {}
+        self._begun: dict[str, int] = {}
         self._past_ends: dict[str, int] = {}
         self._deadlines = Deadlines(service, context)
         self._parked: set[tuple[str, str]] = set()
@@ -101,15 +102,31 @@ class TaskReplayer:
         match step.kind:
             case "switch":
                 await self._take_over(step)
-            case "reset" if step.topic in self._cursors:
-                self._cursors[step.topic].go_to(step.last)
-            case "skip" | "reset" | "mend":
+            case "lose" if step.topic in self._inputs:
+                self._context.tally.notes[pass_loss(self.service.name, step)] = None
+                self._go_to(step.topic, step.last)
+            case "reset" if step.topic in self._inputs:
+                self._go_to(step.topic, step.last)
+            case "skip" | "reset" | "lose" | "mend":
                 pass
             case _:
                 raise ContractError(
                     f"the journal of {self.service.name} has a step of kind {step.kind!r}, which this version of "
                     "eventlib does not know"
                 )
+
+    def _go_to(self, topic: str, offset: int) -> None:
+        if topic in self._cursors:
+            self._cursors[topic].go_to(offset)
+        elif topic in self._begun:
+            self._begun[topic] = offset
+
+    async def _cursor(self, topic: str) -> Cursor | None:
+        """Return the task's cursor in a topic, from its first input on; None where the current code does not consume it."""
+        if topic in self._begun:
+            first = self._begun.pop(topic)
+            self._cursors[topic] = await self._context.window.cursor((topic, self.partition), first)
+        return self._cursors.get(topic)
 
     async def _take_over(self, step: Step) -> None:
         """Replace the task's states by a rerun's; outputs of that transaction are not compared."""
@@ -135,7 +152,7 @@ class TaskReplayer:
     @property
     def unread(self) -> set[str]:
         """The topics that the current code consumes and the task never began."""
-        return self._inputs - self._cursors.keys()
+        return self._inputs - self._cursors.keys() - self._begun.keys()
 
     def end(self, decider: Decider[Any], key: str, entry: KeyedState) -> None:
         """Report a key's deadlines that would have passed before the task's last transaction."""
@@ -146,12 +163,12 @@ class TaskReplayer:
 
     async def _begin(self, step: Step) -> None:
         if step.topic in self._inputs:
-            self._cursors[step.topic] = await self._context.window.cursor((step.topic, self.partition), step.first)
+            self._begun[step.topic] = step.first
             if self.service.effects == "new":
                 self._past_ends[step.topic] = step.last
 
     async def _run(self, run: Step, refused: Mapping[str, Refusal]) -> None:
-        cursor = self._cursors.get(run.topic)
+        cursor = await self._cursor(run.topic)
         if cursor is None:
             return  # a topic that the current code does not consume, or the control topic
         items = await self._context.window.take(cursor, run.last)

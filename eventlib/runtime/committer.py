@@ -16,10 +16,11 @@ from eventlib.model.event import Event
 from eventlib.runtime.bootstrap import FirstServices, beginnings
 from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.local_chain import LocalChain
+from eventlib.runtime.losses import Gaps, losses_of, tell, with_ids
 from eventlib.runtime.parking.requests import OperatorRequests
 from eventlib.runtime.pending import PendingEffects
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Answer, Inputs, Passed, Transaction
+from eventlib.runtime.transaction import Answer, Inputs, Loss, Passed, Transaction
 
 StartEffect = Callable[[Record, Event | None], bool]
 """Starts an effect; False when it waits at a limit."""
@@ -51,6 +52,9 @@ class TaskCommitter:
         self.inbox: list[Record] = []
         self.answers: list[Answer] = []
         self.damaged: DamagedRecord | None = None
+        self.gaps: Gaps = {}
+        self.compares_topics = False
+        """Whether a topic may be another one by now: its identity is compared before the next transaction."""
         self.transactions = 0
         self.at_rest: Callable[[], bool] = lambda: False
         self._log = log
@@ -78,15 +82,47 @@ class TaskCommitter:
     async def begin(self, now_ms: int) -> bool:
         """Commit the starts of topics that the task has not read before; False when there are none.
 
+        As well, False when there are none, that inputs are gone: it is called until there is nothing left to commit.
         Requests of operators that wait by then are put into the inbox, so that a pause holds from the first input on.
         """
         task = self.task
+        new = [name for name in (*(name for name, _ in self.inputs), self._control) if name not in task.positions.next]
+        if new:  # before their offsets: who reads an older id than that learns so at the next look
+            task.positions = with_ids(task.positions, await self._log.port.identities(new))
         found = await beginnings(self._log, self._first_services, task.service, task.partition, task.positions)
         if found:
             await self._commit(Inputs(now_ms, beginnings=found))
-        else:
-            await self.look_for_requests()
-        return bool(found)
+            return True
+        if await self._pass_losses(now_ms):
+            return True
+        await self.look_for_requests()
+        return False
+
+    async def _pass_losses(self, now_ms: int) -> bool:
+        """Commit that inputs are gone, and go on behind them; False when none are."""
+        port, partition = self._log.port, self.task.partition
+        identities = await port.identities(self.task.positions.next)
+        self.task.positions = with_ids(self.task.positions, identities)
+        losses = await losses_of(port, partition, self.task.positions, self.gaps, identities)
+        if losses:
+            await self._commit(Inputs(now_ms, losses=losses))
+            tell(f"{self.task.service.name}/{partition}", losses)
+        self.gaps, self.compares_topics = {}, False
+        for loss in losses:
+            self._go_on(loss)
+        return bool(losses)
+
+    def _go_on(self, loss: Loss) -> None:
+        """Read on behind a loss, and drop what was read of a topic that is another one now."""
+        place, is_another = (loss.topic, self.task.partition), loss.to < loss.first
+        self.inbox = [
+            record
+            for record in self.inbox
+            if record.topic != loss.topic or (record.offset >= loss.to and not is_another)
+        ]
+        reader = self._reader if place in self._reads or loss.topic == self._control else None
+        if reader is not None and (is_another or reader.position(place) < loss.to):
+            reader.seek(place, loss.to)
 
     async def look_for_requests(self) -> None:
         """Put requests of operators that wait into the inbox, which is empty, and let nothing else be read before them."""
@@ -132,6 +168,8 @@ class TaskCommitter:
         if self._chain is not None:
             await self._until_free(self._chain)
             now_ms = self._chain.time(now_ms)
+        if self.gaps or self.compares_topics:
+            await self._pass_losses(now_ms)
         if self.damaged is not None and not self.inbox:
             await self._commit(Inputs(now_ms, damaged=self.damaged))
             return

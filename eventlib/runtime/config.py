@@ -43,6 +43,13 @@ class RuntimeConfig:
     retry_pause_s: Annotated[
         Seconds, Field(description="the pause after a transaction that failed for a while (seconds)")
     ] = 0.2
+    compare_topics_s: Annotated[
+        Seconds,
+        Field(
+            gt=0,
+            description="how often a process looks whether its inputs are still the topics that they were (seconds)",
+        ),
+    ] = 5.0
     flush_s: Annotated[Seconds, Field(description="how often local stores are made durable (seconds)")] = 5.0
     breaker_failures: Annotated[
         int, Field(ge=0, description="failures in a row that stop the calls to a port; 0: none do")

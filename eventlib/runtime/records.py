@@ -4,9 +4,10 @@ import ast
 import hashlib
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 
 from pydantic_core import from_json, to_json
 
@@ -29,13 +30,40 @@ class Positions:
     """Where a task goes on: the next offset of each input topic, and the time of its last transaction (ms).
 
     `first_ms` is the time of its first start; 0 when it is not known, or has no past. `past` has, for each topic that the task
-    still catches up with, the end as of the first time that it read it.
+    still catches up with, the end as of the first time that it read it. `topics` has facts of the topics as JSON, which
+    change seldom and are written out once: `ids`, and `lost`.
     """
 
     next: dict[str, int] = field(default_factory=dict)
     at_ms: int = 0
     first_ms: int = 0
     past: dict[str, int] = field(default_factory=dict)
+    topics: str = ""
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """The topics' identities, where the log has some."""
+        return _facts_in(self.topics).get("ids", _NO_FACTS)
+
+    @property
+    def lost(self) -> Mapping[str, str]:
+        """Which inputs were gone before they were read, by topic, until an operator accepts that."""
+        return _facts_in(self.topics).get("lost", _NO_FACTS)
+
+
+def topic_facts(ids: Mapping[str, str], lost: Mapping[str, str]) -> str:
+    """Return what `Positions.topics` has of the topics' identities and losses."""
+    facts = {name: dict(of_topics) for name, of_topics in (("ids", ids), ("lost", lost)) if of_topics}
+    return to_json(facts).decode() if facts else ""
+
+
+_NO_FACTS: Mapping[str, str] = MappingProxyType({})
+
+
+@lru_cache(maxsize=1_024)
+def _facts_in(topics: str) -> Mapping[str, Mapping[str, str]]:
+    found: Mapping[str, Mapping[str, str]] = from_json(topics) if topics else {}
+    return found
 
 
 @wire_name("ParkedKey")
@@ -105,6 +133,8 @@ class Step:
     done), all with the id of what was parked as `request`; `skip` (the input whose id `request` is will be dropped),
     `reset` (the task was at first of a topic, and goes on at last), `switch` (the task has taken over the states of a
     rerun, as its changelog, the topic, has them at its end).
+    `lose` (what was at first of a topic is not on the log any more, as detail says; the task goes on at last, which is
+    lower where the topic is another one now, or has lost its end).
     `mend` (records first..last of the changelog, the topic, were damaged, as detail says, and what they said was built
     anew from the journal and the events, and written again).
     """

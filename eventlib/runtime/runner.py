@@ -9,12 +9,13 @@ from time import monotonic
 
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError, StoreLost
-from eventlib.log.base import Claim, Reader, TopicPartition
+from eventlib.log.base import Claim, Reader, TopicIdentity, TopicPartition
 from eventlib.model.service import Service
 from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.effects import EffectRunner
 from eventlib.runtime.local_chain import LocalChain
+from eventlib.runtime.losses import is_another
 from eventlib.runtime.restore import restored
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer
@@ -88,6 +89,8 @@ class TaskRunner:
         # What a log has between records is nothing to handle: who has read to its end and waits is not behind.
         read = {place: max(reader.position(place), at.get(place, 0)) for place in ends}
         lags = {place: max(0, end - read[place]) + waiting[place] for place, end in ends.items()}
+        for place in lags:  # what is behind somebody's open transaction is there, too
+            lags[place] += max(0, await self._context.log.port.written_end(*place) - ends[place])
         return lags | {place: max(0, end - at.get(place, 0)) for place, end in unread.items()}
 
     @property
@@ -101,6 +104,16 @@ class TaskRunner:
         """Ask the loop to end after the current transaction."""
         self._stopping = True
         self._wake()
+
+    def compare(self, identities: Mapping[str, TopicIdentity]) -> None:
+        """Let the task compare its inputs with their topics, if one of them is another topic by now."""
+        committer = self._committer
+        if committer is None or self._reader is None:
+            return
+        ids = committer.task.positions.ids
+        if any(is_another(each, ids.get(name, "")) for name, each in identities.items()):
+            committer.compares_topics = True
+            self._wake()
 
     async def rest(self, pause_s: float) -> None:
         """Wait for a number of seconds, or until it is asked to stop."""
@@ -207,6 +220,7 @@ class TaskRunner:
             or committer.inbox
             or committer.answers
             or committer.damaged
+            or committer.gaps
             or committer.pending
             or committer.reopens
             or self.open_effects
@@ -234,6 +248,7 @@ class TaskRunner:
             self._polls = True
             try:
                 committer.inbox = await reader.poll(self._config.batch, timeout_s)
+                committer.gaps = reader.take_lost()
             except DamagedRecord as error:
                 committer.damaged = error
                 self._context.damage.note(error, f"{self.service.name}/{self.claim.partition} parks it")

@@ -20,6 +20,7 @@ from eventlib.runtime.parking.control import REQUESTS
 from eventlib.runtime.parking.parked import SkippedInput
 from eventlib.runtime.records import JournalEntry, ParkedKey, Pause, Positions, code_version
 from eventlib.runtime.runner import TaskRunner
+from eventlib.runtime.topic_watch import TopicWatch
 from eventlib.runtime.turns import Line
 from eventlib.startup import Startup
 from eventlib.state.base import Stores
@@ -70,6 +71,7 @@ class Runtime:
             TaskManager(each, self._context, self._chain, self._runners, self._fail) for each in self._services
         ]
         self._running_managers: list[asyncio.Task[None]] = []
+        self._watch = TopicWatch(log.port, self._services, self._runners.values)
         self._failure: asyncio.Future[None] | None = None
         for port in (port for service in self._services for port in sorted(service.ports - given.keys())):
             needed_by = [service.name for service in self._services if port in service.ports]
@@ -82,6 +84,7 @@ class Runtime:
         await prepare_own(self._log, self._services)
         self._failure = asyncio.get_running_loop().create_future()
         self._running_managers = [asyncio.create_task(manager.run()) for manager in self._managers]
+        self._running_managers.append(asyncio.create_task(self._keep_watch(), name="watch of topics"))
         return self
 
     async def __aexit__(
@@ -136,6 +139,16 @@ class Runtime:
         return [*self._runners.values()]
 
     @property
+    def inputs(self) -> Sequence[str]:
+        """The topics that the services read."""
+        return sorted({topic.name for service in self._services for topic in service.inputs})
+
+    @property
+    def topic_faults(self) -> Mapping[str, str]:
+        """What keeps the services from reading a topic whole, by topic: it has other partitions now, or is gone."""
+        return self._watch.faults
+
+    @property
     def breakers(self) -> Mapping[str, BreakerState]:
         """Whether calls to each port go through just now."""
         return {port: breaker.state for port, breaker in self._context.breakers.items() if port is not None}
@@ -153,6 +166,12 @@ class Runtime:
             if place not in self.damage.stopped and not await runner.is_idle():
                 return False
         return self.transactions == before
+
+    async def _keep_watch(self) -> None:
+        try:
+            await self._watch.run(self._context.config.compare_topics_s)
+        except Exception as error:  # noqa: BLE001  as for a manager: the process that runs the services has to know
+            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         if self._failure is not None and not self._failure.done():

@@ -105,6 +105,8 @@ class Task:
             self.processor.take_damaged(inputs.damaged)
         elif inputs.beginnings:
             self._draft.begin(inputs.beginnings)
+        elif inputs.losses:
+            self._draft.lose(inputs.losses)
         else:
             self._take_records(records)
             self._takes_more = self._handled == len(records) and not inputs.acts

@@ -31,6 +31,19 @@ class SeekOffset(NamedTuple):
     why: str
 
 
+class Loss(NamedTuple):
+    """The position `first` of a topic is not on the log any more; the task goes on at `to`, and `why` says what happened.
+
+    `topic_id` is the topic's identity now; empty where the log does not know it.
+    """
+
+    topic: str
+    first: int
+    to: int
+    why: str
+    topic_id: str
+
+
 class ProcessingSpan(NamedTuple):
     """One thing that a decider handled: an input, an effect's answer, or a deadline.
 
@@ -108,7 +121,7 @@ class Inputs:
     """What one transaction is made from.
 
     `records` are handled in order, then deadlines due by `due_ms`; `answers` come first. A `release` is handled in a
-    transaction of its own, and so are `beginnings` and an input that is `damaged`; `acts` come before anything else. `schemas_known` says that all registered schemas were just read: bytes with another id are
+    transaction of its own, and so are `beginnings`, `losses` and an input that is `damaged`; `acts` come before anything else. `schemas_known` says that all registered schemas were just read: bytes with another id are
     undecodable then.
     """
 
@@ -118,6 +131,7 @@ class Inputs:
     due_ms: int | None = None
     release: Release | None = None
     beginnings: Sequence[InputStart] = ()
+    losses: Sequence[Loss] = ()
     acts: Sequence[SkipInput | SeekOffset] = ()
     schemas_known: bool = False
     damaged: DamagedRecord | None = None

@@ -6,8 +6,8 @@ from eventlib.eventlog import latest_copy
 from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
 from eventlib.runtime.bootstrap import NO_PAST, InputStart
-from eventlib.runtime.records import JournalEntry, Positions, Step
-from eventlib.runtime.transaction import ProcessingSpan
+from eventlib.runtime.records import JournalEntry, Positions, Step, topic_facts
+from eventlib.runtime.transaction import Loss, ProcessingSpan
 
 ANY_TIME_MS = 1 << 52
 """A time (ms) that no clock shows."""
@@ -89,6 +89,7 @@ class TransactionBuilder:
         self.is_met = False
         self.past = positions.past
         self.first_ms = positions.first_ms
+        self.topics = positions.topics
         self._from = positions
         self._entries: list[JournalEntry] = []
         self.emitted_count = 0
@@ -121,6 +122,16 @@ class TransactionBuilder:
         """Seek a topic to another offset."""
         self.steps.act(Step("reset", topic, self._from.next[topic], to, detail=why))
         self.steps.next[topic] = to
+        now = Positions(topics=self.topics)
+        self.topics = topic_facts(now.ids, {name: what for name, what in now.lost.items() if name != topic})
+
+    def lose(self, losses: Sequence[Loss]) -> None:
+        """Go on with topics whose next inputs are not on the log any more."""
+        for topic, first, to, why, topic_id in losses:
+            self.steps.act(Step("lose", topic, first, to, detail=why))
+            self.steps.next[topic] = to
+            self._note_loss(topic, topic_id, why)
+            self.past = {name: end for name, end in self.past.items() if name != topic or to >= first}
 
     def next_of(self, topic: str) -> int:
         """Return the offset of a topic's next input."""
@@ -144,7 +155,12 @@ class TransactionBuilder:
         """Return the task's positions after the transaction."""
         next_offsets = {**self._from.next, **self.steps.next}
         past = {topic: end for topic, end in self.past.items() if next_offsets[topic] < end} if self.past else {}
-        return Positions(next_offsets, self.at_ms, self.first_ms, past)
+        return Positions(next_offsets, self.at_ms, self.first_ms, past, self.topics)
+
+    def _note_loss(self, topic: str, topic_id: str, why: str) -> None:
+        now = Positions(topics=self.topics)
+        ids, before = {**now.ids, topic: topic_id} if topic_id else now.ids, now.lost.get(topic)
+        self.topics = topic_facts(ids, {**now.lost, topic: f"{before}; {why}" if before else why})
 
     def _add(self, copy: Record) -> None:
         self.events.append(copy)

@@ -90,6 +90,22 @@ _COMMON = (
         "`eventlib parked list` says why; deploy a fix, then `eventlib parked retry`.",
     ),
     Alert(
+        "EventlibInputsLost",
+        f"{total('eventlib.inputs.lost', ['service', 'topic'])} > 0",
+        "1m",
+        "page",
+        "Records of {{ $labels.topic }} were gone before {{ $labels.service }} had read them.",
+        "`eventlib status` says which; `eventlib reset SERVICE --accept-loss --reason WHY` ends this.",
+    ),
+    Alert(
+        "EventlibTopicFaulty",
+        f"{worst('eventlib.topics.faulty', ['topic'])} > 0",
+        "1m",
+        "page",
+        "Topic {{ $labels.topic }} has other partitions than declared, or is gone.",
+        "`eventlib status` and `eventlib doctor` say what to do; events in other partitions are read by no task.",
+    ),
+    Alert(
         "EventlibPaused",
         f"{total('eventlib.paused', ['service', 'kind'])} > 0",
         "1440m",

@@ -109,6 +109,18 @@ METRICS: dict[str, Metric] = {
         _gauge("eventlib.breaker.state", "port", "", "Calls to a port: 0 go through, 1 one of them tries, 2 wait."),
         _gauge("eventlib.keys.parked", "service", "{key}", "Keys that wait for a person."),
         _gauge(
+            "eventlib.inputs.lost",
+            "service topic",
+            "{partition}",
+            "Partitions whose records were gone before a task here had read them, until an operator accepts that.",
+        ),
+        _gauge(
+            "eventlib.topics.faulty",
+            "topic",
+            "",
+            "1 while an input has other partitions than declared, or is not on the log any more.",
+        ),
+        _gauge(
             "eventlib.paused",
             "service kind",
             "{pause}",

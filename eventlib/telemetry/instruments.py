@@ -109,22 +109,30 @@ async def _add_runtime(seen: Snapshot, runtime: Runtime) -> None:
         seen.add("eventlib.limit.turns", (service, line.queue.name), line.turns)
     for (service, _), restoring in [*runtime.restoring.items()]:
         seen.add("eventlib.restore.remaining", (service,), restoring.end - restoring.at)
+    for topic in runtime.inputs:
+        seen.add("eventlib.topics.faulty", (topic,), topic in runtime.topic_faults)
     for each in runtime.tasks:
-        name = each.service.name
-        seen.add("eventlib.restore.remaining", (name,), 0)
-        seen.add("eventlib.tasks", (name,), 1)
-        seen.add("eventlib.effects.pending", (name,), each.open_effects)
-        for place, lag in (await _lags(each)).items():
-            seen.add("eventlib.lag", (name, place[0], str(place[1])), lag)
-        if each.task is not None:
-            parked = each.task.processor.parked
-            failed = [key for key in parked.all() if not key.reason.startswith(PAUSED)] if parked.any else ()
-            seen.add("eventlib.keys.parked", (name,), len(failed))
-            for kind in KINDS:
-                paused = sum(pause.kind == kind for pause in each.task.processor.pauses.all.values())
-                seen.add("eventlib.paused", (name, kind), paused)
-            for labels, count in _in_flight(each).items():
-                seen.add("eventlib.sagas.in_flight", (name, *labels), count)
+        await _add_task(seen, each)
+
+
+async def _add_task(seen: Snapshot, each: TaskRunner) -> None:
+    name = each.service.name
+    seen.add("eventlib.restore.remaining", (name,), 0)
+    seen.add("eventlib.tasks", (name,), 1)
+    seen.add("eventlib.effects.pending", (name,), each.open_effects)
+    for place, lag in (await _lags(each)).items():
+        seen.add("eventlib.lag", (name, place[0], str(place[1])), lag)
+    if each.task is not None:
+        parked = each.task.processor.parked
+        failed = [key for key in parked.all() if not key.reason.startswith(PAUSED)] if parked.any else ()
+        seen.add("eventlib.keys.parked", (name,), len(failed))
+        for topic in each.service.inputs:
+            seen.add("eventlib.inputs.lost", (name, topic.name), topic.name in each.task.positions.lost)
+        for kind in KINDS:
+            paused = sum(pause.kind == kind for pause in each.task.processor.pauses.all.values())
+            seen.add("eventlib.paused", (name, kind), paused)
+        for labels, count in _in_flight(each).items():
+            seen.add("eventlib.sagas.in_flight", (name, *labels), count)
 
 
 async def _lags(loop: TaskRunner) -> Mapping[TopicPartition, int]:

@@ -80,6 +80,21 @@ class TopicContract(LogFixture):
         for handle in (log, later):
             assert await values(handle, "a", 0) == [b"2"]
 
+    async def test_a_topic_that_is_created_again_has_another_identity(self, log: Log) -> None:
+        """So that its readers learn that it is not the one that they have read; the others keep theirs."""
+        await log.append([record("a", b"0")])
+        before = await log.identities(["a", "b", "never"])
+        assert {name: each.partitions for name, each in before.items()} == {"a": 2, "b": 2}
+        assert await log.identities(["a", "b"]) == before
+        await log.delete_topics(["a"])
+        assert "a" not in await log.identities(["a"])
+        await log.create_topics([Topic("a", partitions=2)])
+        after = await log.identities(["a", "b"])
+        assert after["a"].id != before["a"].id
+        assert after["b"] == before["b"]
+        (offset,) = await log.append([record("a", b"1")])
+        assert (offset == 0) is log.numbers_again
+
     async def test_another_partition_count_is_refused(self, log: Log) -> None:
         """The sentence says what to do instead, and nothing else of that call is created."""
         with pytest.raises(TopicMismatch, match="new topic") as caught:
@@ -110,6 +125,11 @@ class KeepingContract(LogFixture):
         await log.compact()
         assert await log.start("hour", 0) == await log.log_start("hour", 0) == offsets[-2]
         assert await values(log, "hour", 0) == [b"1", b"2"]
+        reader = log.reader({("hour", 0): offsets[3]})
+        assert [each.value for each in await reader.poll(10)] == [b"1", b"2"]
+        assert reader.take_lost() == {("hour", 0): (offsets[3], offsets[-2])}
+        assert reader.take_lost() == {}
+        await reader.close()
 
     async def test_retention_by_size(self, log: Log) -> None:
         """The newest records are kept, as many as fit; a second time counts only what is new."""

@@ -56,6 +56,36 @@ class ReaderContract(LogFixture):
         assert await reader.ends() == {A0: await log.end(*A0), A1: await log.end(*A1)}
         await reader.close()
 
+    async def test_a_position_behind_the_end_is_named_once_and_read_on_from_where_it_is_sought(self, log: Log) -> None:
+        """The log may have lost its end, or the topic is another one; other partitions go on."""
+        await log.append([record("a", b"0"), record("a", b"1"), record("b", b"b")])
+        end = await log.decided_end(*A0)
+        reader = log.reader({A0: end + 7, B0: 0})
+        assert [r.value for r in await poll_all(reader, 1)] == [b"b"]
+        lost = dict(reader.take_lost())
+        async with asyncio.timeout(PATIENCE_S):
+            while not lost:
+                await reader.poll(10)
+                lost |= reader.take_lost()
+        assert lost == {A0: (end + 7, end)}
+        assert (await reader.poll(10, 0), reader.take_lost()) == ([], {})
+        reader.seek(A0, end)
+        await log.append([record("a", b"2")])
+        assert [r.value for r in await poll_all(reader, 1)] == [b"2"]
+        assert reader.take_lost() == {}
+        await reader.close()
+
+    async def test_what_is_there_from_a_position_on_is_no_loss(self, log: Log) -> None:
+        """Nor is a gap that the log has by itself, as between transactions."""
+        reader = log.reader({A0: await log.start(*A0), A1: await log.start(*A1)})
+        for number in range(3):
+            await log.append([record("a", b"%d" % number), record("a", b"%d" % number, partition=1)])
+        await poll_all(reader, 6)
+        assert await reader.poll(10, 0) == []
+        assert reader.take_lost() == {}
+        assert await log.written_end(*A0) == await log.end(*A0)
+        await reader.close()
+
     async def test_every_partition_gets_its_turn(self, log: Log) -> None:
         """A partition with a long backlog does not hold the others up, with large polls and with tiny ones."""
         await log.append([record("a", b"many") for _ in range(2_000)])

@@ -46,7 +46,7 @@ async def log(tmp_path: Path) -> Path:
 def test_a_log_with_nothing_wrong(examine: Examine, log: Path) -> None:
     found = examine(log)
     assert [(each["check"], each["verdict"]) for each in found] == [
-        (check, "ok") for check in ("journal", "pages", "lock", "services", "topics", "times", "keys")
+        (check, "ok") for check in ("journal", "pages", "lock", "services", "topics", "times", "keys", "inputs")
     ]
 
 
@@ -62,7 +62,7 @@ def test_a_log_that_is_not_there_is_no_error(examine: Examine, tmp_path: Path) -
 def test_a_file_that_is_no_log(examine: Examine, tmp_path: Path) -> None:
     (tmp_path / "notes.db").write_text("to do: " * 1_000, encoding="utf-8")
     (found,) = faults(examine(tmp_path / "notes.db"))
-    assert "notes.db is damaged, or is not a log" in found["what"]
+    assert "notes.db is damaged, is not a log at all" in found["what"]
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE songs (name)")
     other.close()

@@ -32,7 +32,10 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent.parent / "golden" / "shops" / "internal-schemas.json"
 SCHEMAS: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
 """The schemas of what the runtime writes for itself, as commit b0c4a11 wrote them: of each record type, without prose."""
-for _name, _fields in {"ParkedRetryRequested": ["reason"]}.items():  # added since, with defaults
+for _name, _fields in {
+    "ParkedRetryRequested": ["reason"],
+    "Positions": ["topics"],
+}.items():  # added since, with defaults
     SCHEMAS[_name]["fields"] += [{"name": each, "type": "string", "default": ""} for each in _fields]
 
 _STRING = {"type": "string", "default": ""}
@@ -104,7 +107,7 @@ def test_the_golden_schemas_are_of_all_that_it_writes() -> None:
 
 KINDS = {
     "begin", "run", "drop", "park", "release", "deadline", "answer", "stall", "edit", "discard", "refuse", "skip", "reset",
-    "switch", "mend",
+    "switch", "mend", "lose",
 }  # fmt: skip
 """What a journal's steps are called."""
 

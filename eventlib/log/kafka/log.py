@@ -1,10 +1,10 @@
 """The log on Apache Kafka: `KafkaLog.open`."""
 
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from typing import Self
 
 from eventlib.errors import LogUnavailable
-from eventlib.log.base import Claim, Log, Membership, Reader, Share, TopicPartition
+from eventlib.log.base import Claim, Log, Membership, OpenTransaction, Reader, Share, TopicIdentity, TopicPartition
 from eventlib.log.kafka.append_batcher import Appends
 from eventlib.log.kafka.client import Cluster, starting
 from eventlib.log.kafka.feed import Feed
@@ -13,6 +13,7 @@ from eventlib.log.kafka.ownership import Owners
 from eventlib.log.kafka.ownership_topic import PLACE as REGISTER
 from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.reader import KafkaReader
+from eventlib.log.kafka.topic_facts import TopicFacts
 from eventlib.log.kafka.topics import Topics
 from eventlib.log.record import Record
 from eventlib.log.rules import BESIDE_THE_VALUE, known, refuse_unfit
@@ -30,6 +31,8 @@ class KafkaLog(Log):
     restored from the changelog.
     """
 
+    numbers_again = True
+
     def __init__(self, cluster: Cluster, url: str) -> None:
         self.url = url
         self.log_id = f"{cluster.id}/{cluster.options.prefix}"
@@ -43,6 +46,7 @@ class KafkaLog(Log):
         self._owners = Owners(cluster, point_reads, written, self._appends, self._largest_batch)
         self._members = Members(self._owners, self._register_reader)
         self._feed = Feed(cluster, written, point_reads)
+        self._facts = TopicFacts(cluster, point_reads)
 
     @classmethod
     async def open(cls, url: str) -> Self:
@@ -70,6 +74,11 @@ class KafkaLog(Log):
         self._check_open()
         await self._topics.load()
         return self._topics.known
+
+    async def identities(self, names: Collection[str]) -> Mapping[str, TopicIdentity]:
+        """See `Log.identities`."""
+        self._check_open()
+        return await self._facts.identities(names)
 
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
         """See `Log.append`."""
@@ -109,6 +118,14 @@ class KafkaLog(Log):
         """See `Log.end`."""
         topic_partition = await self._place(topic, partition)
         return (await self._point_reads.ends([topic_partition]))[topic_partition]
+
+    async def written_end(self, topic: str, partition: int) -> int:
+        """See `Log.written_end`: the high watermark, where `end` is the last stable offset."""
+        return await self._facts.written_end(await self._place(topic, partition))
+
+    async def holders(self, topic: str, partition: int) -> Sequence[OpenTransaction]:
+        """See `Log.holders`."""
+        return await self._facts.holders(await self._place(topic, partition))
 
     async def decided_end(self, topic: str, partition: int) -> int:
         """See `Log.decided_end`: a commit is acknowledged before its records are readable."""

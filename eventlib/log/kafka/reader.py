@@ -31,6 +31,8 @@ class KafkaReader(Reader):
         self._was_full = False
         self._closed = False
         self._deferred = 0
+        self._lost: dict[TopicPartition, tuple[int, int]] = {}
+        self._past_ends = set[TopicPartition]()
         feed.opened(self)
 
     async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
@@ -72,6 +74,7 @@ class KafkaReader(Reader):
         """See `Reader.seek`; a short skip discards buffered and in-flight records instead of fetching again."""
         if self.slots[partition].go_past(offset):
             return
+        self._past_ends.discard(partition)
         self._leave(self.slots[partition])
         self.slots[partition] = Slot(self, partition, offset)
         self.look()
@@ -79,6 +82,11 @@ class KafkaReader(Reader):
     def position(self, partition: TopicPartition) -> int:
         """See `Reader.position`."""
         return self.slots[partition].position
+
+    def take_lost(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        """See `Reader.take_lost`."""
+        lost, self._lost = self._lost, {}
+        return lost
 
     async def ends(self) -> Mapping[TopicPartition, int]:
         """See `Reader.ends`."""
@@ -215,12 +223,23 @@ class KafkaReader(Reader):
             slot.skip_to(end)
 
     async def _find(self, slot: Slot) -> None:
-        """Move to an offset that exists: the position was dropped by retention, or is not written yet."""
+        """Move to an offset that exists: the position was dropped by retention, or the log ends before it."""
+        if slot.is_ready:  # what was read before comes first
+            await asyncio.sleep(_PAUSE_S)
+            return
+        place = slot.topic_partition
         start, end = [
-            (await offsets_at(self._feed.cluster, [slot.topic_partition], time))[slot.topic_partition]
-            for time in (EARLIEST, LATEST)
+            (await offsets_at(self._feed.cluster, [place], time, committed=False))[place] for time in (EARLIEST, LATEST)
         ]
         if slot.fetched < start:
+            self._note_loss(place, slot.fetched, start)
             slot.skip_to(start)
-        else:
-            slot.fetched = min(slot.fetched, end)  # the offset may exist by now
+        elif slot.fetched > end and place not in self._past_ends:
+            self._past_ends.add(place)
+            self._note_loss(place, slot.fetched, end)
+        slot.fetched = max(start, min(slot.fetched, end))  # the offset may exist by now
+
+    def _note_loss(self, place: TopicPartition, offset: int, to: int) -> None:
+        self._lost[place] = offset, to
+        self._woken = True  # the poll returns, once
+        self.look()

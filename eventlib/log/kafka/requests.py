@@ -191,6 +191,157 @@ class IncrementalAlterConfigsRequest0(RequestStruct):
     )
 
 
+class _TopicId:
+    """Decodes a topic's id as text; 16 bytes on the wire."""
+
+    @classmethod
+    def encode(cls, value: bytes) -> bytes:
+        """Return the bytes of an id."""
+        return value
+
+    @classmethod
+    def decode(cls, data: Any) -> str:
+        """Read an id."""
+        return str(data.read(16).hex())
+
+    @classmethod
+    def repr(cls, value: object) -> str:
+        """Return it for people."""
+        return repr(value)
+
+
+NO_TOPIC_ID = bytes(16)
+"""Asks for a topic by its name."""
+
+
+class MetadataResponse10(Response):
+    """Topics with their ids (KIP-516) and partitions."""
+
+    API_KEY = 3
+    API_VERSION = 10
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("brokers", CompactArray(("node", Int32), ("host", _TEXT), ("port", Int32), ("rack", _TEXT), _TAGS)),
+        ("cluster_id", _TEXT),
+        ("controller", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("error_code", Int16),
+                ("name", _TEXT),
+                ("topic_id", _TopicId),
+                ("is_internal", Boolean),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("error_code", Int16),
+                        ("partition", Int32),
+                        ("leader", Int32),
+                        ("leader_epoch", Int32),
+                        ("replicas", CompactArray(Int32)),
+                        ("in_sync", CompactArray(Int32)),
+                        ("offline", CompactArray(Int32)),
+                        _TAGS,
+                    ),
+                ),
+                ("operations", Int32),
+                _TAGS,
+            ),
+        ),
+        ("cluster_operations", Int32),
+        _TAGS,
+    )
+
+
+class MetadataRequest10(RequestStruct):
+    """Requests `MetadataResponse10`."""
+
+    API_KEY = 3
+    API_VERSION = 10
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = MetadataResponse10
+    SCHEMA = Schema(
+        ("topics", CompactArray(("topic_id", _TopicId), ("name", _TEXT), _TAGS)),
+        ("may_create", Boolean),
+        ("cluster_operations", Boolean),
+        ("topic_operations", Boolean),
+        _TAGS,
+    )
+
+
+class DescribeProducersResponse0(Response):
+    """The producers that have written to partitions, with where their open transactions begin (-1: none)."""
+
+    API_KEY = 61
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("name", _TEXT),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("partition", Int32),
+                        ("error_code", Int16),
+                        ("error_message", _TEXT),
+                        (
+                            "producers",
+                            CompactArray(
+                                ("producer_id", Int64),
+                                ("epoch", Int32),
+                                ("sequence", Int32),
+                                ("timestamp", Int64),
+                                ("coordinator_epoch", Int32),
+                                ("first_offset", Int64),
+                                _TAGS,
+                            ),
+                        ),
+                        _TAGS,
+                    ),
+                ),
+                _TAGS,
+            ),
+        ),
+        _TAGS,
+    )
+
+
+class DescribeProducersRequest0(RequestStruct):
+    """Requests `DescribeProducersResponse0` of a partition's leader."""
+
+    API_KEY = 61
+    API_VERSION = 0
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = DescribeProducersResponse0
+    SCHEMA = Schema(("topics", CompactArray(("name", _TEXT), ("partitions", CompactArray(Int32)), _TAGS)), _TAGS)
+
+
+class ListTransactionsResponse0(Response):
+    """The transactions that a broker coordinates."""
+
+    API_KEY = 66
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("error_code", Int16),
+        ("unknown_states", CompactArray(_TEXT)),
+        ("transactions", CompactArray(("transactional_id", _TEXT), ("producer_id", Int64), ("state", _TEXT), _TAGS)),
+        _TAGS,
+    )
+
+
+class ListTransactionsRequest0(RequestStruct):
+    """Requests `ListTransactionsResponse0`, of some producers."""
+
+    API_KEY = 66
+    API_VERSION = 0
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = ListTransactionsResponse0
+    SCHEMA = Schema(("states", CompactArray(_TEXT)), ("producers", CompactArray(Int64)), _TAGS)
+
+
 class Exactly:
     """A request with a fixed version, in the form that `AIOKafkaConnection.send` accepts."""
 

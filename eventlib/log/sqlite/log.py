@@ -2,12 +2,13 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import Self
 
 from eventlib.errors import EventlibError
-from eventlib.log.base import Claim, Log, Membership, Reader, Share, TopicPartition
+from eventlib.log.base import Claim, Log, Membership, Reader, Share, TopicIdentity, TopicPartition
 from eventlib.log.processes import described, is_dead
 from eventlib.log.reader import LogReader, Waiting
 from eventlib.log.record import Record
@@ -22,7 +23,7 @@ from eventlib.log.sqlite.pack import Packed
 from eventlib.log.sqlite.reading import read_records
 from eventlib.log.sqlite.retention import Upkeep
 from eventlib.log.sqlite.schema import archived_ends, note_archived, retire, retired
-from eventlib.log.sqlite.sealed import add_partitions, milestone_before, write_topics
+from eventlib.log.sqlite.sealed import add_partitions, meta_value, milestone_before, write_meta, write_topics
 from eventlib.log.sqlite.state import RecentRecords, SqliteOptions, row_of
 from eventlib.model.topic import Topic
 
@@ -34,6 +35,8 @@ _AT = f"""
 SELECT position - :base, iif({IS_BATCH}, value, NULL) FROM records
 WHERE position >= :from AND position < :top AND recorded_at >= :at ORDER BY position LIMIT 1
 """  # noqa: S608  names of this package
+_TOPIC_ID = "topic_id/"
+"""The names in the table meta of the topics' identities; topics of older releases have none."""
 _FREE = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
 
 
@@ -86,6 +89,7 @@ class SqliteLog(Log):
             # Only for new topics: a partition with a damaged row would restart at 0.
             new = [topic for topic in declared if topic.name not in self._file.topics]
             add_partitions(connection, ((topic.name, i) for topic in new for i in range(topic.partitions)))
+            write_meta(connection, {f"{_TOPIC_ID}{topic.name}": token_hex(8) for topic in new})
 
         await self._file.write(act)
         # Also the partitions' ends: the topic may have existed before, and no offset is reused.
@@ -114,6 +118,15 @@ class SqliteLog(Log):
         """See `Log.topics`."""
         await self._file.refresh()
         return dict(self._file.topics)
+
+    async def identities(self, names: Collection[str]) -> Mapping[str, TopicIdentity]:
+        """See `Log.identities`."""
+        await self._file.refresh()
+        connection, there, found = self._file.open_connection(), self._file.topics, dict[str, TopicIdentity]()
+        for name in (each for each in names if each in there):
+            topic_id = meta_value(connection, f"{_TOPIC_ID}{name}") or ""
+            found[name] = TopicIdentity(topic_id if topic_id.isalnum() else "", there[name].partitions)  # else damaged
+        return found
 
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
         """See `Log.append`."""
@@ -173,8 +186,11 @@ class SqliteLog(Log):
         await self._file.refresh()
 
     def known_end(self, partition: TopicPartition) -> int:
-        """Return the end offset, as of the last refresh or append."""
-        return self._file.partitions[partition].end
+        """Return the end offset, as of the last refresh or append. Raises: ContractError when there is no such topic."""
+        try:
+            return self._file.partitions[partition].end
+        except KeyError:
+            return self._file.partition(*partition).end  # raises
 
     async def seize(self, service: str, partition: int) -> Claim:
         """See `Log.seize`."""

@@ -14,9 +14,10 @@ from eventlib.model.topic import Topic
 from eventlib.opening import open_log
 from eventlib.operations.doctor.content import examine_keys, examine_times, examine_topics
 from eventlib.operations.doctor.disk import examine_stores
-from eventlib.operations.doctor.finding import Diagnosis, error, warning
+from eventlib.operations.doctor.finding import Diagnosis, error, fine, warning
 from eventlib.operations.doctor.sqlite import examine_file
 from eventlib.operations.doctor.tasks import examine_memories, examine_task_times
+from eventlib.operations.input_health import held_inputs, input_losses
 from eventlib.queries.pauses import pauses_in
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.registry.records import SCHEMAS
@@ -60,7 +61,8 @@ async def _examine_tasks(url: str, choreography: Choreography) -> list[Diagnosis
     async with open_log(url, choreography, read_only=True) as log:
         notes = TaskNotes(log)
         await notes.refresh()
-        return [*await examine_task_times(notes), *await examine_memories(log), *await _examine_pauses(log, notes)]
+        of_tasks = [*await examine_task_times(notes), *await examine_memories(log), *await _examine_pauses(log, notes)]
+        return [*of_tasks, *await examine_inputs(log, notes)]
 
 
 async def _examine_pauses(log: EventLog, notes: TaskNotes) -> list[Diagnosis]:
@@ -75,6 +77,23 @@ async def _examine_pauses(log: EventLog, notes: TaskNotes) -> list[Diagnosis]:
         for each in found
         if not each.is_ending
     ]
+
+
+async def examine_inputs(log: EventLog, notes: TaskNotes) -> list[Diagnosis]:
+    """Find inputs that are gone before services have read them, and those that open transactions hide."""
+    lost, held = await input_losses(log, notes), await held_inputs(log)
+    found = [
+        (warning if each.is_noted else error)("inputs", f"{each.service} has lost inputs: {each.what}", each.remedy)
+        for each in lost
+    ]
+    found += [warning("inputs", each.what, _END_IT) for each in held]
+    return found or [fine("inputs", "every service can read what it has not read yet")]
+
+
+_END_IT = (
+    "it is over in moments, unless its writer hangs: then end that process, or abort the transaction with "
+    "`kafka-transactions.sh abort`"
+)
 
 
 async def _examine_content(url: str, choreography: Choreography, topics: Sequence[Topic]) -> list[Diagnosis]:

@@ -1,0 +1,59 @@
+"""Inputs that are gone before a task has read them: named, and passed over in a transaction that says so."""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from eventlib.log.base import Log, TopicIdentity, TopicPartition
+from eventlib.runtime.records import Positions, topic_facts
+from eventlib.runtime.transaction import Loss
+
+Gaps = Mapping[TopicPartition, tuple[int, int]]
+"""Positions that are not on the log, each with where a reader went on: see `Reader.take_lost`."""
+
+_log = logging.getLogger("eventlib.runtime")
+
+
+async def losses_of(
+    log: Log, partition: int, positions: Positions, gaps: Gaps, identities: Mapping[str, TopicIdentity]
+) -> list[Loss]:
+    """Return what a task's next transaction has to pass over. Raises: LogUnavailable."""
+    found = list[Loss]()
+    for topic, at in positions.next.items():
+        known, place = identities.get(topic), (topic, partition)
+        if known is None:
+            continue
+        if is_another(known, positions.ids.get(topic, "")):
+            start = await log.log_start(*place)
+            to = start if log.numbers_again else max(start, at)
+            found.append(
+                _loss(place, at, to, "the topic was deleted and created again, and what it had is gone", known)
+            )
+        elif place in gaps and gaps[place][0] < gaps[place][1] and at < gaps[place][1]:
+            what = f"retention, or an operator, has dropped offsets {at} to {gaps[place][1] - 1} before they were read"
+            found.append(_loss(place, at, gaps[place][1], what, known))
+        elif place in gaps and at > gaps[place][1]:
+            what = "the topic has lost its end, with records that were handled"
+            found.append(_loss(place, at, gaps[place][1], what, known))
+    return found
+
+
+def is_another(now: TopicIdentity, before: str) -> bool:
+    """Tell whether a topic is not the one that it was; an identity that is not known is none to compare."""
+    return bool(before and now.id) and now.id != before
+
+
+def with_ids(positions: Positions, identities: Mapping[str, TopicIdentity]) -> Positions:
+    """Return positions with the identities of topics that had none: an older release wrote them."""
+    new = {name: each.id for name, each in identities.items() if each.id and name not in positions.ids}
+    return replace(positions, topics=topic_facts({**positions.ids, **new}, positions.lost)) if new else positions
+
+
+def tell(task: str, losses: Collection[Loss]) -> None:
+    """Warn of what a task has passed over."""
+    for loss in losses:
+        _log.warning("%s: %s", task, loss.why)
+
+
+def _loss(place: TopicPartition, at: int, to: int, why: str, now: TopicIdentity) -> Loss:
+    return Loss(place[0], at, to, f"{place[0]}/{place[1]}: {why}; the task was at {at}, and goes on at {to}", now.id)
