@@ -1,7 +1,7 @@
 """An HTTP API on an index of sagas: what each such API has, beside the operations that are its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Literal, TypeVar
 
@@ -15,14 +15,15 @@ from eventlib.http.docs import serve_docs
 from eventlib.http.problems import answer_problems, documented, index_behind, try_later
 from eventlib.http.rate_limit import MeteredRoute, RateLimits
 from eventlib.http.reads import Reads
-from eventlib.http.requests import Requests
+from eventlib.http.requests import Accepted, Requests
+from eventlib.http.resource import resource_routes
 from eventlib.http.saga_events import SagaEvents
 from eventlib.http.saga_list import SagaQueries, saga_routes
 from eventlib.http.traffic import Limits, Metrics
 from eventlib.identity.gate import guard
 from eventlib.identity.identity import Identity, identity_of
-from eventlib.identity.principal import METRICS_READERS, allow, public
-from eventlib.model.event import Event
+from eventlib.identity.principal import METRICS_READERS, Principal, Role, allow, public
+from eventlib.model.event import Event, contract_of
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
 
@@ -35,13 +36,13 @@ _ASK_S = 1.0
 class SagaApi(Generic[R]):
     """A FastAPI app (`app`) on an index, which it opens and closes with its lifespan.
 
-    Sagas begin with `request`. Add operations to `routes()`, made of `requests` (once, by Idempotency-Key), `reads` (positions,
+    Sagas begin with `request`. `resource` has the usual operations. Add your own to its routes, or to `routes()`, made of `requests` (once, by Idempotency-Key), `reads` (positions,
     ages, `Prefer: wait`) and `events` (timelines, streams). The app has `/healthz`, `/readyz`, `/metrics` and `/docs`,
     answers errors as problems of the types `urn:<name>:problem:…`, and refuses bodies that are too large.
     Each operation declares who may call it (`@allow(Role.SHOP)`, `@public`); `identity` is by default that of the settings.
-    `has_ended` returns whether the saga of a key is over. With `search` operators and auditors find sagas by `GET /sagas`; that
+    `has_ended` returns whether the saga of a key is over; by default it is when one of its events is final. With `search` operators and auditors find sagas by `GET /sagas`; that
     index is opened by the first query. Metrics are exported as `<name>_…`, those of requests as
-    `<name>_<counted_as>_accepted_total` and the like.
+    `<name>_<counted_as>_accepted_total` and the like; `counted_as` is by default the name.
     Guarantee: what was answered with 202 by `requests` is durable.
     """
 
@@ -51,8 +52,8 @@ class SagaApi(Generic[R]):
         request: type[R],
         *,
         name: str,
-        counted_as: str,
-        has_ended: Callable[[str], bool],
+        counted_as: str | None = None,
+        has_ended: Callable[[str], bool] | None = None,
         config: ApiConfig | None = None,
         identity: Identity | None = None,
         search: SagaSearch | None = None,
@@ -63,11 +64,12 @@ class SagaApi(Generic[R]):
         self.config = config = config or ApiConfig()
         self.identity = identity or identity_of()
         self.metrics = Metrics(name)
-        self.requests = Requests(index, request, config, self.metrics, counted_as)
+        self.requests = Requests(index, request, config, self.metrics, counted_as or name)
         self.reads = Reads(index, self.requests.topic, config)
-        self.events = SagaEvents(index, request, has_ended, config)
+        self.events = SagaEvents(index, request, has_ended or self._has_ended, config)
         self._queries = None if search is None else SagaQueries(search, config)
         self._is_current = False
+        self._finals = {contract.type for contract in map(contract_of, index.log.choreography.events) if contract.final}
         self.app = FastAPI(lifespan=self._lifespan, docs_url=None, redoc_url=None, **about)
         serve_docs(self.app)
         answer_problems(self.app, f"urn:{name}:problem:")
@@ -75,6 +77,51 @@ class SagaApi(Generic[R]):
             self.app.state.rate_limits = RateLimits(config.work_rate, config.work_burst)
         guard(self.app, self.identity)
         self.app.add_middleware(Limits, body_bytes=config.body_bytes, metrics=self.metrics)
+
+    def resource(
+        self,
+        path: str,
+        requested: Callable[[str, Any], R],
+        shown: Callable[[Any], BaseModel],
+        *,
+        may_ask: Iterable[Role] = (Role.SHOP,),
+        may_read: Iterable[Role] = (Role.SHOP,),
+    ) -> APIRouter:
+        """Return routes to begin a saga (`POST path`), read its state (`GET path/KEY`) and watch it (`GET path/KEY/events`).
+
+        `requested` makes the request of a saga's key and the body, whose model is its annotation; `shown` makes of a state the
+        model that is read. Guarantee: one Idempotency-Key of a caller leads to one saga. Raises: WiringError without models.
+        """
+        return resource_routes(self, path, requested, shown, (tuple(may_ask), tuple(may_read)))
+
+    async def submit(
+        self,
+        body: BaseModel,
+        idempotency_key: str | None,
+        caller: Principal,
+        make: Callable[[str], Awaitable[R | Accepted[R]]],
+        *,
+        work: int = 1,
+    ) -> Accepted[R]:
+        """Accept a request once under the caller's own key, wait for its decision, and return what counts, decided or not.
+
+        `make` makes the request of its saga's key, or returns what it finds accepted meanwhile; `work` is as in
+        `Requests.accept`. Raises: Refusal; LogUnavailable and the like when nothing was accepted.
+        """
+        requests = self.requests
+        if idempotency_key is not None:
+            idempotency_key = await requests.unexpired(self.identity.scoped(caller, idempotency_key))
+        key = requests.key_for(idempotency_key)
+        if (repeated := await requests.repeated(key, body)) is not None:
+            return repeated
+        await requests.refuse_over_backlog(work)
+        request = await make(key)
+        if isinstance(request, Accepted):
+            return request
+        return await requests.accept(request, body, idempotency_key, work=work, caller=caller)
+
+    def _has_ended(self, key: str) -> bool:
+        return any(record.type in self._finals for _, record in self.index.events(key))
 
     def routes(self, tag: str) -> APIRouter:
         """Return a router for operations: strict JSON, metered, refused until the index holds the log. Give it to `include`."""

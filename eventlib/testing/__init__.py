@@ -7,8 +7,9 @@ from eventlib.testing.given import Given, given
 
 if TYPE_CHECKING:
     from eventlib.testing.exploring import check_invariants
+    from eventlib.testing.serving import client_of
 
-__all__ = ["Given", "check_invariants", "given"]
+__all__ = ["Given", "check_invariants", "client_of", "given"]
 
-if not TYPE_CHECKING:  # it brings the simulator, which tests of deciders do without
-    __getattr__ = lazy(__name__, {"testing.exploring": ["check_invariants"]})
+if not TYPE_CHECKING:  # they bring the simulator and FastAPI, which tests of deciders do without
+    __getattr__ = lazy(__name__, {"testing.exploring": ["check_invariants"], "testing.serving": ["client_of"]})

@@ -27,7 +27,7 @@ PUBLIC = {
     "eventlib.simulation": 4,
     "eventlib.sinks": 3,
     "eventlib.spi": 13,
-    "eventlib.testing": 3,
+    "eventlib.testing": 4,
     "eventlib.values": 9,
     "eventlib.webhooks": 10,
 }

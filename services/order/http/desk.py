@@ -1,6 +1,7 @@
 """The desk: takes orders and wishes to cancel, puts them on the log, and waits for what becomes of them."""
 
 from contextlib import suppress
+from functools import partial
 
 from eventlib import EventlibError
 from eventlib.http import Accepted, Refusal, RequestPlace, SagaApi, refused_field
@@ -26,19 +27,8 @@ class Desk:
 
         An idempotency key is the caller's own. Raises: Refusal; LogUnavailable and the like when nothing was accepted.
         """
-        if idempotency_key is not None:
-            own = self._api.identity.scoped(caller, idempotency_key)
-            idempotency_key = await self._requests.unexpired(own)
-        order_id = self._requests.key_for(idempotency_key)
-        repeated = await self._requests.repeated(order_id, wanted)
-        if repeated is not None:
-            return repeated
-        await self._requests.refuse_over_backlog(len(wanted.lines))
-        request = await self._order_of(wanted, order_id)
-        if not isinstance(request, OrderSubmitted):
-            return request
-        work = len(wanted.lines)
-        return await self._requests.accept(request, wanted, idempotency_key, work=work, caller=caller)
+        make = partial(self._order_of, wanted)
+        return await self._api.submit(wanted, idempotency_key, caller, make, work=len(wanted.lines))
 
     async def cancel(self, order_id: str, caller: Principal) -> RequestPlace | None:
         """Ask to cancel an order that there is, wait for what becomes of it, and return where the request stands.
