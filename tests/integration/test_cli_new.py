@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,10 +11,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
+from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from eventlib.cli import run
 from tests.commands import NO_PLUGINS
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -59,12 +63,12 @@ def done(directory: Path, *command: str) -> str:
     return finished.stdout
 
 
-def are_clean(directory: Path, *packages: str) -> None:
-    rules = ["--select", "ALL", "--ignore", "D203,D213,COM812,CPY001,TID252", "--line-length", "120"]
+def are_clean(directory: Path, *packages: str, tests: int = 2) -> None:
+    rules = ["--select", "ALL", "--ignore", "D203,D213,COM812,CPY001,S101,TID252", "--line-length", "120"]
     done(directory, "ruff", "check", *rules, *packages)
     done(directory, "ruff", "format", "--check", "--line-length", "120", *packages)
     done(directory, "mypy", "--strict", *packages)
-    assert f"{2 * len(packages)} passed" in done(directory, "pytest", "-q", "-W", "ignore", *packages)
+    assert f"{tests * len(packages)} passed" in done(directory, "pytest", "-q", "-W", "ignore", *packages)
     for package in packages:
         assert "is well wired" in done(directory, "eventlib", "check", "--app", f"{package}.app:app")
 
@@ -75,9 +79,9 @@ def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})
 
-    def refuse(directory: Path, name: str) -> str:
+    def refuse(directory: Path, name: str, *options: str) -> str:
         monkeypatch.chdir(directory)
-        assert run(["new", name]) == 1
+        assert run(["new", name, *options]) == 1
         return capsys.readouterr().err
 
     return refuse
@@ -97,7 +101,9 @@ def test_what_was_written_says_nothing_of_the_skeleton(tmp_path: Path) -> None:
     done(tmp_path, "eventlib", "new", "gift-cards")
     texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file() and path.suffix in {".py", ".toml"}]
     assert len(texts) == 7
-    assert not any(re.search(r"(?<!some)(?<!any)(?<!every)(?<!no)thing", text, re.IGNORECASE) for text in texts)
+    assert not any(
+        re.search(r"(?<!some)(?<!any)(?<!every)(?<!no)(?<!every)thing", text, re.IGNORECASE) for text in texts
+    )
 
 
 def test_beside_others_it_joins_them_and_changes_nothing(tmp_path: Path) -> None:
@@ -126,6 +132,48 @@ def test_the_commands_that_it_prints_work_in_order(tmp_path: Path) -> None:
     finally:
         service.send_signal(signal.SIGTERM)
         assert service.wait(LONGEST_S) == 0
+
+
+def test_a_saga_is_clean_and_its_tests_pass(tmp_path: Path) -> None:
+    told = done(tmp_path, "eventlib", "new", "abcdefghijklmnopqrst", "--saga")
+    are_clean(tmp_path, "abcdefghijklmnopqrst", tests=4)
+    assert 'dependencies = ["eventlib-sagas[cli,http]"]' in (tmp_path / "pyproject.toml").read_text()
+    texts = [path.read_text() for path in tmp_path.rglob("*.py")]
+    assert not any(re.search(r"(?<!no)(?<!every)thing", text, re.IGNORECASE) for text in texts)
+    assert "uvicorn abcdefghijklmnopqrst.bank:bank --port 8600" in told
+
+
+def test_the_commands_that_a_saga_prints_work_with_its_bank_over_http(tmp_path: Path) -> None:
+    told = done(tmp_path, "eventlib", "new", "trips", "--saga")
+    commands = [shlex.split(line) for line in told.splitlines() if re.match("  (uvicorn|eventlib|curl) ", line)]
+    bank, api = free_port(), free_port()
+    environment = {**os.environ, "BANK_URL": f"http://127.0.0.1:{bank}/"}
+    served = [[*commands[0][:-1], str(bank)], [*commands[1][:-1], str(api)]]
+    running = [subprocess.Popen([str(BIN / name), *rest], cwd=tmp_path, env=environment) for name, *rest in served]
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{api}/", timeout=LONGEST_S) as client:
+            for attempt in Retrying(wait=wait_fixed(0.1), stop=stop_after_delay(LONGEST_S)):
+                with attempt:
+                    client.get("readyz").raise_for_status()
+            assert commands[2][:2] == ["curl", "-s"]
+            order_id = client.post("orders", json=json.loads(commands[2][-1])).json()["order_id"]
+            client.post(httpx.URL(commands[3][-1].replace("ORDER_ID", order_id)).path).raise_for_status()
+            for attempt in Retrying(wait=wait_fixed(0.1), stop=stop_after_delay(LONGEST_S)):
+                with attempt:
+                    assert client.get(f"orders/{order_id}").json() == {"stage": "completed", "is_confirmed": True}
+        shown = done(tmp_path, *(each.replace("ORDER_ID", order_id) for each in commands[4]))
+        assert "■ OrderCompleted" in shown
+    finally:
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(LONGEST_S) for process in running][1] == 0
+    assert (tmp_path / "var" / "trips.db").exists()
+
+
+def test_a_saga_does_not_join_an_application(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "house.py").write_text(SHOP)
+    (tmp_path / "pyproject.toml").write_text('[tool.eventlib]\napp = "house:app"\n')
+    assert "name an empty --directory, or leave --saga out" in refused(tmp_path, "trips", "--saga")
 
 
 def test_it_overwrites_nothing(tmp_path: Path, refused: Refused) -> None:
