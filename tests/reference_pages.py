@@ -36,6 +36,7 @@ from services.settings import ShopSettings
 from services.simulation.ledger import Ledger
 from services.simulation.server import make_app
 from services.simulation.simulators import Simulators
+from tests.api_names import listed
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
 _BLOCK = "<!-- generated: {} -->\n{}<!-- end -->"
@@ -63,6 +64,7 @@ def generated() -> dict[str, dict[str, str]]:
         "metrics.md": _metrics(),
         "roles.md": asyncio.run(_roles()),
         "tables.md": _tables(),
+        "names.md": listed(),
     }
 
 
