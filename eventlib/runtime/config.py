@@ -51,6 +51,14 @@ class RuntimeConfig:
         ),
     ] = 5.0
     flush_s: Annotated[Seconds, Field(description="how often local stores are made durable (seconds)")] = 5.0
+    blocked_s: Annotated[
+        float,
+        Field(
+            gt=0,
+            allow_inf_nan=False,
+            description="after how long what blocks the whole process is named in the log (seconds)",
+        ),
+    ] = 1.0
     breaker_failures: Annotated[
         int, Field(ge=0, description="failures in a row that stop the calls to a port; 0: none do")
     ] = 20

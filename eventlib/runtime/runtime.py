@@ -15,6 +15,7 @@ from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.context import Damage, RestoreProgress, RuntimeContext
 from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.local_chain import LocalChain
+from eventlib.runtime.loop_watch import LoopWatch
 from eventlib.runtime.manager import TaskManager
 from eventlib.runtime.parking.control import REQUESTS
 from eventlib.runtime.parking.parked import SkippedInput
@@ -72,6 +73,7 @@ class Runtime:
         ]
         self._running_managers: list[asyncio.Task[None]] = []
         self._watch = TopicWatch(log.port, self._services, self._runners.values)
+        self._blocking: LoopWatch | None = None
         self._failure: asyncio.Future[None] | None = None
         for port in (port for service in self._services for port in sorted(service.ports - given.keys())):
             needed_by = [service.name for service in self._services if port in service.ports]
@@ -83,6 +85,7 @@ class Runtime:
         """Register what the services write, and begin to serve."""
         await prepare_own(self._log, self._services)
         self._failure = asyncio.get_running_loop().create_future()
+        self._blocking = LoopWatch(self._services, self._context.config.blocked_s)
         self._running_managers = [asyncio.create_task(manager.run()) for manager in self._managers]
         self._running_managers.append(asyncio.create_task(self._keep_watch(), name="watch of topics"))
         return self
@@ -94,6 +97,8 @@ class Runtime:
         for manager in self._running_managers:
             manager.cancel()
         await asyncio.gather(*self._running_managers, return_exceptions=True)
+        if self._blocking is not None:
+            self._blocking.stop()
         self._context.stores.close()
         if self._failure is not None and self._failure.done():
             self._failure.exception()  # seen: a waiter in `failed` or `idle` has raised it
