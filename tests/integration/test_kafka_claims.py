@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Mapping
 from secrets import token_hex
 
@@ -16,7 +17,8 @@ from eventlib.errors import LogUnavailable, OwnershipLost
 from eventlib.log.base import Claim, Log, Membership
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.kafka.options import parse_url
+from eventlib.log.kafka.membership import KafkaMembership
+from eventlib.log.kafka.options import KafkaOptions, parse_url
 from eventlib.log.kafka.ownership import Owners
 from eventlib.log.kafka.ownership_topic import PLACE, Owner
 from eventlib.log.kafka.point_reads import PointReads, Written
@@ -27,6 +29,7 @@ from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
 PATIENCE_S = 120.0
+SESSION_S = KafkaOptions().session_timeout_s
 TOPICS = [Topic("a", partitions=2), Topic("b", partitions=1)]
 
 
@@ -114,6 +117,27 @@ async def test_who_retires_gives_each_task_to_the_others_while_it_goes_on_with_t
     await member.leave()
     await second.leave()
     assert await log.owners("s") == {}
+
+
+@pytest.mark.parametrize("max_blocked_s", [60, 1])
+async def test_a_member_whose_loop_is_blocked_keeps_its_tasks_within_the_bound(url: str, max_blocked_s: int) -> None:
+    log = await KafkaLog.open(f"{url}&max_blocked_s={max_blocked_s}")
+    try:
+        await log.create_topics(TOPICS)
+        member = await log.join("s", 1)
+        assert isinstance(member, KafkaMembership)
+        held = await until_owns(member, {}, {0})
+        standing = member._group.standing  # noqa: SLF001  what the group knows it by
+        time.sleep(1.7 * SESSION_S)  # noqa: ASYNC251  as a handler that blocks
+        stayed = await member._group.confirm()  # noqa: SLF001  as above
+        if max_blocked_s > SESSION_S:
+            assert stayed
+            assert member._group.standing == standing  # noqa: SLF001  as above
+            assert (await member.changed({})) == held
+        else:
+            assert not stayed, "a loop that is dead for longer is expelled"
+    finally:
+        await log.close()
 
 
 async def test_a_take_over_that_fails_is_tried_again(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

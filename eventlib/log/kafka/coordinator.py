@@ -21,15 +21,13 @@ from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.assignment import SubscribedMember, assign, stand_by
 from eventlib.log.kafka.client import GROUP, Cluster
 from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, failure, name_of
+from eventlib.log.kafka.heartbeats import BEATS, SpareHeart, Standing
 
 _KIND = "consumer"  # so that Kafka's own tools can show the group
 _ASSIGNOR = "eventlib-tasks"
 _VERSION = 0
 _NO_MEMBER_ID = ""
 _KEPT = -1  # the brokers' default retention of committed offsets
-_BEATS = 6
-"""How many heartbeats fit into the session timeout."""
-
 _GONE = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
 
 
@@ -56,6 +54,8 @@ class GroupMember:
         self.stands_by: frozenset[int] = frozenset()
         self.living: frozenset[str] = frozenset()
         self.confirmed_at = float("-inf")
+        self.standing: Standing | None = None
+        self.beaten_at = float("-inf")
         self.runs: Callable[[], Iterable[int]] = tuple
         self.copies: Callable[[], Iterable[int]] = tuple
         self.progress: Callable[[], Mapping[TopicPartition, int]] = dict
@@ -78,19 +78,26 @@ class GroupMember:
         self._retired = asyncio.Event()
 
     async def run(self) -> None:
-        """Stay a member until cancelled. Raises: LogDenied, WiringError."""
-        while True:
-            try:
-                await self._join()
-                await self._beat()
-            except _Rebalance:
-                continue
-            except _Expelled:
-                self._member_id, self._generation = _NO_MEMBER_ID, -1
-                self._assigned(frozenset())
-                self.on_expelled()
-            except (Transient, LogUnavailable):
-                await self._find_coordinator()
+        """Stay a member until cancelled. Raises: LogDenied, WiringError.
+
+        While the process's loop is blocked, a thread sends its heartbeats.
+        """
+        spare = SpareHeart(self._cluster, self)
+        try:
+            while True:
+                try:
+                    await self._join()
+                    await self._beat()
+                except _Rebalance:
+                    continue
+                except _Expelled:
+                    self._member_id, self._generation, self.standing = _NO_MEMBER_ID, -1, None
+                    self._assigned(frozenset())
+                    self.on_expelled()
+                except (Transient, LogUnavailable):
+                    await self._find_coordinator()
+        finally:
+            spare.stop()
 
     async def confirm(self) -> bool:
         """Ask the group whether this member's tasks are still assigned to it."""
@@ -116,12 +123,16 @@ class GroupMember:
     async def _join(self) -> None:
         options = self._cluster.options
         timeout_ms = int(options.session_timeout_s * 1000)
+        rejoins_ms = int(
+            max(options.session_timeout_s, options.max_blocked_s) * 1000
+        )  # the group waits for who is blocked
+        self.standing = None
         self._retiring.clear()
         retires = self._retires
         asked_at = asyncio.get_running_loop().time()
         answer = await self._send(
             JoinGroupRequest(
-                self._name, timeout_ms, timeout_ms, self._member_id, None, _KIND, [(_ASSIGNOR, self._metadata())]
+                self._name, timeout_ms, rejoins_ms, self._member_id, None, _KIND, [(_ASSIGNOR, self._metadata())]
             )
         )
         if answer.error_code == Code.MEMBER_ID_REQUIRED:
@@ -133,6 +144,8 @@ class GroupMember:
         answer = await self._send(SyncGroupRequest(self._name, self._generation, self._member_id, None, assignments))
         self._refuse(answer.error_code, "receiving an assignment")
         self.confirmed_at = asked_at
+        self.beaten_at = asyncio.get_running_loop().time()
+        self.standing = Standing(self._name, self._generation, self._member_id)
         if answer.member_assignment:
             assignment = MemberAssignment.decode(answer.member_assignment)
             metadata = json.loads(assignment.user_data or b"{}")
@@ -178,7 +191,7 @@ class GroupMember:
         ]
 
     async def _beat(self) -> None:
-        pause_s = self._cluster.options.session_timeout_s / _BEATS
+        pause_s = self._cluster.options.session_timeout_s / BEATS
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
@@ -188,7 +201,7 @@ class GroupMember:
             await self._report()
 
     async def _heartbeat(self) -> None:
-        asked_at = asyncio.get_running_loop().time()
+        asked_at = self.beaten_at = asyncio.get_running_loop().time()
         answer = await self._send(HeartbeatRequest(self._name, self._generation, self._member_id))
         self._refuse(answer.error_code, "sending a heartbeat")
         self.confirmed_at = asked_at
@@ -217,7 +230,7 @@ class GroupMember:
         self._cluster.forget_coordinator(GROUP, self._name)
         with suppress(LogUnavailable):  # appends report the same error to their callers
             await self._cluster.refresh()
-        await asyncio.sleep(self._cluster.options.session_timeout_s / _BEATS / 4)
+        await asyncio.sleep(self._cluster.options.session_timeout_s / BEATS / 4)
 
     def _refuse(self, code: int, what: str) -> None:
         if code in _GONE:

@@ -55,6 +55,12 @@ class KafkaOptions(Variables):
     session_timeout_s: Annotated[
         Seconds, Field(description="time without heartbeats after which a member loses its tasks (seconds)")
     ] = 6
+    max_blocked_s: Annotated[
+        Seconds,
+        Field(
+            description="how long a member keeps its tasks while a handler or an effect blocks its process, if that is above the session timeout (seconds)"
+        ),
+    ] = 60
 
     tls: Annotated[bool, Field(description="whether connections are encrypted")] = False
     tls_ca: Annotated[str | None, Field(description="PEM file with trusted authorities; unset: the system's")] = None
