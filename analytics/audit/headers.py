@@ -34,6 +34,15 @@ def _among(known: frozenset[tuple[str, ...]], *columns: str) -> Column:
     return joined.isin([_SEPARATOR.join(each) for each in known])
 
 
+def _is_later() -> Column:
+    return f.col("cause_at") > f.col("recorded_at")
+
+
+def _recorded(sentence: str) -> Column:
+    at = f.col("recorded_at").cast("string"), f.col("cause_at").cast("string")
+    return f.format_string(sentence, f.col("type"), f.col("cause_type"), *at)
+
+
 def _step_known(graph: Graph) -> Column:
     by_service = _among(graph.steps, "source", "cause_type", "type") | _among(graph.late, "source", "type")
     return f.when(graph.is_emitted(), f.col("cause_type").isNull() | by_service).otherwise(
@@ -84,15 +93,19 @@ HEADER_RULES = (
         also="causation_id",
     ),
     HeaderRule(
-        Rule("cause-later", "error", "Nothing is recorded before its cause."),
+        Rule(
+            "cause-later", "error", "Nothing that a service says is recorded before its cause, if a service said that."
+        ),
         CAUSED,
-        lambda _: f.col("cause_at") > f.col("recorded_at"),
-        lambda: f.format_string(
-            "%s was recorded before its cause, %s: at %s and at %s.",
-            f.col("type"),
-            f.col("cause_type"),
-            f.col("recorded_at").cast("string"),
-            f.col("cause_at").cast("string"),
+        lambda graph: _is_later() & ~f.col("cause_type").isin(*graph.entries),
+        lambda: _recorded("%s was recorded before its cause, %s: at %s and at %s."),
+    ),
+    HeaderRule(
+        Rule("cause-ahead", "warning", "A client's event is recorded before what follows from it."),
+        CAUSED,
+        lambda graph: _is_later() & f.col("cause_type").isin(*graph.entries),
+        lambda: _recorded(
+            "%s was recorded before its cause, %s, at %s and at %s: the clock of who wrote that was ahead."
         ),
     ),
     HeaderRule(

@@ -81,7 +81,7 @@ def is_redated(parked: Record) -> bool:
 def why_ahead(dated_ms: int, at_ms: int) -> str:
     """Return why an input is parked that is dated too far ahead of the clock."""
     return (
-        f"it is dated {from_ms(dated_ms):%Y-%m-%d %H:%M:%S} UTC, {timedelta(milliseconds=dated_ms - at_ms)} ahead of the clock here: one of the two "
+        f"it is dated {from_ms(dated_ms):%Y-%m-%d %H:%M:%S} UTC, {timedelta(seconds=(dated_ms - at_ms) // 1_000)} ahead of the clock here: one of the two "
         "clocks is wrong (EVENTLIB_AHEAD_S is the most that is taken); a retry handles it, dated by when it came"
     )
 
