@@ -1,17 +1,26 @@
-"""States and events that a function changes in place. Exact for what its source names; calls are not followed.
+"""Functions of deciders that are not pure, or return nothing. Exact for what their source names; calls are not followed.
 
-Deciders' functions return a new state. One that is changed in place is the same object as before: the runtime takes that for
+They return a new state. One that is changed in place is the same object as before: the runtime takes that for
 no change, and what an event holds is seen by every decider that handles it.
 """
 
 import ast
+import dataclasses
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Finding
+from eventlib.analysis.impure_calls import impure_calls
+from eventlib.analysis.returns import without_return
+from eventlib.errors import WiringError
+from eventlib.model.decider import Decider, unchanged
+from eventlib.model.signatures import may_return_none, name_of
 
 _CHANGING = frozenset(
     {
@@ -32,34 +41,128 @@ _CHANGING = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong in a line of a pure function; `subject` names it for an Accepted."""
+
+    rule: str
+    subject: str
+    where: str
+    what: str
+    why: str
+    remedy: str
+
+
 def findings(flow: EventGraph) -> Iterable[Finding]:
-    """Return what deciders' functions change in place."""
+    """Return what is wrong in deciders' functions, and states that nothing changes."""
     for service in flow.choreography.services:
         for decider in service.deciders:
-            for function in dict.fromkeys(decider.functions):
-                for line, what in changes_in_place(function):
-                    yield Finding(
-                        "error",
-                        "changed-in-place",
-                        f"{decider.name}.{function.__name__}: {what}",
-                        f"{service.name}/{decider.name}",
-                        f"{decider.name}.{function.__name__} changes what it is given, `{what}`, in line {line}",
-                        "the runtime sees the same object, and takes it for unchanged: the change is lost with the next restart",
-                        "return a new state: `replace(state, items=(*state.items, item))`",
-                    )
+            where = f"{service.name}/{decider.name}"
+            for each in faults(decider):
+                what = f"{each.what}, in {each.where}"
+                yield Finding("error", each.rule, each.subject, where, what, each.why, each.remedy)
+            if decider.declared_evolve is unchanged and dataclasses.fields(decider.state):
+                yield Finding(
+                    "warning",
+                    "state-without-evolve",
+                    decider.name,
+                    where,
+                    f"{decider.state.__name__}, the state of {decider.name}, has fields, and no evolve changes them",
+                    "each key keeps the defaults, whatever happens",
+                    f"write `@{decider.name}.evolve` above a function that returns the state after an event",
+                )
+
+
+def refuse(decider: Decider[Any]) -> None:
+    """Refuse a decider with a faulty function. Raises: WiringError."""
+    for each in faults(decider):
+        raise WiringError(f"{each.where}: {each.what}; {each.why}: {each.remedy}")
+
+
+def faults(decider: Decider[Any]) -> Iterator[Fault]:
+    """Yield what is wrong in a decider's functions."""
+    types = frozenset(event.__name__ for event in (*decider.handlers, *decider.emits))
+    evolve, handlers = decider.declared_evolve, _handlers(decider)
+    for function in dict.fromkeys(decider.functions):
+        kind = "evolve" if function is evolve else "handler" if function in handlers else "time"
+        yield from _faults(function, f"{decider.name}.{name_of(function)}", kind, types)
+
+
+def _handlers(decider: Decider[Any]) -> list[Callable[..., Any]]:
+    passed = [each.handler.call for each in decider.deadlines.values() if each.handler is not None]
+    return [*(handler.call for handler in decider.handlers.values()), *passed]
+
+
+@lru_cache(maxsize=4_096)
+def _faults(function: Callable[..., Any], name: str, kind: str, types: frozenset[str]) -> tuple[Fault, ...]:
+    declared = _declaration(function)
+    if declared is None:
+        return ()
+    return (
+        *_changes(function, name, declared),
+        *_calls(function, name, declared),
+        *_ends(function, name, kind, types, declared),
+    )
+
+
+class _Declaration(NamedTuple):
+    """A function's syntax tree, the line before it, and its file."""
+
+    tree: ast.FunctionDef
+    before: int
+    file: str
+
+    def line(self, number: int) -> str:
+        """Return where a line of the tree is."""
+        return f"{self.file}:{self.before + number}"
+
+
+def _changes(function: Callable[..., Any], name: str, declared: _Declaration) -> Iterator[Fault]:
+    for line, what in changes_in_place(function):
+        yield Fault(
+            "changed-in-place",
+            f"{name}: {what}",
+            f"{declared.file}:{line}",
+            f"{name} changes what it is given, `{what}`",
+            "the runtime sees the same object, and takes it for unchanged: the change is lost with the next restart",
+            "return a new state: `replace(state, items=(*state.items, item))`",
+        )
+
+
+def _calls(function: Callable[..., Any], name: str, declared: _Declaration) -> Iterator[Fault]:
+    why = "a replay, or a second attempt, would decide something else"
+    for line, what, remedy in impure_calls(inspect.unwrap(function), declared.tree):
+        yield Fault("impure-call", f"{name}: {what}", declared.line(line), f"{name} calls `{what}`", why, remedy)
+
+
+def _ends(
+    function: Callable[..., Any], name: str, kind: str, types: frozenset[str], declared: _Declaration
+) -> Iterator[Fault]:
+    if kind not in _RETURNS_NOTHING or may_return_none(function):
+        return
+    parameters = declared.tree.args.args
+    event = parameters[1].arg if len(parameters) > 1 else ""
+    for line in without_return(declared.tree, event, types):
+        yield Fault(
+            "missing-return", name, declared.line(line), f"{name} can end without a value", *_RETURNS_NOTHING[kind]
+        )
+
+
+_RETURNS_NOTHING = {
+    "evolve": (
+        "its input is parked then, since None forgets a key only where the annotation says so",
+        "end with `return` and the state; if the key is to be forgotten, annotate `-> State | None`",
+    ),
+    "handler": ("nothing is emitted then, and its annotation says otherwise", "end with `return []`"),
+}
 
 
 def changes_in_place(function: Callable[..., Any]) -> Iterator[tuple[int, str]]:
     """Yield the line, and the text, of each statement that changes an argument of a function in place."""
-    try:
-        source = inspect.unwrap(function)
-        tree = ast.parse(textwrap.dedent(inspect.getsource(source)))
-    except (OSError, TypeError, SyntaxError):
+    found = _declaration(function)
+    if found is None:
         return
-    declared = next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), None)
-    if declared is None:
-        return
-    first = source.__code__.co_firstlineno - 1
+    declared = found.tree
     given = {argument.arg for argument in (*declared.args.posonlyargs, *declared.args.args)}
     parts = set[str]()
     for node in _statements(declared.body):
@@ -67,9 +170,24 @@ def changes_in_place(function: Callable[..., Any]) -> Iterator[tuple[int, str]]:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 (parts.add if _root(value) in given | parts else parts.discard)(name)
             case _ if any(_root(changed) in given | parts for changed in _changed(node, parts)):
-                yield first + node.lineno, ast.unparse(node)
+                yield found.before + node.lineno, ast.unparse(node)
             case _:
                 pass
+
+
+def _declaration(function: Callable[..., Any]) -> _Declaration | None:
+    """Return how a function is declared; None where its source is not at hand."""
+    try:
+        source = inspect.unwrap(function)
+        tree = ast.parse(textwrap.dedent(inspect.getsource(source)))
+        file = Path(inspect.getsourcefile(source) or "")
+    except (OSError, TypeError, SyntaxError):
+        return None
+    declared = next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), None)
+    if declared is None:
+        return None
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return _Declaration(declared, source.__code__.co_firstlineno - 1, str(shown))
 
 
 def _statements(body: Iterable[ast.AST]) -> Iterator[ast.stmt]:

@@ -74,8 +74,10 @@ class Decider(Generic[S]):
         self.effects: dict[type[Event], Effect] = {}
         self.deadlines: dict[str, Deadline[S]] = {}
         self.forgotten_at: Callable[[S], datetime | None] | None = None
-        self._evolve: Callable[..., S | None] = _unchanged
+        self._evolve: Callable[..., S | None] = unchanged
         self.evolve_wants_meta = False
+        self.may_forget = False
+        """Whether its evolve says in its return annotation that it may return None."""
 
     def __repr__(self) -> str:
         return f"Decider({self.name!r})"
@@ -147,14 +149,17 @@ class Decider(Generic[S]):
     def evolve(self, function: F) -> F:
         """Register the pure function that applies an event to the state; None forgets the key.
 
+        None is taken only from a function whose return annotation has it, `-> State | None`: else a path without
+        `return state` would lose the state, so its input is parked.
         It sees every event that the decider handles or emits, in order, and returns the state as it is for all others.
         Guarantee: the next function is given what the state's bytes give back, whether it was restored meanwhile or not.
         """
-        if self._evolve is not _unchanged:
+        if self._evolve is not unchanged:
             raise WiringError(f"decider {self.name} has an evolve already: {signatures.name_of(self._evolve)}")
         where = f"{self.name}.{signatures.name_of(function)}"
         signatures.refuse_async(function, where)
         self.evolve_wants_meta = signatures.takes_meta(function, 2, where)
+        self.may_forget = signatures.may_return_none(function)
         self._evolve = function
         self.__dict__.pop("_apply", None)
         return function
@@ -277,6 +282,11 @@ class Decider(Generic[S]):
         return {declared.__module__ for declared in (self.state, *self.handlers, *self.emits, *self.functions)}
 
     @property
+    def declared_evolve(self) -> Callable[..., Any]:
+        """Its `evolve`, as it is written; `unchanged` if it has none."""
+        return self._evolve
+
+    @property
     def evolving(self) -> Handler:
         """Its `evolve`, as what is called for an event that it follows."""
         return Handler(cast("Callable[..., Any]", self._apply), (), self.evolve_wants_meta)
@@ -320,8 +330,18 @@ class Decider(Generic[S]):
         Raises: ContractError when the handler emits an event that is not in its annotation.
         """
         evolved = self.evolved(state, event, meta)
+        if evolved is None and not self.may_forget:
+            raise self.lost(event)
         emitted = self.answer(self.initial if evolved is None else evolved, event, meta)
         return self._after(evolved, emitted, emitted_meta) if emitted else evolved, emitted
+
+    def lost(self, event: Event) -> ContractError:
+        """Return the error for a state that evolve has lost, since it returned nothing for an event."""
+        name, state = f"{self.name}.{signatures.name_of(self._evolve)}", self.state.__name__
+        return ContractError(
+            f"{name} returned None for {type(event).__name__}, and the key's state would be lost: let each path end with "
+            f"`return` and a {state}; if the key is to be forgotten, annotate {name} with `-> {state} | None`"
+        )
 
     def answer(self, state: S, event: Event, meta: Meta) -> list[Event]:
         """Return what is emitted in answer to an event that the state has seen. Raises: ContractError as `decide` does."""
@@ -361,6 +381,8 @@ class Decider(Generic[S]):
                     if self.evolve_wants_meta
                     else self._apply(before, event)
                 )
+                if state is None and not self.may_forget:
+                    raise self.lost(event)  # noqa: TRY301  an extra call for each event costs too much here
         except Exception:
             raise
         except BaseException as raised:
@@ -384,7 +406,8 @@ class Decider(Generic[S]):
         return events
 
 
-def _unchanged(state: S, _event: Event) -> S:
+def unchanged(state: S, _event: Event) -> S:
+    """Return the state as it is: the evolve of a decider that declares none."""
     return state
 
 

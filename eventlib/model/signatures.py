@@ -1,6 +1,7 @@
 """Reads what handlers and effects declare in their annotations."""
 
 import inspect
+import re
 import sys
 import types
 import typing
@@ -103,6 +104,14 @@ def refuse_async(function: Callable[..., Any], where: str) -> None:
         )
     if inspect.isgeneratorfunction(function):
         raise WiringError(f"{where} yields: it is called once, so return what it has to give")
+
+
+def may_return_none(function: Callable[..., Any]) -> bool:
+    """Tell whether a function says in its return annotation that it may return None."""
+    annotation = getattr(function, "__annotations__", {}).get("return", inspect.Parameter.empty)
+    if isinstance(annotation, str):
+        return bool(re.search(r"\b(None|Optional)\b", annotation))
+    return not {None, types.NoneType}.isdisjoint(_members(getattr(annotation, "__value__", annotation)))
 
 
 def name_of(function: Callable[..., Any]) -> str:

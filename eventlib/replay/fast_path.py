@@ -48,6 +48,7 @@ class FastPathComparer:
         "_evolve_wants_meta",
         "_handler_wants_meta",
         "_initial",
+        "_may_forget",
         "_source",
         "_targets",
         "_wants_meta",
@@ -64,9 +65,10 @@ class FastPathComparer:
         self._codec = window.codec
         self._event_of = window.event
         self._initial = decider.initial
-        self._evolve = decider.evolving.call
+        self._evolve: Callable[..., Any] = decider.evolving.call
         self._call = handler.call
         self._handler_wants_meta = handler.wants_meta
+        self._may_forget = decider.may_forget
         self._evolve_wants_meta = decider.evolve_wants_meta
         self._wants_meta = decider.wants_meta(event_type)
         contracts = {each: contract_of(each) for each in handler.emits}
@@ -86,6 +88,8 @@ class FastPathComparer:
             meta = record.meta() if self._wants_meta else _NO_META
             known = initial if before is None else before
             state = self._evolve(known, event, meta) if self._evolve_wants_meta else self._evolve(known, event)
+            if state is None and not self._may_forget:
+                return False
             known = initial if state is None else state
             now = self._call(known, event, meta) if self._handler_wants_meta else self._call(known, event)
             by = self._source, key, cause_id
@@ -121,6 +125,8 @@ class FastPathComparer:
                 state = self._evolve(known, item.event, meta_when_emitted(was))
             else:
                 state = self._evolve(known, item.event)
+            if state is None and not self._may_forget:
+                raise _MayDiffer
         return state
 
     def _is_emitted(self, now: Event, item: Buffered) -> bool:

@@ -66,6 +66,8 @@ def decide_now(
         if isinstance(event, UndecodableRecord):
             raise event  # noqa: TRY301  an extra call costs too much here
         state = decider.evolved(decider.initial if state is None else state, event, meta)
+        if state is None and not decider.may_forget:
+            raise decider.lost(event)  # noqa: TRY301  as above
         if answers:
             now = decider.answer(decider.initial if state is None else state, event, meta)
     except Exception as error:  # noqa: BLE001  whatever the current code raises is a difference

@@ -263,6 +263,7 @@ class TaskReplayer:
                 state = after(decider, state, then)
             except Exception as error:  # noqa: BLE001  whatever the current code raises is a difference
                 failure = error.with_traceback(None)
+            failure = failure or _lost(decider, state, then[-1][1])
         if judged:
             self._decisions[plan.handler] += 1
             self._tell(plan, saga, entry.state, (record, event), then)
@@ -302,3 +303,10 @@ def _record_of(item: Buffered) -> Record:
 _NOTHING: Sequence[Any] = ()
 _NO_PLANS: Sequence[Plan] = ()
 _ANSWERED = KeyMetadata(answered={"": ""})
+
+
+def _lost(decider: Decider[Any], state: object, emitted: object) -> Exception | None:
+    """Return the error for a state that evolve loses after an event that was emitted; None when it does not."""
+    if state is None and not decider.may_forget and isinstance(emitted, Event):
+        return decider.lost(emitted)
+    return None

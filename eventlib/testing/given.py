@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
+from eventlib.analysis import purity
 from eventlib.arguments import A_DECIDER, check, check_each
 from eventlib.model.decider import Decider, EmittedMeta
 from eventlib.model.event import Event, Meta, key_of
@@ -88,8 +89,12 @@ class Given(Generic[S]):
 
 
 def given(decider: Decider[S], *history: Event, at: datetime = DEFAULT_TIME) -> Given[S]:
-    """Begin a test: the decider's state after a history of events that it handled or emitted."""
+    """Begin a test: the decider's state after a history of events that it handled or emitted.
+
+    Raises: WiringError for what `eventlib check` finds wrong in the decider's functions.
+    """
     check(decider, Decider, "decider", A_DECIDER)
+    purity.refuse(decider)
     history = check_each(history, Event, "history", "give events, one after the other: given(orders, placed, paid)")
     state: S | None = decider.initial
     key = "key"
@@ -97,6 +102,8 @@ def given(decider: Decider[S], *history: Event, at: datetime = DEFAULT_TIME) -> 
         key = key_of(event) or key
         meta = Meta(id=derived_id(type(event).__name__, decider.name, key, 0), recorded_at=at, subject=key)
         state = decider.evolved(decider.initial if state is None else state, event, meta)
+        if state is None and not decider.may_forget:
+            raise decider.lost(event)
     return Given(decider, decider.initial if state is None else state, at=at, key=key)
 
 

@@ -16,7 +16,7 @@ class Said(Event, topic="u", key="k"):
 
 @dataclass(frozen=True)
 class State:
-    count: int = 0
+    pass
 
 talker = Decider("talker", state=State, key="k")
 

@@ -84,6 +84,27 @@ def test_none_forgets_the_key() -> None:
     given(accounts, Deposited(account="a", cents=5)).when(Closed(account="a")).then().then_state(cents=0)
 
 
+def test_none_from_an_evolve_that_does_not_announce_it_loses_no_state() -> None:
+    counts = Decider("count", state=Account, key="account")
+    replies: list[Account] = [Account(cents=3)]
+    counts.evolve(lambda _account, event: replies[0] if isinstance(event, Deposited) else None)
+
+    @counts.on
+    def count(account: Account, event: Deposited) -> list[Counted]:
+        return [Counted(account=event.account, total_cents=account.cents)]
+
+    counts.follows(Closed)
+    sentence = (
+        "returned None for {}, and the key's state would be lost: .* annotate count.<lambda> with `-> Account | None`"
+    )
+    with pytest.raises(ContractError, match=sentence.format("Closed")):
+        given(counts).when(Closed(account="a"))
+    with pytest.raises(ContractError, match=sentence.format("Counted")):
+        given(counts).when(Deposited(account="a", cents=3))
+    with pytest.raises(ContractError, match=sentence.format("Closed")):
+        given(counts, Closed(account="a"))
+
+
 def test_a_deadline_follows_from_the_state_and_says_what_its_handler_says() -> None:
     opened = given(accounts, Deposited(account="a", cents=5), at=NOON)
     assert accounts.due(opened.state) == {"expires_at": NOON + timedelta(days=1)}

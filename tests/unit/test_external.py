@@ -3,6 +3,7 @@
 import json
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from io import BytesIO
@@ -71,6 +72,11 @@ class Booked(Event, topic="bank", key="iban", external=Avro(json.dumps(PAYMENT))
     fee: Decimal | None
     booked_at: datetime
     parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Clicks:
+    pass
 
 
 def avro(**changed: Any) -> bytes:
@@ -261,10 +267,10 @@ def test_the_check_asks_what_a_null_value_means_on_a_compacted_topic() -> None:
         class Thing(Event, topic=Topic("things", compacted=compacted), key="key", external=Json(), null=null):
             key: str
 
-        decider: Decider[Count] = Decider("things", state=Count, key="key")
+        decider: Decider[Clicks] = Decider("things", state=Clicks, key="key")
 
         @decider.on(Thing)
-        def note(_count: Count, _event: Thing) -> list[Never]:
+        def note(_clicks: Clicks, _event: Thing) -> list[Never]:
             return []
 
         return Choreography("c", [Service("c", deciders=[decider])])
@@ -315,10 +321,10 @@ def test_a_request_has_a_key() -> None:
 
 
 def test_an_external_event_comes_from_outside() -> None:
-    decider: Decider[Count] = Decider("clicks", state=Count, key="user_id")
+    decider: Decider[Clicks] = Decider("clicks", state=Clicks, key="user_id")
 
     @decider.on(Clicked)
-    def note(_count: Count, _event: Clicked) -> list[Never]:
+    def note(_clicks: Clicks, _event: Clicked) -> list[Never]:
         return []
 
     web = Choreography("web", [Service("web", deciders=[decider])])

@@ -45,9 +45,14 @@ def choreography(**deciders: Wired | Emits) -> Choreography:
     return Choreography("planted", [Service(name, deciders=[decider(name, each)]) for name, each in made.items()])
 
 
+def _same(state: object, _event: object) -> object:
+    return state
+
+
 def decider(name: str, wired: Wired) -> Decider[Any]:
     """Return a decider of which only the types matter."""
     made: Decider[Any] = Decider(name, state=wired.state, key=wired.key)
+    made.evolve(_same)
     for event, emits in wired.emits.items():
         made.on(event)(_answering(f"on_{event.__name__}", emits))
     for event, asks in wired.asks.items():

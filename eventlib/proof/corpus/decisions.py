@@ -66,6 +66,8 @@ class CorpusDecision:
         if self.event is None:
             return self.decider.answer_deadline(self.deadline, state, self.meta)
         evolved = self.decider.evolved(state, self.event, self.meta)
+        if evolved is None and not self.decider.may_forget:
+            raise self.decider.lost(self.event)
         return self.decider.answer(self.decider.initial if evolved is None else evolved, self.event, self.meta)
 
     def difference(self, describer: Describer) -> Difference | None:
