@@ -13,7 +13,8 @@ from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
-from eventlib.model.event import contract_of
+from eventlib.model.event import Event, contract_of
+from eventlib.runtime.keyed_state import KeyedState
 from eventlib.runtime.parking.parked import is_redated
 from eventlib.runtime.records import POSITION_KEY, STATE, JournalEntry, Positions, state_name
 from eventlib.simulation.stage import CONFIG, Stage
@@ -56,6 +57,9 @@ FAILURES = of_the_log("no_task_fails", "A task stops only with its process, or w
 LIMITS = of_the_log("limits_are_kept", "No more attempts go out than a limit allows, whichever processes make them.")
 FAIRNESS = of_the_log(
     "keys_take_turns", "While a key waits at a limit, each other key of its kind of effect gets one turn at most."
+)
+WRITTEN = of_the_log(
+    "values_are_as_written", "What a process hands on, or keeps as a state, is what its bytes give back in another one."
 )
 WAITING = of_the_log("waiting_is_no_attempt", "An effect gives up only after all of its attempts have gone out.")
 
@@ -155,6 +159,23 @@ class InvariantMonitor:
         self._lawful = {
             s.name: s for invariant in stage.declared.invariants for s in invariant.sources if isinstance(s, Decider)
         }
+        self._written: dict[tuple[str, int, int], Event] = {}
+
+    def handed_on(self, record: Record) -> None:
+        """Check the event that a process is given for a record, if another object is kept for it than was decoded."""
+        event, written = self._log.recent_event(record), self._written.get(record.location)
+        if event is not written and event is not None and repr(event) != repr(written):
+            what = f"{event!r} is handed on, and its bytes give {written!r}"
+            self.violations.append(broken(WRITTEN, record.event_id, what))
+
+    def kept(self, decider: Decider[Any], key: str, entry: KeyedState, record: Record) -> None:
+        """Check the state that a process keeps for a changelog record that it has just written."""
+        if not record.value or entry.state is None:
+            return
+        written = self._log.codec.decode(decider.state, record.value)
+        if written == entry.state and repr(written) != repr(entry.state):
+            what = f"{decider.name} keeps {entry.state!r}, and its bytes give {written!r}"
+            self.violations.append(broken(WRITTEN, key, what))
 
     def apply(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
         """Check an append."""
@@ -175,6 +196,7 @@ class InvariantMonitor:
         event = self._log.decode(record)
         if event is not None:
             self._log.remember([record], [record.offset], [event])
+            self._written[record.location] = event
             self.violations += self.log_invariants.event(record)
             self.violations += self._watch.emitted(event, record.meta())
 

@@ -45,6 +45,7 @@ class SimulatedLog(MemoryLog):
         """Return an independent log with the same records."""
         made = SimulatedLog(clock)
         made._topics = self._topics.copy()
+        made._ids = self._ids.copy()
         made._partitions = _Forked(self._partitions)
         made._owners = self._owners.forked()
         return made

@@ -20,6 +20,7 @@ from eventlib.model.service import Service
 from eventlib.publication import Publication
 from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.committer import TaskCommitter
+from eventlib.runtime.records import STATE, state_name
 from eventlib.runtime.restore import restored
 from eventlib.runtime.task import Task
 from eventlib.simulation.fake_stores import NOTHING, FakeStores, Snapshot
@@ -188,7 +189,10 @@ class World:
         owner: Owner = move.whom
         if owner.turn is None and owner.worker.damaged is None and owner.reader.is_behind(move.what):
             try:
-                owner.worker.inbox += owner.reader.take(move.what, self._how_many())
+                taken = owner.reader.take(move.what, self._how_many())
+                for record in taken:
+                    self.monitor.handed_on(record)
+                owner.worker.inbox += taken
             except DamagedRecord as error:
                 owner.worker.damaged = error
                 owner.reader.seek(move.what, error.resume_at)
@@ -274,10 +278,19 @@ class World:
         for record in records:
             service_name = changelogs.get(record.topic)
             if service_name is not None:
+                self._check_kept(service_name, record)
                 self.pausing.apply(service_name, record, self.log.codec)
                 parked = self.parking.apply(service_name, record)
                 if parked is not None:
                     self.add(ScheduledMove("retry", None, parked), after=_RETRIED_AFTER)
+
+    def _check_kept(self, service_name: str, record: Record) -> None:
+        owner, key = self.owners.get((service_name, record.partition)), (record.key or b"").decode()
+        if owner is not None and key.startswith(STATE):
+            name, of = state_name(key)
+            decider = next((each for each in owner.service.deciders if each.name == name), None)
+            if decider is not None:
+                self.monitor.kept(decider, of, owner.worker.task.state.entry(decider, of), record)
 
 
 _ALL = 1_000_000
