@@ -135,8 +135,8 @@ async def decided(url: str, *, together: bool) -> list[Event]:
 
 
 async def test_the_same_is_decided_in_one_process_and_in_several_before_and_after_a_restart(tmp_path: Path) -> None:
-    in_one = await decided(f"sqlite://{tmp_path}/one.db", together=True)
-    in_two = await decided(f"sqlite://{tmp_path}/two.db", together=False)
+    in_one = await decided(f"sqlite:///{tmp_path}/one.db", together=True)
+    in_two = await decided(f"sqlite:///{tmp_path}/two.db", together=False)
     assert in_one == in_two
     assert [type(each) for each in in_one] == [Driven, Called, Overdue]
     assert "Sunday 23" in str(in_one[0])
@@ -144,7 +144,7 @@ async def test_the_same_is_decided_in_one_process_and_in_several_before_and_afte
 
 
 async def test_a_test_without_a_log_is_given_the_same(tmp_path: Path) -> None:
-    said = await decided(f"sqlite://{tmp_path}/log.db", together=True)
+    said = await decided(f"sqlite:///{tmp_path}/log.db", together=True)
     choreography = make_choreography()
     planned = given(choreography.decider("plan")).when(Asked(key="1")).emitted
     assert given(choreography.decider("tour")).when(*planned).emitted == said[:1]
@@ -152,7 +152,7 @@ async def test_a_test_without_a_log_is_given_the_same(tmp_path: Path) -> None:
 
 async def test_a_replay_has_one_answer_however_it_is_started(tmp_path: Path) -> None:
     for together in (True, False):
-        url = f"sqlite://{tmp_path}/{together}.db"
+        url = f"sqlite:///{tmp_path}/{together}.db"
         await decided(url, together=together)
         async with open_log(url, make_choreography()) as log:
             ways: list[dict[str, Any]] = [{}, {"services": ["planning"]}, {"services": ["driving"]}]
