@@ -17,9 +17,9 @@ from eventlib.log.processes import give_up, is_dead, new_owner
 from eventlib.log.sqlite.errors import unavailable
 from eventlib.log.sqlite.file import LogFile
 from eventlib.log.sqlite.sealed import next_epoch, write_owner
+from eventlib.log.sqlite.spare_beat import BEAT, SpareBeat
 from eventlib.log.sqlite.state import OwnerRow
 
-_BEAT = "UPDATE owners SET seen_at = max(seen_at + 1, ?) WHERE owner = ?"
 _LOOK_S = 0.25
 
 
@@ -41,6 +41,8 @@ class Owners:
         self._seen = dict[tuple[str, int], _Seen]()
         self._owners_moved = asyncio.Event()
         self._beating: asyncio.Task[None] | None = None
+        self._spare: SpareBeat | None = None
+        self._looked_at = 0.0
         file.listeners.owners_changed.append(self._owners_changed)
 
     @property
@@ -63,7 +65,9 @@ class Owners:
             give_up(member.owner)
             raise
         if self._beating is None:
+            self._looked_at = asyncio.get_running_loop().time()
             self._beating = asyncio.create_task(self._beat(), name=f"heartbeat of {self.file.path.name}")
+            self._spare = SpareBeat(self.file, self._alive, lambda: self._looked_at)
         return member
 
     async def leave(self, member: "SqliteMembership") -> None:
@@ -97,6 +101,8 @@ class Owners:
 
     async def close(self) -> None:
         """Stop the heartbeat: from now on the claims count as a dead owner's."""
+        if self._spare is not None:
+            self._spare.stop()
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
@@ -147,6 +153,7 @@ class Owners:
         loop = asyncio.get_running_loop()
         beaten = loop.time()
         while True:
+            self._looked_at = loop.time()
             try:
                 if loop.time() - beaten >= self.file.options.heartbeat_s:
                     beaten = loop.time()
@@ -165,12 +172,15 @@ class Owners:
             self._owners_moved.clear()
 
     async def _beat_once(self) -> None:
-        members, began = [member for member in self._members if member.claims], asyncio.get_running_loop().time()
+        members, began = self._alive(), asyncio.get_running_loop().time()
         if members:
             values = [(self.file.options.clock(), member.owner) for member in members]
-            await self.file.write(lambda connection: connection.executemany(_BEAT, values))
+            await self.file.write(lambda connection: connection.executemany(BEAT, values))
             for member in members:
                 member.beaten_at = began
+
+    def _alive(self) -> list["SqliteMembership"]:
+        return [member for member in [*self._members] if member.claims]
 
     async def _look_for_the_dead(self) -> None:
         self._look_for_others()

@@ -24,7 +24,8 @@ _MOST_BYTES = 1 << 20
 class SqliteOptions:
     """Timing and size options of an SQLite log.
 
-    An owner beats every `heartbeat_s` and is declared dead when it was not seen for `lease_s`. Other processes' appends
+    An owner beats every `heartbeat_s` and is declared dead when it was not seen for `lease_s`; while its event loop is
+    blocked, a thread beats for it, for at most `max_blocked_s`. Other processes' appends
     are polled for every `watch_active_s`, falling back to every `watch_idle_s` when idle. A partition is compacted
     after it has grown by at least `compact_floor` records. An append that would let the file grow over `max_bytes`
     fails with LogFull (default: the disk's size). So many records of one transaction and partition are written as
@@ -34,6 +35,7 @@ class SqliteOptions:
     busy_s: float = 30.0
     heartbeat_s: float = 1.0
     lease_s: float = 3.0
+    max_blocked_s: float = 60.0
     watch_active_s: float = 0.002
     watch_idle_s: float = 0.03
     compact_floor: int = 10_000
