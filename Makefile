@@ -81,6 +81,9 @@ test-wheel: wheel  ## run the contract, saga and replay tests on the installed w
 	$(call copied,':!analytics' ':!eventlib',build/wheel/tests)
 	cd build/wheel/tests && ../venv/bin/python -m pytest -n 4 --no-loadscope-reorder -m "not slow and not extended and not heavy" tests/contract tests/saga
 
+release: setup   ## make a release here, and push nothing: make release VERSION=1.2.0
+	$(RUN)python -m tests.release "$(VERSION)"
+
 bench-budget: setup  ## count what a saga costs, and fail when that is 3 % more than the figure kept
 	$(RUN)python -m bench.budget
 
@@ -109,4 +112,4 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup setup-browser wheel demo test test-extended test-wheel test-quick test-long simulate mutants check docs bench bench-budget bench-kafka bench-analytics lock clean
+.PHONY: help release setup setup-browser wheel demo test test-extended test-wheel test-quick test-long simulate mutants check docs bench bench-budget bench-kafka bench-analytics lock clean

@@ -1,13 +1,14 @@
 """A temporary directory of this process: deleted when it ends; if it was killed, when the next one starts."""
 
 import atexit
-import fcntl
 import os
 import shutil
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
+
+from eventlib.posix import fcntl
 
 _PREFIX = "analytics-"
 _LOCK = ".lock"

@@ -1,6 +1,5 @@
 """Files that count once they are on the disk: who may write them, and the sums that tell whether they are what was written."""
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eventlib.errors import LogUnavailable
+from eventlib.posix import fcntl
 from eventlib.private_files import make_private_directory
 
 

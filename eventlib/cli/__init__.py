@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from eventlib.cli._common.extras import lacking
+from eventlib.errors import WiringError
 
 
 def main() -> None:
@@ -14,6 +15,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command, and return its exit code."""
     try:
+        import eventlib.posix  # noqa: F401  before anything needs what it has
         from eventlib.cli._common.exit_codes import run_command
         from eventlib.cli.app import app
     except ModuleNotFoundError as error:  # nothing that could say it better is there
@@ -21,5 +23,8 @@ def run(arguments: Sequence[str]) -> int:
         if lacks is None:
             raise
         sys.stderr.write(f"eventlib: {lacks}\n")
+        return 1
+    except WiringError as error:  # this system lacks what it needs
+        sys.stderr.write(f"eventlib: {error}\n")
         return 1
     return run_command(app, "eventlib", arguments)

@@ -17,7 +17,8 @@ class Authority:
         self._name = name
         self.certificate = self._directory / "ca.pem"
         self._key = self._directory / "ca.key"
-        self._openssl("req", "-x509", *_new(self._key), "-subj", f"/CN={name}", "-out", self.certificate)
+        signs = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # Python 3.13 trusts no authority without it
+        self._openssl("req", "-x509", *_new(self._key), "-subj", f"/CN={name}", *signs, "-out", self.certificate)
 
     def signed(self, subject: str) -> tuple[Path, Path]:
         """Return a new certificate in PEM, and its key."""

@@ -1,6 +1,5 @@
 """Replaces a log with a backup: verified first, and never one that holds more without an explicit reason."""
 
-import fcntl
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from eventlib.operations.backup.increments import put_on_top
 from eventlib.operations.backup.manifest import Backup, cannot_write, chain
 from eventlib.operations.backup.verify import content_of
 from eventlib.operations.backup.witnesses import Testimony, ask_witnesses
+from eventlib.posix import fcntl
 from eventlib.private_files import create_private, make_private_directory
 from eventlib.values import from_ms, now_ms
 
