@@ -38,6 +38,7 @@ settings.load_profile("tests")
 
 _TOGETHER = ("tests/analytics/", "tests/console/")
 """Folders whose tests share what is dear to start: a session of Spark, a browser."""
+_APART = "tests/analytics/without_spark/"
 NODE = ClusterConfig(properties={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"})
 """Transactions that a killed process leaves open are aborted soon after their timeout, not within ten seconds of it."""
 
@@ -54,7 +55,8 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # its package has no t
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return next((folder for folder in _TOGETHER if file.startswith(folder)), file)
+        together = next((folder for folder in _TOGETHER if file.startswith(folder)), file)
+        return file if file.startswith(_APART) else together
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
