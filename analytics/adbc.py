@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from adbc_driver_sqlite import dbapi
 
 from eventlib.log.sqlite.connection import file_uri
+
+if TYPE_CHECKING:
+    from adbc_driver_sqlite import dbapi
 
 BATCH_ROWS = 16_384
 _LOCKED_MS = 30_000
@@ -32,8 +34,10 @@ class Batches:
             cursor.execute(sql, values)
             yield from cursor.fetch_record_batch()
 
-    def _open(self) -> dbapi.Connection:
+    def _open(self) -> "dbapi.Connection":
         """Wait for locks: the first process to open a file, and the last to close it, hold one a moment."""
+        from adbc_driver_sqlite import dbapi  # which imports pandas
+
         if self._connection is None:
             self._connection = dbapi.connect(file_uri(self._path, reads=True))
             with self._connection.cursor() as cursor:

@@ -31,7 +31,8 @@ _AT_ONCE = 100_000
 
 
 _ARROW = to_arrow_schema(STORED)
-_NONE = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in _ARROW.types], schema=_ARROW)
+# `pa.array` would import pandas.
+_NONE = pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in _ARROW.types], schema=_ARROW)
 
 # A column whose first rows are all NULL would be inferred as numeric, so none is NULL until it is in Arrow.
 _TEXTS = ("type", "id", "source", "subject", "correlation_id", "causation_id", "traceparent", "headers")

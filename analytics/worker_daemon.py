@@ -20,7 +20,10 @@ from eventlib.command_line import nearest
 from eventlib.errors import EventlibError
 from eventlib.runtime.runtime import collect_garbage_seldom
 
-IMPORTED = ("analytics.audit.auditing", "analytics.history", "analytics.kafka", "analytics.sqlite")
+IMPORTED = (
+    *("analytics.audit.auditing", "analytics.history", "analytics.kafka", "analytics.sqlite"),
+    "adbc_driver_sqlite.dbapi",  # imported by the first query of a file, and with it pandas
+)
 
 
 def import_application(directory: Path) -> None:

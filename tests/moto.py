@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 
-import boto3
 import httpx
 import pytest
 
@@ -64,6 +63,8 @@ def new_bucket(url: str, patch: pytest.MonkeyPatch) -> ObjectStore:
         patch.setenv(name, value)
     store = ObjectStore(f"s3a://bucket-{token_hex(4)}/some/lake")
     where = {"LocationConstraint": on_this_machine(url)["AWS_REGION"]}
+    import boto3
+
     boto3.client("s3", region_name=where["LocationConstraint"]).create_bucket(
         Bucket=store.bucket, CreateBucketConfiguration=where
     )

@@ -1,12 +1,14 @@
 """Charts of a part's rows."""
 
 from collections.abc import Callable, Sequence
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from analytics.reporting.drawing import SERIES, bars, ranges
 from analytics.reporting.money import money
 from analytics.reporting.part import Column, Draw, Row, duration
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _TOP = 12
 _CURRENCIES = 3
@@ -24,7 +26,7 @@ def main_currencies(rows: Sequence[Row]) -> list[str]:
 def top_money(label: str, value: str) -> Draw:
     """Return a chart of the rows with most money: in the most frequent currency, since others cannot be compared."""
 
-    def draw(rows: Sequence[Row], narrow: bool) -> Figure | None:
+    def draw(rows: Sequence[Row], narrow: bool) -> "Figure | None":
         found = top_rows(rows, value)
         if not found:
             return None
@@ -45,7 +47,7 @@ def counted(
 ) -> Draw:
     """Return a chart of numbers that may be added up: those of one label are."""
 
-    def draw(rows: Sequence[Row], narrow: bool) -> Figure | None:
+    def draw(rows: Sequence[Row], narrow: bool) -> "Figure | None":
         sums = dict[str, Row]()
         for row in rows:
             name = label(row)
@@ -70,7 +72,7 @@ def first_bars(label: Callable[[Row], str], column: Column) -> Callable[[Sequenc
     return lambda rows: "Bars. " + "; ".join(f"{label(row)}: {column.text(row)}" for row in rows[:5]) + "."
 
 
-def steps(rows: Sequence[Row], narrow: bool) -> Figure:
+def steps(rows: Sequence[Row], narrow: bool) -> "Figure":
     """Draw how long steps take; in the table's order, the most frequent ones if there are too many."""
     often = sorted(rows, key=lambda row: -row["events"])[:_STEPS]
     shown = [row for row in rows if row in often]

@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK, LINE, MUTED = "#010203", "#010204", "#010205"
 SERIES = ("#010211", "#010212", "#010213", "#010214")
@@ -48,11 +48,15 @@ Format = Callable[[float], str]
 
 def styled() -> AbstractContextManager[None]:
     """Draw in the report's style, whatever else is set."""
+    import matplotlib as mpl
+
     return mpl.rc_context(_STYLE)
 
 
-def canvas(height: float, *, narrow: bool, panels: int = 1) -> tuple[Figure, list[Axes]]:
+def canvas(height: float, *, narrow: bool, panels: int = 1) -> "tuple[Figure, list[Axes]]":
     """Return a figure with panels one above the other; to be called, and drawn on, within `styled`."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(_NARROW if narrow else _WIDE, height), layout="constrained")
     axes = [figure.add_subplot(panels, 1, i + 1) for i in range(panels)]
     for each in axes:
@@ -63,7 +67,7 @@ def canvas(height: float, *, narrow: bool, panels: int = 1) -> tuple[Figure, lis
 
 def bars(
     labels: Sequence[str], values: Sequence[float], texts: Sequence[str], *, narrow: bool, color: str = SERIES[0]
-) -> Figure:
+) -> "Figure":
     """Return horizontal bars, the first one on top, each with its value behind it."""
     with styled():
         figure, (axes,) = canvas(0.25 + _ROW * len(values), narrow=narrow)
@@ -79,7 +83,7 @@ def bars(
     return figure
 
 
-def ranges(labels: Sequence[str], triples: Sequence[Sequence[float]], form: Format, *, narrow: bool) -> Figure:
+def ranges(labels: Sequence[str], triples: Sequence[Sequence[float]], form: Format, *, narrow: bool) -> "Figure":
     """Return, for each label, three values on one line: from the first to the last on a logarithmic axis."""
     with styled():
         figure, (axes,) = canvas(0.85 + _ROW * len(triples), narrow=narrow)
@@ -101,7 +105,7 @@ def ranges(labels: Sequence[str], triples: Sequence[Sequence[float]], form: Form
     return figure
 
 
-def svg(figure: Figure, name: str, title: str, description: str) -> str:
+def svg(figure: "Figure", name: str, title: str, description: str) -> str:
     """Return a figure as an element of a page, with its text alternative; `name` makes its ids unique."""
     text = re.sub(r'\bid="', f'id="{name}-', _drawn(figure))
     text = text.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'href="#{name}-')
@@ -111,7 +115,7 @@ def svg(figure: Figure, name: str, title: str, description: str) -> str:
     return re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", rf'<svg role="img" \1>{_for_sub(words)}', text, count=1)
 
 
-def plain_svg(figure: Figure) -> str:
+def plain_svg(figure: "Figure") -> str:
     """Return a figure as an element with fixed colours."""
     text = _drawn(figure)
     for color, plain in _PLAIN.items():
@@ -119,7 +123,7 @@ def plain_svg(figure: Figure) -> str:
     return text
 
 
-def _drawn(figure: Figure) -> str:
+def _drawn(figure: "Figure") -> str:
     """Return the element alone: without metadata on when and by what it was drawn."""
     file = StringIO()
     with styled():

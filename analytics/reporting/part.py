@@ -4,19 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from matplotlib.figure import Figure
 from pyspark.sql import DataFrame
 
 from analytics.reporting.money import money
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Kind = Literal["text", "count", "number", "money", "ms", "share"]
 Row = dict[str, Any]
 Tables = Mapping[str, DataFrame]
 """The rebuilt tables by name, as `analytics.rebuilding.tables` returns them."""
 
-Draw = Callable[[Sequence[Row], bool], Figure | str | None]
+Draw = Callable[[Sequence[Row], bool], "Figure | str | None"]
 """Draws rows, narrow or wide, with matplotlib or as the text of an SVG element; None without anything to draw."""
 
 
@@ -78,14 +80,14 @@ class Part:
         """The rows, collected once."""
         return [row.asDict(recursive=True) for row in self.frame.collect()]
 
-    def drawn(self, *, narrow: bool = False) -> Figure | str | None:
+    def drawn(self, *, narrow: bool = False) -> "Figure | str | None":
         """Return the chart, or the text of an SVG element; None without anything to draw."""
         return self.draw(self.rows, narrow) if self.draw is not None and self.rows else None
 
-    def plot(self) -> Figure | None:
+    def plot(self) -> "Figure | None":
         """Return the chart, for matplotlib; None without one."""
         drawn = self.drawn()
-        return drawn if isinstance(drawn, Figure) else None
+        return None if isinstance(drawn, str) else drawn
 
     def _repr_html_(self) -> str:
         from analytics.reporting.drawing import plain_svg
@@ -96,7 +98,7 @@ class Part:
             f"<tr>{''.join(f'<td>{escape(column.text(row))}</td>' for column in self.columns)}</tr>"
             for row in self.rows[: self.most]
         )
-        picture = figure or "" if not isinstance(figure, Figure) else plain_svg(figure)
+        picture = figure or "" if figure is None or isinstance(figure, str) else plain_svg(figure)
         return (
             f"<h4>{escape(self.title)}</h4>{picture}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         )

@@ -4,18 +4,21 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
-
-from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from analytics.report import SERIES, Row, canvas, main_currencies, short, short_money, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _FORMS = ("%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y-%m")
 
 
-def over_time(every: Sequence[Row], narrow: bool) -> Figure | None:
+def over_time(every: Sequence[Row], narrow: bool) -> "Figure | None":
     """Draw orders by how they ended, and below them revenue by currency; impossible times are left out."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
     days = {row["period"]: day for row in every if (day := _day(row["period"])) is not None}
     rows = [row for row in every if row["period"] in days]
     if not rows:
@@ -43,7 +46,7 @@ def over_time(every: Sequence[Row], narrow: bool) -> Figure | None:
     return figure
 
 
-def _stacked(panel: Axes, rows: Sequence[Row], days: Mapping[str, float], width: float) -> None:
+def _stacked(panel: "Axes", rows: Sequence[Row], days: Mapping[str, float], width: float) -> None:
     """Draw orders by period, of all currencies, stacked by outcome."""
     below = dict.fromkeys(days, 0)
     for kind, color in zip(("completed", "cancelled", "open"), SERIES, strict=False):
@@ -64,6 +67,8 @@ def _money_tick(currency: str, value: float, _at: int) -> str:
 
 def _day(period: str) -> float | None:
     """Return a period's beginning in matplotlib's time; None for one outside the calendar."""
+    from matplotlib.dates import date2num
+
     for form in _FORMS:
         try:
             at = datetime.strptime(period, form)  # noqa: DTZ007  only drawn

@@ -7,11 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import polars as pl
 import pyarrow as pa
-from deltalake import DeltaTable
-from pyiceberg.table import StaticTable
 from pyspark.sql import DataFrame
 
 Read = Callable[[Path], pa.Table]
@@ -27,6 +23,8 @@ def in_duckdb(function: str) -> Read:
 
 def asked_of_duckdb(table: str, *extensions: str, secret: str = "") -> pa.Table:
     """Return a table's rows as DuckDB reads them, with extensions that are packages: it fetches none."""
+    import duckdb
+
     with duckdb.connect(config=_OFFLINE) as connection:
         for name in extensions:
             site = Path(duckdb.__file__).parents[1]
@@ -54,21 +52,41 @@ def on_store_in_duckdb(table: str, url: str, settings: Mapping[str, str]) -> pa.
 
 
 def in_polars_iceberg(path: Path) -> pa.Table:
+    import polars as pl
+
     with warnings.catch_warnings():  # that planning by pyiceberg is slower
         warnings.simplefilter("ignore")
         return pl.scan_iceberg(str(path)).collect().to_arrow()
 
 
+def in_pyiceberg(path: Path) -> pa.Table:
+    from pyiceberg.table import StaticTable
+
+    return StaticTable.from_metadata(str(path)).scan().to_arrow()
+
+
+def in_delta_rs(path: Path) -> pa.Table:
+    from deltalake import DeltaTable
+
+    return DeltaTable(str(path)).to_pyarrow_table()
+
+
+def in_polars_delta(path: Path) -> pa.Table:
+    import polars as pl
+
+    return pl.scan_delta(str(path)).collect().to_arrow()
+
+
 ENGINES: Mapping[str, Mapping[str, Read]] = {
     "iceberg": {
         "DuckDB": in_duckdb("iceberg_scan"),
-        "pyiceberg": lambda path: StaticTable.from_metadata(str(path)).scan().to_arrow(),
+        "pyiceberg": in_pyiceberg,
         "Polars": in_polars_iceberg,
     },
     "delta": {
         "DuckDB": in_duckdb("delta_scan"),
-        "delta-rs": lambda path: DeltaTable(str(path)).to_pyarrow_table(),
-        "Polars": lambda path: pl.scan_delta(str(path)).collect().to_arrow(),
+        "delta-rs": in_delta_rs,
+        "Polars": in_polars_delta,
     },
 }
 

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
-from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 from analytics.audit.application import Application
@@ -25,6 +23,9 @@ ASKED = "event_repair_asked"
 def test_when_a_contract_evolves_so_does_its_table_and_older_versions_have_its_older_columns(
     spark: SparkSession, repair_log: str, tmp_path: Path, table_format: TableFormat
 ) -> None:
+    from deltalake import DeltaTable
+    from pyiceberg.table import StaticTable
+
     how = How(select=(ASKED,), table_format=table_format)
     for name in ("older", "newer"):
         done = rebuild(spark, repair_log, tmp_path, application=Application(f"{__name__}:{name}"), how=how)
@@ -51,6 +52,9 @@ def test_when_a_contract_evolves_so_does_its_table_and_older_versions_have_its_o
 def test_after_many_increments_there_are_few_files_and_the_versions_that_are_kept(
     spark: SparkSession, repair_log: str, tmp_path: Path, table_format: TableFormat
 ) -> None:
+    from deltalake import DeltaTable
+    from pyiceberg.table import StaticTable
+
     how = How(select=("intake", "bills"), table_format=table_format, keep=3)
     for n in range(1, 13):
         done = rebuild(spark, repair_log, tmp_path, as_of=cut(repair_log, n + 4), application=REPAIRS, how=how)

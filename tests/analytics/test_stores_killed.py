@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 import analytics
@@ -77,6 +76,8 @@ def test_killed_at_any_step_the_next_run_has_each_row_once(
 
 def left_over(out: Path, table_format: TableFormat) -> set[str]:
     """The files with rows that no version needs."""
+    from pyiceberg.table import StaticTable
+
     versions = sorted((out / "versions").iterdir())
     needed, there = set[str](), set[str]()
     if table_format == "iceberg":
