@@ -17,7 +17,7 @@ from eventlib.object_store import ObjectStore
 from services.analytics import TABLES
 from services.analytics.parts import report as shops
 from tests.analytics.repairs import worked
-from tests.analytics.sources import REPAIRS, ROOT, archived
+from tests.analytics.sources import REPAIRS, ROOT, archived, thirds
 from tests.moto import new_bucket, on_this_machine, running_moto
 from tests.ports import free_port
 
@@ -42,7 +42,11 @@ def bucket(moto: str, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
 
 @pytest.fixture(scope="session")
 def spark(bucket_port: int) -> Iterator[SparkSession]:
-    config = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
+    config = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        "spark.python.task.killTimeout": "100ms",  # a worker whose task was cancelled gets two seconds by default
+    }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in on_this_machine(f"http://127.0.0.1:{bucket_port}").items():
             patch.setenv(name, value)
@@ -109,6 +113,17 @@ def repaired(spark: SparkSession, repair_log: str, tmp_path_factory: pytest.Temp
     """Every table of the repairs, for all tests that only read them, and what the run says."""
     place = tmp_path_factory.mktemp("repaired")
     return place, rebuild(spark, repair_log, place, application=REPAIRS)
+
+
+@pytest.fixture(scope="session")
+def grown(
+    spark: SparkSession, repair_log: str, repair_archive: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Rebuilt]:
+    """Some tables of the repairs in two versions: of two thirds of the log, and what an increment from its archive adds."""
+    place = tmp_path_factory.mktemp("grown")
+    how = How(select=("endings", "event_part_sent", "event_repair_given_up", "quarantine"))
+    rebuild(spark, repair_log, place, as_of=thirds(repair_log, 2), application=REPAIRS, how=how)
+    return place, rebuild(spark, repair_archive, place, application=REPAIRS, how=how)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

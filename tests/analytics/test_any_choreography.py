@@ -1,26 +1,20 @@
 """Tables of services that the analytics have never heard of: from contracts alone, and those that they add."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.quality import RowsRefused
 from analytics.stores.version import Version, VersionBefore
-from eventlib import Runtime, open_log
-from examples import loyalty
 from services.analytics import TABLES
-from tests.analytics.damages import copied
 from tests.analytics.independent import Row
 from tests.analytics.sources import REPAIRS
-from tests.analytics.test_rebuild import Rows, thirds
+from tests.analytics.test_rebuild import Rows
 
 GENERIC = ("event_repair_asked", "event_part_sent", "event_repair_given_up", "saga_steps", "sagas")
 OWN = ("intake", "bills", "endings", "kinds")
@@ -35,6 +29,8 @@ def plain(row: Row) -> Row:
 
 
 def rows_in(table: Path) -> list[dict[str, Any]]:
+    import pyarrow.dataset  # which imports pandas
+
     found: list[dict[str, Any]] = pyarrow.dataset.dataset(str(table), format="parquet").to_table().to_pylist()
     return found
 
@@ -66,19 +62,15 @@ def test_they_are_there_from_contracts_alone(repaired: tuple[Path, Rebuilt]) -> 
     }
 
 
-def test_increments_give_the_same(
-    spark: SparkSession, repair_log: str, repair_archive: str, repaired: tuple[Path, Rebuilt], tmp_path: Path
-) -> None:
-    how = How(select=("endings", "event_part_sent", "event_repair_given_up", "quarantine"))
-    rebuild(spark, repair_log, tmp_path, as_of=thirds(repair_log, 1), application=REPAIRS, how=how)
-    done = rebuild(spark, repair_archive, tmp_path, application=REPAIRS, how=how)
+def test_increments_give_the_same(grown: tuple[Path, Rebuilt], repaired: tuple[Path, Rebuilt]) -> None:
+    out, done = grown
     assert not done.full
     assert {*done.manifest.rows} == {*GENERIC, *OWN, "quarantine"}  # with what they are made of
-    assert rows_of(tmp_path, *done.manifest.rows) == rows_of(repaired[0], *done.manifest.rows)
+    assert rows_of(out, *done.manifest.rows) == rows_of(repaired[0], *done.manifest.rows)
 
 
 def test_own_tables_are_made_in_order_and_tested(
-    repaired: tuple[Path, Rebuilt], capsys: pytest.CaptureFixture[str]
+    repaired: tuple[Path, Rebuilt], grown: tuple[Path, Rebuilt], capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, _ = repaired
     bills = {row["repair_id"]: (row["cents"], row["minutes"]) for row in rows_in(out / "bills")}
@@ -87,7 +79,7 @@ def test_own_tables_are_made_in_order_and_tested(
         *{("clock", "repair_done", 3), ("clock", "repair_given_up", 1), ("clock", "open", 3)},
         *{("radio", "repair_done", 1), ("radio", "repair_given_up", 2), ("radio", "open", 2), ("sofa", "open", 1)},
     }
-    command = ["test", "--out", str(out), "--app", "tests.analytics.repairs:repairs", "--json"]
+    command = ["test", "--out", str(grown[0]), "--app", "tests.analytics.repairs:repairs", "--json"]
     assert run(command) == 1
     results = list(map(json.loads, capsys.readouterr().out.splitlines()))
     broken = {(each["table"], each["column"], each["rows"], each["example"]) for each in results if each["rows"]}
@@ -123,32 +115,6 @@ def test_rows_that_break_their_contract_are_noted_and_can_refuse_the_run(
         rebuild(spark, repair_archive, tmp_path, application=REPAIRS, how=how)
     assert not (tmp_path / "current").exists()
     assert not (tmp_path / "event_repair_asked").exists()
-
-
-async def with_points(url: str) -> None:
-    async with open_log(url, loyalty.app) as log, Runtime(log, services=["loyalty"]) as runtime:
-        await asyncio.wait_for(runtime.idle(), 120)
-
-
-@pytest.mark.extended
-def test_a_service_that_came_later_has_its_tables_beside_the_shops(
-    spark: SparkSession, shop_log: str, tmp_path: Path
-) -> None:
-    url = f"sqlite:///{copied(shop_log, tmp_path)}"
-    asyncio.run(with_points(url))
-    how = How(select=("event_points_earned", "orders", "sagas"))
-    rebuild(spark, url, tmp_path / "out", application=Application("examples.loyalty:app"), how=how)
-    orders = {row["order_id"]: row for row in rows_in(tmp_path / "out/orders")}
-    earned = {
-        row["order_id"]: (row["customer_id"], row["points"]) for row in rows_in(tmp_path / "out/event_points_earned")
-    }
-    assert earned == {
-        name: (order["customer_id"], order["total_cents"] // 100)
-        for name, order in orders.items()
-        if order["status"] == "completed" and order["customer_id"] is not None
-    }
-    sagas = {row["saga"]: row["outcome"] for row in rows_in(tmp_path / "out/sagas")}
-    assert sagas == {name: f"order_{order['status']}" for name, order in orders.items()}
 
 
 @pytest.mark.parametrize("select", [pytest.param((), marks=pytest.mark.slow), TABLES])

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow.fs import S3FileSystem
-from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 from analytics.audit import audit
@@ -25,8 +22,7 @@ from analytics.stores.versions import read_manifest
 from eventlib.errors import LogUnavailable
 from eventlib.object_store import ObjectStore
 from tests.analytics.engines import on_store_in_duckdb, rows_of, spark_rows
-from tests.analytics.sources import REPAIRS, archived
-from tests.analytics.test_rebuild import thirds
+from tests.analytics.sources import REPAIRS, archived, thirds
 from tests.analytics.test_stores import SELECT, Rows, rows_in
 from tests.commands import ended
 from tests.moto import on_this_machine
@@ -69,6 +65,10 @@ def test_an_archive_on_a_store_is_rebuilt_and_audited_as_its_log_is(
 
 def as_others_read(place: ObjectStore, url: str) -> Iterator[tuple[str, pa.Table]]:
     """Read the tables that the pointer leads to, with nothing of ours."""
+    import polars as pl
+    from pyarrow.fs import S3FileSystem
+    from pyiceberg.table import StaticTable
+
     there = on_this_machine(url)
     pointer = json.loads(place.get("current.json")[0])
     manifest = json.loads(place.get(f"versions/{pointer['versions'][-1]}/manifest.json")[0])

@@ -9,17 +9,15 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any, Self
 
-import pyarrow.dataset
 import pytest
 from pyspark.sql import SparkSession
 
-import analytics
 from analytics.rebuilding import Rebuilt
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogUnavailable, WiringError
 from services.analytics import TABLES
 from tests.analytics.independent import Story, read_all, tables_of, totals_of_file
-from tests.analytics.sources import archived
+from tests.analytics.sources import archived, thirds
 from tests.analytics.sources import rebuild_shop as rebuild
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog
 
@@ -54,6 +52,8 @@ def written(place: Path) -> Tables:
 
 
 def rows_in(table: Path) -> list[dict[str, Any]]:
+    import pyarrow.dataset  # which imports pandas
+
     return pyarrow.dataset.dataset(str(table), format="parquet").to_table().to_pylist()  # type: ignore[no-any-return]
 
 
@@ -75,12 +75,6 @@ def assert_has(place: Path, tables: Tables) -> None:
             raise AssertionError(f"{table} has {extra} and not {missing}; columns {there[table].columns}")
 
 
-def thirds(url: str, n: int) -> dict[tuple[str, int], int]:
-    """Offsets that cut every partition somewhere else, so that causes fall behind what they led to."""
-    ends = analytics.spans(url)
-    return {p: span.stop * (n * 3 + sum(map(ord, p[0])) % 3) // 12 for p, span in ends.items()}
-
-
 async def test_from_an_archive_they_are_what_the_raw_log_says(shop_tables: Path, archive: str) -> None:
     assert_same(shop_tables, await read_all(archive))
 
@@ -92,26 +86,25 @@ async def test_from_a_broker_they_are_what_the_raw_log_says(
     in_full(spark, broker_log, tmp_path, expected(await read_all(broker_log)))
 
 
-async def test_an_increment_makes_them_what_the_raw_log_says_and_nothing_new_changes_nothing(
-    spark: SparkSession, shop_log: str, tmp_path: Path
+async def test_an_archive_goes_on_where_its_log_stopped_and_nothing_new_or_another_log_changes_nothing(
+    spark: SparkSession, shop_log: str, archive: str, tmp_path: Path
 ) -> None:
-    assert rebuild(spark, shop_log, tmp_path, as_of=thirds(shop_log, 2)).full
-    done = rebuild(spark, shop_log, tmp_path)
+    out = tmp_path / "out"
+    assert rebuild(spark, shop_log, out, as_of=thirds(shop_log, 2)).full
+    done = rebuild(spark, archive, out)
     assert (done.full, done.undecodable) == (False, 0)
-    assert_same(tmp_path, await read_all(shop_log))
-    files = inodes(tmp_path)
-    again = rebuild(spark, shop_log, tmp_path)
+    assert_same(out, await read_all(shop_log))
+    assert_as_submitted(out, Path(shop_log.removeprefix("sqlite:///")).with_name("demo-300-orders-7.ndjson"))
+    files = inodes(out)
+    again = rebuild(spark, shop_log, out)
     assert (again.read, again.manifest) == ({}, done.manifest)
-    assert inodes(tmp_path) == files
+    with pytest.raises(WiringError, match="another log"):
+        rebuild(spark, "sqlite:///" + str(await other_log(tmp_path)), out)
+    assert inodes(out) == files
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        pytest.param("shop_log", marks=pytest.mark.extended),
-        *(pytest.param(source, marks=pytest.mark.slow) for source in ("broker_log", "archive")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["shop_log", "broker_log", "archive"])
 async def test_they_are_what_the_raw_log_says_in_full_and_in_three_increments(
     spark: SparkSession, source: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -133,21 +126,6 @@ def in_three_increments(spark: SparkSession, url: str, out: Path, tables: Tables
         assert rebuild(spark, url, out, as_of=thirds(url, n)).full == (n == 1)
     assert not rebuild(spark, url, out).full
     assert_has(out, tables)
-
-
-@pytest.mark.extended
-async def test_an_archive_goes_on_where_its_log_stopped_and_another_log_does_not(
-    spark: SparkSession, shop_log: str, archive: str, tmp_path: Path
-) -> None:
-    rebuild(spark, shop_log, tmp_path / "out", as_of=thirds(shop_log, 2))
-    assert not rebuild(spark, archive, tmp_path / "out").full
-    assert_same(tmp_path / "out", await read_all(shop_log))
-    assert_as_submitted(
-        tmp_path / "out", Path(shop_log.removeprefix("sqlite:///")).with_name("demo-300-orders-7.ndjson")
-    )
-    assert rebuild(spark, shop_log, tmp_path / "out").read == {}
-    with pytest.raises(WiringError, match="another log"):
-        rebuild(spark, "sqlite:///" + str(await other_log(tmp_path)), tmp_path / "out")
 
 
 def assert_as_submitted(place: Path, file: Path) -> None:

@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.cli import run
-from analytics.rebuilding import How, rebuild, tables
+from analytics.rebuilding import How, Rebuilt, rebuild, tables
+from analytics.rebuilding.catalogue import catalogue_of
 from analytics.stores import Place, TableFormat, begin_version, entry_of
 from eventlib.errors import WiringError
 from tests.analytics.engines import ENGINES, rows_of, spark_rows
-from tests.analytics.sources import REPAIRS
-from tests.analytics.test_rebuild import thirds
+from tests.analytics.sources import REPAIRS, thirds
 from tests.commands import ended
 
 Rows = dict[str, Counter[str]]
@@ -28,19 +28,11 @@ def rows_in(spark: SparkSession, place: Place, version: int | None = None) -> Ro
 
 
 @pytest.fixture(scope="module")
-def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where tables are as Parquet, once `as_parquet` has made them."""
-    return tmp_path_factory.mktemp("parquet")
-
-
-@pytest.fixture(scope="module")
-def as_parquet(spark: SparkSession, repair_log: str, parquet: Path) -> dict[int, Rows]:
-    """What a full rebuild gives, at two thirds of the log and at its end."""
-    place, found = parquet, dict[int, Rows]()
-    for number, as_of in ((1, thirds(repair_log, 2)), (2, None)):
-        rebuild(spark, repair_log, place, as_of=as_of, application=REPAIRS, how=How(full=True, select=SELECT))
-        found[number] = rows_in(spark, place)
-    return found
+def as_parquet(spark: SparkSession, grown: tuple[Path, Rebuilt]) -> dict[int, Rows]:
+    """Rows as Parquet, at two thirds of the log and at its end; `test_any_choreography.py` holds them to a full rebuild's."""
+    names = catalogue_of(REPAIRS, SELECT).published
+    versions = {number: tables(spark, grown[0], version=number) for number in (1, 2)}
+    return {number: {name: spark_rows(rows[name]) for name in names} for number, rows in versions.items()}
 
 
 @pytest.mark.parametrize("table_format", ["iceberg", pytest.param("delta", marks=pytest.mark.extended)])
@@ -70,11 +62,11 @@ def offsets(path: Path, ends: Mapping[tuple[str, int], int]) -> str:
 
 
 def test_sql_asks_an_older_version_by_its_number_or_by_where_it_ends(
-    repair_log: str, parquet: Path, as_parquet: dict[int, Rows], tmp_path: Path
+    repair_log: str, grown: tuple[Path, Rebuilt], as_parquet: dict[int, Rows], tmp_path: Path
 ) -> None:
     def asked(*options: str) -> tuple[int, str]:
         text = "SELECT count(*) AS steps FROM saga_steps"
-        done = ended("sql", text, "--out", str(parquet), "--json", *options, by=run)
+        done = ended("sql", text, "--out", str(grown[0]), "--json", *options, by=run)
         return json.loads(done.stdout)["steps"] if done.returncode == 0 else -1, " ".join(done.stderr.split())
 
     then, now = (as_parquet[version]["saga_steps"].total() for version in (1, 2))

@@ -14,8 +14,7 @@ from analytics.stores.merging import merge_small
 from eventlib.errors import LogUnavailable
 from eventlib.log.archive.files import Lost, commit, read_manifest
 from tests.analytics.independent import read_all, tables_of
-from tests.analytics.sources import rebuild_shop
-from tests.analytics.test_rebuild import thirds
+from tests.analytics.sources import thirds
 
 
 def test_small_files_become_few_and_their_rows_stay(tmp_path: Path) -> None:
@@ -34,12 +33,13 @@ def test_small_files_become_few_and_their_rows_stay(tmp_path: Path) -> None:
 async def test_a_merged_table_is_the_same_table_and_only_some_versions_stay(
     spark: SparkSession, archive: str, tmp_path: Path
 ) -> None:
-    rebuild_shop(spark, archive, tmp_path, as_of=thirds(archive, 2))
+    select = ("saga_steps",)
+    rebuild(spark, archive, tmp_path, as_of=thirds(archive, 2), how=How(select=select))
     steps = tmp_path / "saga_steps"
     some = pq.read_table(min(steps.glob("*.parquet")))
     for n in range(12):  # what many increments would have left
         pq.write_table(some.slice(n, 1), steps.resolve() / f"9-{n:02}.parquet")
-    done = rebuild_shop(spark, archive, tmp_path, how=How(keep=1))
+    done = rebuild(spark, archive, tmp_path, how=How(select=select, keep=1))
     assert done.manifest.rows["saga_steps"] == len(tables_of(await read_all(archive))["saga_steps"]) + 12
     assert len(list(steps.glob("*.parquet"))) < 12
     assert tables(spark, tmp_path)["saga_steps"].count() == done.manifest.rows["saga_steps"]
