@@ -198,7 +198,7 @@ def test_personal_fields_are_in_no_table(enquiries: Folded) -> None:
 
 
 @pytest.mark.parametrize(("seed", "cuts"), [(1, 1), *(pytest.param(n, 2, marks=pytest.mark.slow) for n in range(1, 8))])
-@pytest.mark.parametrize("whole", ["enquiries", pytest.param("shop", marks=pytest.mark.extended)])
+@pytest.mark.parametrize("whole", ["enquiries", pytest.param("shop", marks=pytest.mark.slow)])
 def test_increments_at_any_offsets_make_what_one_fold_makes(
     whole: str, seed: int, cuts: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -145,7 +145,8 @@ def test_what_came_from_outside_is_text_and_currencies_stay_apart(parts: dict[st
     countries = [r | {"country": HOSTILE} for r in parts["countries"].rows]
     totals = [r | {"currency": currency} for currency in ("GBP", "JPY") for r in parts["totals"].rows[:1]]
     changed = {"products": two, "countries": countries, "totals": totals}
-    html = paged({name: with_rows(part, changed.get(name, part.rows)) for name, part in parts.items()})
+    shown = {name: with_rows(parts[name], rows) for name, rows in changed.items()}
+    html = paged({**shown, "waits": parts["waits"]})
     found = Page(html)
     assert "script" not in found.tags
     assert "".join(found.text).count(HOSTILE) >= 4  # tables, pictures, and their words
@@ -156,6 +157,7 @@ def test_what_came_from_outside_is_text_and_currencies_stay_apart(parts: dict[st
 
 def test_the_audits_findings_stand_beside_all_that_it_looked_for(spark: SparkSession, parts: dict[str, Part]) -> None:
     declared = (Rule("first", "error", "One."), Rule("second", "warning", "Two."))
+    beside = {name: parts[name] for name in ("totals", "waits")}
     found = [("second", "warning", "17", "order_id 17", ["id"], f"It is not so: {HOSTILE}")]
     for rows, says in (([], "Nothing: every rule below holds."), (found, "It is not so")):
         findings = spark.createDataFrame(rows, FINDING)
@@ -163,7 +165,7 @@ def test_the_audits_findings_stand_beside_all_that_it_looked_for(spark: SparkSes
         assert [(row["rule"], row["findings"]) for row in both["rules"].rows] == (
             [("second", 1), ("first", 0)] if rows else [("first", 0), ("second", 0)]
         )
-        text = " ".join(Page(paged({**parts, **both})).text)
+        text = " ".join(Page(paged({**beside, **both})).text)
         assert says in text
         assert ("the audit found nothing" in text) == (not rows)
 
