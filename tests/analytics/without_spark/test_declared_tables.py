@@ -60,7 +60,7 @@ def test_a_service_that_came_later_has_its_tables_beside_the_shops() -> None:
 
 
 def test_declarations_are_refused() -> None:
-    with pytest.raises(WiringError, match=r"no table 'nowhere'; known are bills, "):
+    with pytest.raises(WiringError, match=r"no table 'nowhere': known are bills, "):
         catalogue_of(REPAIRS, ["nowhere"])
     with pytest.raises(WiringError, match="a table that is merged needs key="):
         named("a", increment="merge")
