@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from eventlib.analysis import (
+    changeable,
     compensation,
     connectors,
     cycles,
@@ -22,7 +23,7 @@ from eventlib.model.choreography import Choreography
 
 __all__ = ["check"]
 
-_CHECKS = (dead_events, keys, null_values, effects, compensation, waits, cycles, purity, personal)
+_CHECKS = (dead_events, keys, null_values, changeable, effects, compensation, waits, cycles, purity, personal)
 
 
 def check(choreography: Choreography, more: Iterable[Finding] = (), taking: Iterable[Connector] = ()) -> list[Finding]:

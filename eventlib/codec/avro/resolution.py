@@ -30,6 +30,7 @@ from eventlib.model.schema.types import (
     Symbols,
     Union,
     name_of,
+    nodes_in,
     schema_json,
 )
 
@@ -68,7 +69,7 @@ class Pairing:
         self._written = {schema["name"]: schema for schema in _named_in(writer)}
         self._by_short_name = {name.rpartition(".")[2]: schema for name, schema in self._written.items()}
         self._records: dict[tuple[int, str, bool], Convert | None] = {}
-        nodes = list(_nodes(root, set()))
+        nodes = list(nodes_in(root))
         self.named = any(isinstance(node, Union) and _is_mixed(node) for node in nodes)
         self.absent = {node.name: self._absent_of(node) for node in nodes if isinstance(node, Record)}
 
@@ -246,21 +247,3 @@ def _named_in(schema: Json) -> Iterator[Json]:
             yield from _named_in(each["type"])
         for part in ("type", "items", "values"):
             yield from _named_in(schema.get(part))
-
-
-def _nodes(node: Node, seen: set[int]) -> Iterator[Node]:
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    yield node
-    match node:
-        case Array(items=inner) | StringMap(values=inner):
-            yield from _nodes(inner, seen)
-        case Union(branches=branches):
-            for branch in branches:
-                yield from _nodes(branch, seen)
-        case Record(fields=fields):
-            for field in fields:
-                yield from _nodes(field.node, seen)
-        case _:
-            pass

@@ -1,7 +1,7 @@
 """The Avro types that Python annotations map to, and the schema text that they make."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -172,6 +172,29 @@ def class_of(node: Node) -> type:
             return dict
         case Union():
             raise TypeError("a union is never a branch of another")
+
+
+def nodes_in(node: Node) -> Iterator[Node]:
+    """Yield a type and all types that it is made of, each record once."""
+    yield from _nodes(node, set())
+
+
+def _nodes(node: Node, seen: set[int]) -> Iterator[Node]:
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    yield node
+    match node:
+        case Array(items=inner) | StringMap(values=inner):
+            yield from _nodes(inner, seen)
+        case Union(branches=branches):
+            for branch in branches:
+                yield from _nodes(branch, seen)
+        case Record(fields=fields):
+            for field in fields:
+                yield from _nodes(field.node, seen)
+        case _:
+            pass
 
 
 def version_in(schema: Json) -> int:
