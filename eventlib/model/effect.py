@@ -1,7 +1,7 @@
 """Effects: the only way from a decider to the outside world."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -48,7 +48,7 @@ class Asking:
     `is_plain` when it is not a coroutine function: the runtime calls it in a thread.
     """
 
-    call: Callable[..., Awaitable[Event] | Event]
+    call: Callable[..., Any]  # it returns an event, or an awaitable of one
     answers: tuple[type[Event], ...]
     port: str | None
     wants_meta: bool

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final, Self, cast
+from collections.abc import Callable
+from typing import Final, Self
 
 from eventlib.errors import EventlibError, is_final
 from eventlib.eventlog import CALLER, SAGA
@@ -237,12 +237,10 @@ class EffectRunner:
                         self._out.discard(request.event_id)
             await breaker.wait()
 
-    async def _asked(self, attempts: EffectAttempts, request: Record, leave: "_Leave") -> object:
-        """Return what a call of the effect's function gives; a plain one is called in a thread, and may outlive this."""
-        ask, arguments = attempts.asking, attempts.arguments(self._ports)
-        if not ask.is_plain:
-            return await cast("Awaitable[object]", ask.call(*arguments))
-        plain = PlainCall(ask.call, arguments, f"effect for {request.type} {request.event_id}")
+    async def _in_thread(self, attempts: EffectAttempts, request: Record, leave: "_Leave") -> object:
+        """Return what the effect's plain function gives: it is called in a thread, and may outlive this."""
+        arguments = attempts.arguments(self._ports)
+        plain = PlainCall(attempts.asking.call, arguments, f"effect for {request.type} {request.event_id}")
         try:
             return await plain.outcome
         finally:
@@ -255,9 +253,13 @@ class EffectRunner:
     ) -> object:
         """Call the outside once, and tell the breaker whether it was there: also an error for good is an answer."""
         breaker, turn = asked
+        ask = attempts.asking
         try:
-            async with asyncio.timeout(attempts.asking.timeout_s):
-                answer = await self._asked(attempts, request, leave)
+            async with asyncio.timeout(ask.timeout_s):
+                if ask.is_plain:
+                    answer = await self._in_thread(attempts, request, leave)
+                else:
+                    answer = await ask.call(*attempts.arguments(self._ports))
         except Exception as error:
             if is_final(error):
                 breaker.worked(turn)
