@@ -114,10 +114,12 @@ class Membership(ABC):
     """One process's membership in a service: which of the service's partitions it owns.
 
     `progress` returns the next input offset of each topic partition its tasks consume, for logs whose tools show
-    consumer lag. The runtime may set it; it is informational only.
+    consumer lag, and for logs with a retention of their own: what the service has not read is kept while `holds_unread`.
+    The runtime may set both.
     """
 
     progress: Callable[[], Mapping[TopicPartition, int]] | None = None
+    holds_unread: bool = True
 
     @property
     def is_counted(self) -> bool:

@@ -50,6 +50,9 @@ class RuntimeConfig:
             description="how often a process looks whether its inputs are still the topics that they were (seconds)",
         ),
     ] = 5.0
+    drop_unread: Annotated[
+        bool, Field(description="let the retention of an SQLite log drop inputs that a service has not read")
+    ] = False
     flush_s: Annotated[Seconds, Field(description="how often local stores are made durable (seconds)")] = 5.0
     blocked_s: Annotated[
         float,

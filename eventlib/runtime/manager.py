@@ -67,6 +67,7 @@ class TaskManager:
             self._report(raised)
             return
         membership.progress = self._progress
+        membership.holds_unread = not context.config.drop_unread
         self._membership = membership
         self._turns.lease(lambda: membership.held_until)
         copying = asyncio.create_task(self._keep_copies(membership), name=f"copies of {service.name}")

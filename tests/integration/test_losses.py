@@ -31,7 +31,7 @@ from tests.integration.reopening import everything
 
 HEARD = Topic("heard", partitions=1, retention=timedelta(hours=1))
 LONG_AGO_MS = 1_700_000_000_000
-FAST = RuntimeConfig(compare_topics_s=0.02)
+FAST = RuntimeConfig(compare_topics_s=0.02, drop_unread=True)
 
 
 class Heard(Event, topic=HEARD, key="key"):

@@ -34,10 +34,11 @@ def test_without_variables_the_defaults_are_those_of_the_classes() -> None:
 
 
 def test_every_field_of_the_runtime_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for number, each in enumerate(fields(RuntimeConfig), start=1):
-        monkeypatch.setenv(f"EVENTLIB_{each.name.upper()}", str(number))
-    found = runtime_config()
     default = RuntimeConfig()
+    for number, each in enumerate(fields(RuntimeConfig), start=1):
+        is_flag = isinstance(getattr(default, each.name), bool)
+        monkeypatch.setenv(f"EVENTLIB_{each.name.upper()}", "true" if is_flag else str(number))
+    found = runtime_config()
     expected = [type(getattr(default, each.name))(number) for number, each in enumerate(fields(default), start=1)]
     assert [getattr(found, each.name) for each in fields(found)] == expected
 

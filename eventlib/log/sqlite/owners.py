@@ -16,10 +16,11 @@ from eventlib.log.base import Claim, Membership
 from eventlib.log.processes import give_up, is_dead, new_owner
 from eventlib.log.sqlite.errors import unavailable
 from eventlib.log.sqlite.file import LogFile
-from eventlib.log.sqlite.sealed import next_epoch, write_owner
+from eventlib.log.sqlite.sealed import next_epoch, unread_name, write_meta, write_owner
 from eventlib.log.sqlite.spare_beat import BEAT, SpareBeat
 from eventlib.log.sqlite.state import OwnerRow
 
+_READ_ALL = "DELETE FROM meta WHERE name = ?"
 _LOOK_S = 0.25
 
 
@@ -175,7 +176,19 @@ class Owners:
         members, began = self._alive(), asyncio.get_running_loop().time()
         if members:
             values = [(self.file.options.clock(), member.owner) for member in members]
-            await self.file.write(lambda connection: connection.executemany(BEAT, values))
+            unread = [each for member in members for each in member.unread()]
+
+            def act(connection: sqlite3.Connection) -> None:
+                connection.executemany(BEAT, values)
+                write_meta(connection, {name: value for name, value in unread if value})
+                connection.executemany(_READ_ALL, [(name,) for name, value in unread if not value])
+
+            try:
+                await self.file.write(act)
+            except BaseException:
+                for member in members:
+                    member.forget_unread()
+                raise
             for member in members:
                 member.beaten_at = began
 
@@ -201,6 +214,7 @@ class SqliteMembership(Membership):
         self.beaten_at = float("-inf")
         """When (event loop time) the write began that last showed its claims as those of a live process."""
         self._owners = owners
+        self._unread = dict[str, str]()
         self._change = asyncio.Event()
         self._error: EventlibError | None = None
 
@@ -208,6 +222,26 @@ class SqliteMembership(Membership):
     def held_until(self) -> float:
         """See `Membership.held_until`: others wait for a lease from when they saw the last beat."""
         return self.beaten_at + self._owners.file.options.lease_s
+
+    def unread(self) -> list[tuple[str, str]]:
+        """Return where the service is, of topics whose retention would drop records, by name in the table meta.
+
+        Only what has changed since the last call; an empty value where the retention need not wait.
+        """
+        file, found = self._owners.file, list[tuple[str, str]]()
+        for place, offset in (self.progress() if self.progress is not None else {}).items():
+            topic, state = file.topics.get(place[0]), file.partitions.get(place)
+            if topic is None or state is None or (topic.retention is None and topic.retention_bytes is None):
+                continue
+            name, value = unread_name(self.service, state.number), str(offset) if self.holds_unread else ""
+            if self._unread.get(name) != value:
+                self._unread[name] = value
+                found.append((name, value))
+        return found
+
+    def forget_unread(self) -> None:
+        """Return all of it at the next call of `unread`: it was not written."""
+        self._unread.clear()
 
     async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
         """See `Membership.changed`."""

@@ -18,7 +18,7 @@ from eventlib.log.sqlite.compaction import Compaction
 from eventlib.log.sqlite.file import LogFile
 from eventlib.log.sqlite.pack import Packed, Packing
 from eventlib.log.sqlite.schema import archived_ends
-from eventlib.log.sqlite.sealed import delete_rows, write_partitions
+from eventlib.log.sqlite.sealed import delete_rows, unread_from, write_partitions
 from eventlib.log.sqlite.state import MILLISECOND, PartitionState
 from eventlib.log.sqlite.steps import STEP_RECORDS, Steps
 
@@ -156,6 +156,8 @@ class _Retention(Steps):
         oldest = None if topic.retention is None else self._file.options.clock() - topic.retention // MILLISECOND
         archived = archived_ends(connection)
         top = state.clean_to if archived is None else min(state.clean_to, archived.get(state.number, 0))
+        unread = unread_from(connection, state.number, lambda service: f"{service}.journal" in self._file.topics)
+        top = top if unread is None else min(top, unread)
         left, dropped, last = state.kept_bytes, 0, 0
         for position, recorded_at, size in islice(sizes(connection, state.base, state.base + top), STEP_RECORDS):
             too_old = oldest is not None and recorded_at < oldest

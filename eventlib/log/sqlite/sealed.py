@@ -6,7 +6,7 @@ it. A row that cannot be corrected damages only what it describes.
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import Struct
 from typing import Any
 
@@ -201,6 +201,28 @@ def meta_value(connection: sqlite3.Connection, name: str) -> str | None:
         return None
     (_, value), why = _checked((name, row[0]), row[1], seal_of, "meta")
     return f"{value} (damaged: {why})" if why else str(value)
+
+
+_UNREAD = "unread/"
+_READERS = "SELECT name, value, checksum FROM meta WHERE name >= 'unread/' AND name < 'unread0'"
+
+
+def unread_name(service: str, number: int) -> str:
+    """Return the name in the table meta of what a service has not read of a partition, by its number."""
+    return f"{_UNREAD}{service}/{number}"
+
+
+def unread_from(connection: sqlite3.Connection, number: int, is_there: Callable[[str], bool]) -> int | None:
+    """Return from where on a service that `is_there` has not read a partition; None: no such service reads it.
+
+    A row that does not match its checksum lets nothing be dropped. Raises: sqlite3.Error.
+    """
+    found = list[int]()
+    for name, value, checksum in connection.execute(_READERS):
+        service, _, of = name.removeprefix(_UNREAD).rpartition("/")
+        if of == str(number) and is_there(service):
+            found.append(int(value) if checksum == seal(name, value) else 0)
+    return min(found, default=None)
 
 
 def write_meta(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
