@@ -72,7 +72,7 @@ class Reader(ABC):
         """Return up to `limit` records, at once when there are any; else wait for one, the timeout, or `wake()`.
 
         Guarantee: records of a partition come in offset order, each once, committed ones only; no partition starves.
-        Returns an empty list after the timeout, a `wake()`, or `close()`.
+        Returns an empty list after the timeout, a `wake()`, `close()`, or once when a position is not on the log.
         Raises: DamagedRecord when the record at a partition's position is damaged, on every poll until the reader seeks
         past it (`seek(…, error.resume_at)`). Records of other partitions are returned first, for a limited number of
         polls.

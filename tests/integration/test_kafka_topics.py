@@ -126,6 +126,8 @@ async def test_where_all_was_deleted_reading_goes_on_with_what_comes(
     await admin.delete_records({TopicPartition(physical(url, "a"), 0): RecordsToDelete(before_offset=5)})
     assert (await log.log_start("a", 0), await log.start("a", 0)) == (5, 5)
     reader = log.reader({("a", 0): 0})
+    assert await asyncio.wait_for(reader.poll(10), PATIENCE_S) == []
+    assert reader.take_lost() == {("a", 0): (0, 5)}
     polled = asyncio.create_task(reader.poll(10))
     assert await log.append([record("a", b"5")]) == [5]
     assert [each.offset for each in await asyncio.wait_for(polled, PATIENCE_S)] == [5]
