@@ -18,6 +18,6 @@ async def client_of(api: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
         api.router.lifespan_context(api),
         httpx.AsyncClient(transport=transport, base_url="http://localhost/") as client,
     ):
-        while (await client.get("readyz")).is_error:  # its index reads the log first
-            await asyncio.sleep(_LOOK_S)  # noqa: ASYNC110  it is asked over HTTP, which has no event for it
+        while (await client.get("readyz")).is_error:  # noqa: ASYNC110  its index reads the log first; HTTP has no event
+            await asyncio.sleep(_LOOK_S)
         yield client
