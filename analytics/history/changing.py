@@ -82,7 +82,7 @@ def plans_of(service: Service, story: str, entries: Mapping[str, Entries]) -> Ma
                 entries[decider.name],
                 f"{service.emits_as}/{decider.name}",
                 f"state_{snake_case(decider.name)}",
-                decider.evolving.call,
+                decider.evolves,
                 decider.evolve_wants_meta,
                 contract.request,
                 effect_names(decider.effects),

@@ -288,8 +288,13 @@ class Decider(Generic[S]):
 
     @property
     def evolving(self) -> Handler:
-        """Its `evolve`, as what is called for an event that it follows."""
-        return Handler(cast("Callable[..., Any]", self._apply), (), self.evolve_wants_meta)
+        """Its `evolve` as the application has written it, as what is called for an event that it follows."""
+        return Handler(cast("Callable[..., Any]", self._evolve), (), self.evolve_wants_meta)
+
+    @property
+    def evolves(self) -> Callable[..., S | None]:
+        """Its `evolve`, whose states are what their bytes give back."""
+        return self._apply
 
     @property
     def has_deadlines(self) -> bool:

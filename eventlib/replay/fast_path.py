@@ -65,7 +65,7 @@ class FastPathComparer:
         self._codec = window.codec
         self._event_of = window.event
         self._initial = decider.initial
-        self._evolve: Callable[..., Any] = decider.evolving.call
+        self._evolve: Callable[..., Any] = decider.evolves
         self._call = handler.call
         self._handler_wants_meta = handler.wants_meta
         self._may_forget = decider.may_forget
