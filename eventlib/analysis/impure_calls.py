@@ -28,6 +28,7 @@ _REMEDIES: Mapping[str, str] = {
     "uuid.uuid7": _CHANCE,
     "os": _OUTSIDE,
     "io.open": _OUTSIDE,
+    "_io.open": _OUTSIDE,  # its name from Python 3.13 on
     "builtins.open": _OUTSIDE,
     "builtins.input": _OUTSIDE,
     "asyncio": _OUTSIDE,

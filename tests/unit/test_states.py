@@ -97,7 +97,7 @@ def test_a_class_with_more_to_it_is_left_to_the_original() -> None:
     assert replace(Own(1), units=3) == Own(3)
     with pytest.raises(ValueError, match="fewer than none"):
         replace(Checked(1), units=-1)
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises((TypeError, ValueError), match="twice"):  # it is a TypeError from Python 3.13 on
         replace(Unmade(), twice=1)
     assert replace(Weighed(), units=1) == Weighed(1)
 
