@@ -79,12 +79,17 @@ def strimzi() -> Iterator[Classes]:
     java = find_java()
     jars = STRIMZI.fetched(java, STRIMZI.default_place())
     (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
-    port = launch_gateway(classpath=f"{jars}/*", jarpath=str(py4j), java_path=str(java.executable), die_on_exit=True)
+    port, process = launch_gateway(
+        classpath=f"{jars}/*", jarpath=str(py4j), java_path=str(java.executable), die_on_exit=True, return_proc=True,
+        javaopts=["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+    )  # fmt: skip
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
     try:
         yield Classes(gateway)
     finally:
         gateway.shutdown()
+        process.stdin.close()
+        process.wait(60)
 
 
 @pytest.mark.extended
