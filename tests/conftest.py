@@ -22,6 +22,7 @@ from eventlib.devtools.kafka.layout import alone_in
 from eventlib.devtools.kafka.owned import owned_directory
 from eventlib.proof.elsewhere import end_libraries
 from tests import leftovers
+from tests.cheaper import keep_files_in_memory, read_authorities_once
 from tests.postgres import Postgres, running_postgres
 from tests.signals import hear_ctrl_c
 
@@ -67,6 +68,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare this process, which collects tests, runs them, or shares them out."""
     hear_ctrl_c()
+    keep_files_in_memory()
+    read_authorities_once()
     leftovers.watch_connections()
     config.stash[_endings] = ExitStack()
     if not hasattr(config, "workerinput"):
