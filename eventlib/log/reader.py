@@ -140,7 +140,8 @@ class LogReader(Reader):
         self.look()
 
     async def _take(self, limit: int) -> list[_Taken]:
-        end_of, damaged, ready = self._source.known_end, self._damaged, list[TopicPartition]()
+        end_of, damaged = self._source.known_end, self._damaged
+        ready: list[TopicPartition] = []
         for partition, offset in self._positions.items():
             end = end_of(partition)
             if offset < end and partition not in damaged:
