@@ -10,6 +10,7 @@ from threading import current_thread, main_thread
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from analytics import class_archive
@@ -36,6 +37,9 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
+
+_LOGS_OF_ERRORS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""They print each error of a query with its tracebacks as JSON, beside raising it."""
 
 _ENDS_S = 20
 """How long a JVM may take to end by itself."""
@@ -102,6 +106,8 @@ def session(
     Raises: BrokerFailed when there is no Java to run it, or when they cannot be downloaded; WiringError for settings that
     Spark does not start with.
     """
+    for each in _LOGS_OF_ERRORS:
+        PySparkLogger.getLogger(each).disabled = True
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _submitted(name, {**(store_settings() if "s3a" in formats else {}), **(config or {})})
     if master is None or master.startswith("local"):

@@ -34,3 +34,4 @@ def test_tables_and_events_are_asked_by_name(
     (row,) = map(json.loads, said.out.splitlines())
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["ended_at"])
     assert "nothing" in said.err
+    assert "Py4JJavaError" not in said.err
