@@ -1,8 +1,8 @@
-"""The public names of a module as its source has them: signatures and first sentences, for a reader without the site."""
+"""The public names of each module as its source has them, for docs/reference/names.md: `python -m tests.api_names` writes it."""
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +10,21 @@ from pathlib import Path
 API = Path(__file__).parents[1] / "docs" / "reference" / "api"
 _DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
 Named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+BLOCK = re.compile(r"<!-- generated: (.+) -->")
+
+
+def renewed(text: str, blocks: Mapping[str, str]) -> str:
+    """Return a page with its generated blocks as the code has them now."""
+    found = re.compile(rf"{BLOCK.pattern}\n(?:.*\n)*?<!-- end -->")
+    return found.sub(lambda block: f"<!-- generated: {block[1]} -->\n{blocks[block[1]]}<!-- end -->", text)
+
+
+def renew_names() -> None:
+    """Renew the page of public names."""
+    path = API.parent / "names.md"
+    path.write_text(renewed(path.read_text(encoding="utf-8"), listed()), encoding="utf-8")
 
 
 def listed() -> dict[str, str]:
@@ -76,7 +91,20 @@ def _signature(node: Named) -> str:
     return f"({_arguments(node)}){returns}"
 
 
+class _Unannotated(ast.NodeTransformer):
+    """Takes `Annotated[int, Field(...)]` for `int`."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:  # noqa: N802  the name that ast asks for
+        """Return the type alone."""
+        match node:
+            case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[kind, *_])):
+                return kind
+            case _:
+                return node
+
+
 def _fields(node: ast.ClassDef) -> str:
+    node = _Unannotated().visit(node)
     fields = [
         ast.unparse(each)
         for each in node.body
@@ -101,3 +129,7 @@ def _first(text: str | None) -> str:
     """Return the first sentence of a docstring, or of a constant's text, after a colon."""
     line = " ".join((text or "").partition("\n\n")[0].split())
     return f": {re.split(r'(?<=[.!?]) (?=[A-Z`])', line)[0]}" if line else ""
+
+
+if __name__ == "__main__":
+    renew_names()

@@ -36,10 +36,9 @@ from services.settings import ShopSettings
 from services.simulation.ledger import Ledger
 from services.simulation.server import make_app
 from services.simulation.simulators import Simulators
-from tests.api_names import listed
+from tests.api_names import renew_names, renewed
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
-_BLOCK = "<!-- generated: {} -->\n{}<!-- end -->"
 _METRICS_HEAD = "| Prometheus | OpenTelemetry | Kind | Labels | Meaning |\n|---|---|---|---|---|"
 _TYPES = {
     str: "text",
@@ -64,14 +63,7 @@ def generated() -> dict[str, dict[str, str]]:
         "metrics.md": _metrics(),
         "roles.md": asyncio.run(_roles()),
         "tables.md": _tables(),
-        "names.md": listed(),
     }
-
-
-def renewed(text: str, blocks: dict[str, str]) -> str:
-    """Return a page with its generated blocks as the code has them now."""
-    found = re.compile(r"<!-- generated: (.+) -->\n(?:.*\n)*?<!-- end -->")
-    return found.sub(lambda block: _BLOCK.format(block[1], blocks[block[1]]), text)
 
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -230,6 +222,7 @@ def _role_table(rules: Iterable[Rule]) -> str:
 
 def main() -> None:
     """Renew the pages."""
+    renew_names()
     for page, blocks in generated().items():
         path = REFERENCE / page
         path.write_text(renewed(path.read_text(encoding="utf-8"), blocks), encoding="utf-8")

@@ -210,7 +210,11 @@ class EffectRunner:
                     return follows
                 level = logging.WARNING if attempts.are_many else logging.DEBUG
                 _log.log(
-                    level, "effect for %s %s is retried: %s", request.type, request.event_id, attempts.text_of(error)
+                    level,
+                    "effect for %s %s has failed, and is tried again: %s",
+                    request.type,
+                    request.event_id,
+                    attempts.text_of(error),
                 )
                 await asyncio.sleep(follows.drawn_s())
             else:
