@@ -94,7 +94,7 @@ def _signature(node: Named) -> str:
 class _Unannotated(ast.NodeTransformer):
     """Takes `Annotated[int, Field(...)]` for `int`."""
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:  # noqa: N802  the name that ast asks for
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         """Return the type alone."""
         match node:
             case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[kind, *_])):
