@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from eventlib import errors
-from tests.reference_pages import REFERENCE, generated, renewed
+from tests.api_names import renewed
+from tests.reference_pages import REFERENCE, generated
 
 PAGES = sorted(path.stem for path in (REFERENCE / "api").glob("*.md") if path.stem != "index")
 BLOCK = re.compile(r"<!-- generated: (.+) -->")
