@@ -12,6 +12,7 @@ from httpx._transports import default as transports
 
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108  where Linux has it
 _ENOUGH_BYTES = 8 << 30
+_AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 def keep_files_in_memory() -> None:
@@ -36,10 +37,13 @@ def _available_bytes() -> int:
 def read_authorities_once() -> None:
     """Share a context among HTTP clients that believe the public authorities: each reads these for 20 ms of a processor."""
     create = httpx.create_ssl_context
-    usual = cache(create)
 
-    def shared(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
-        is_usual = verify is True and cert is None and not {"SSL_CERT_FILE", "SSL_CERT_DIR"} & os.environ.keys()
-        return usual() if is_usual else create(verify, cert, trust_env)
+    @cache
+    def usual(*_: str | None) -> ssl.SSLContext:
+        return create()
+
+    def shared(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:  # noqa: FBT001, FBT002  as httpx's
+        is_usual = verify is True and cert is None and trust_env
+        return usual(*map(os.environ.get, _AUTHORITIES)) if is_usual else create(verify, cert, trust_env)
 
     pytest.MonkeyPatch().setattr(transports, "create_ssl_context", shared)  # until the process ends
