@@ -42,7 +42,7 @@ def read_authorities_once() -> None:
     def usual(*_: str | None) -> ssl.SSLContext:
         return create()
 
-    def shared(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:  # noqa: FBT001, FBT002  as httpx's
+    def shared(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
         is_usual = verify is True and cert is None and trust_env
         return usual(*map(os.environ.get, _AUTHORITIES)) if is_usual else create(verify, cert, trust_env)
 
