@@ -1,19 +1,16 @@
 """`eventlib admin`: serves the operators' HTTP API until it is stopped."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from fastapi import FastAPI
 
-from eventlib.admin_api import create_admin
-from eventlib.cli._common.log_server import serve_on_log
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
-from eventlib.config.settings import eventlib_settings
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
-from eventlib.http.serving import serve_insecurely
-from eventlib.identity.identity import identity_of
 from eventlib.project import load_choreography
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 def admin(
@@ -40,6 +37,12 @@ def admin(
       curl -H "Authorization: Bearer $TOKEN" localhost:9000/parked
       curl -H "Authorization: Bearer $TOKEN" localhost:9000/parked/retry --json '{}'
     """
+    from eventlib.admin_api import create_admin
+    from eventlib.cli._common.log_server import serve_on_log
+    from eventlib.config.settings import eventlib_settings
+    from eventlib.http.serving import serve_insecurely
+    from eventlib.identity.identity import identity_of
+
     serve_insecurely(wanted=insecure)
     log_options = LogOptions.of(context, app, log)
     choreography = load_choreography(log_options.app)
@@ -52,7 +55,7 @@ def admin(
         )
     tokens = [] if token is None else [each.strip() for each in token.get_secret_value().split(",")]
 
-    def made(log: EventLog, state_dir: str) -> FastAPI:
+    def made(log: EventLog, state_dir: str) -> "FastAPI":
         return create_admin(log, *tokens, state_dir=state_dir, identity=identity, app_name=log_options.app)
 
     serve_on_log("the admin API", choreography, log_options.url, http, None if tokens else identity, made)

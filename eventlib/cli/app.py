@@ -1,16 +1,16 @@
 """The command `eventlib`: its common options and its table of commands; a command's module is imported when it runs."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.main import get_command
 
-from eventlib.cli._common.extras import lacking
+from eventlib.cli._common.extras import installed_by
 from eventlib.cli._common.options import AppOption, LogOption, Shared
 from eventlib.cli._common.typer_ext import Command, CountingCommand, Group
-from eventlib.errors import WiringError
 
 
 class LazyCommand(NamedTuple):
@@ -23,13 +23,8 @@ class LazyCommand(NamedTuple):
 
     def load(self, name: str) -> Any:
         """Import the command's module, and return the command or group. Raises: WiringError that names its extra."""
-        try:
+        with installed_by(self.extra) if self.extra else nullcontext():
             found = getattr(import_module(f"eventlib.cli.{self.module or name}"), name)
-        except ModuleNotFoundError as error:
-            lacks = self.extra and lacking(error, self.extra)
-            if not lacks:
-                raise
-            raise WiringError(lacks) from error
         if not isinstance(found, typer.Typer):
             single = typer.Typer(add_completion=False)
             single.command(name, cls=self.cls)(found)
@@ -43,10 +38,8 @@ PANELS = {
         "publish": LazyCommand("Append one external event to the log, and print its offset."),
         "token": LazyCommand("Make a named token for a machine; its text is printed once, and kept nowhere."),
         "admin": LazyCommand("Serve an HTTP API for operators, until Ctrl-C: look at services, and act."),
-        "console": LazyCommand(
-            "Serve the console, until Ctrl-C: find a saga, see why, act, in a browser.", extra="console"
-        ),
-        "mcp": LazyCommand("Answer an assistant's questions about a log, until it hangs up; read-only.", extra="mcp"),
+        "console": LazyCommand("Serve the console, until Ctrl-C: find a saga, see why, act, in a browser."),
+        "mcp": LazyCommand("Answer an assistant's questions about a log, until it hangs up; read-only."),
         "doctor": LazyCommand("Find problems of the log, and of this machine's connection to it."),
         "repair": LazyCommand("Restore what can be proved in a damaged SQLite log; nothing is guessed."),
         "pack": LazyCommand("Pack an SQLite log's records as compressed batches; services may run."),

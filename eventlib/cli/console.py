@@ -1,20 +1,17 @@
 """`eventlib console`: serves the console until it is stopped."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from fastapi import FastAPI
 
 from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
-from eventlib.cli._common.log_server import serve_on_log
+from eventlib.cli._common.extras import installed_by
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
-from eventlib.config.console import console_options
-from eventlib.console.app import create_console
-from eventlib.console.sessions import SessionIdentity
 from eventlib.eventlog import EventLog
-from eventlib.http.serving import serve_insecurely
-from eventlib.identity.options import identity_options
 from eventlib.project import load_choreography
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 def console(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -43,6 +40,14 @@ def console(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib console
       eventlib console --http 0.0.0.0:9000
     """
+    with installed_by("console"):
+        from eventlib.cli._common.log_server import serve_on_log
+        from eventlib.config.console import console_options
+        from eventlib.console.app import create_console
+        from eventlib.console.sessions import SessionIdentity
+        from eventlib.http.serving import serve_insecurely
+        from eventlib.identity.options import identity_options
+
     serve_insecurely(wanted=insecure)
     log_options = LogOptions.of(context, app, log)
     choreography = load_choreography(log_options.app)
@@ -51,7 +56,7 @@ def console(  # noqa: PLR0913, PLR0917  one argument for each option
     options = console_options()
     identity = SessionIdentity(identity_options(), options.session_s)
 
-    def made(log: EventLog, state_dir: str) -> FastAPI:
+    def made(log: EventLog, state_dir: str) -> "FastAPI":
         return create_console(
             log, identity, options, state_dir=state_dir, connectors=connectors, app_name=log_options.app
         )

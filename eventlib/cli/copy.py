@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -13,7 +13,9 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption
 from eventlib.errors import WiringError
 from eventlib.operations.held_log import held
-from eventlib.operations.migration import Copying, PartitionReport, Report
+
+if TYPE_CHECKING:
+    from eventlib.operations.migration import PartitionReport, Report
 
 
 def copy(
@@ -57,9 +59,10 @@ def copy(
         _print(source, target, report)
 
 
-async def _copy(source: str, target: str, retire_with: str | None, from_scratch: bool, bars: Progress) -> Report:
+async def _copy(source: str, target: str, retire_with: str | None, from_scratch: bool, bars: Progress) -> "Report":
     try:
         from eventlib.log.kafka.import_log import ImportLog
+        from eventlib.operations.migration import Copying
     except ModuleNotFoundError as error:
         raise WiringError(f"a kafka log needs the package {error.name}: install eventlib-sagas[kafka]") from error
     tasks = {}
@@ -80,7 +83,7 @@ async def _copy(source: str, target: str, retire_with: str | None, from_scratch:
             await incoming.close()
 
 
-def _print(source: str, target: str, report: Report) -> None:
+def _print(source: str, target: str, report: "Report") -> None:
     shown = output.table("topic", "partitions", "records", right=["partitions", "records"], whole=["topic"])
     for topic, partitions in _by_topic(report):
         shown.add_row(topic, str(len(partitions)), f"{sum(each.records for each in partitions):,}")
@@ -95,7 +98,7 @@ def _print(source: str, target: str, report: Report) -> None:
     print(f"{source} {stays}.\nContinue with: eventlib run --log '{target}'")
 
 
-def _as_json(report: Report) -> dict[str, object]:
+def _as_json(report: "Report") -> dict[str, object]:
     topics = [
         {
             "topic": topic,
@@ -108,5 +111,5 @@ def _as_json(report: Report) -> dict[str, object]:
     return {"source_retired": report.source_retired, "topics": topics}
 
 
-def _by_topic(report: Report) -> list[tuple[str, Sequence[PartitionReport]]]:
+def _by_topic(report: "Report") -> list[tuple[str, "Sequence[PartitionReport]"]]:
     return [(topic, list(found)) for topic, found in groupby(report.partitions, key=lambda each: each.topic)]

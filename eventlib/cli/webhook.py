@@ -20,7 +20,6 @@ from eventlib.log.kafka.options import KafkaOptions
 from eventlib.project import load_choreography
 from eventlib.webhooks import acts
 from eventlib.webhooks.ledger import WEBHOOKS, service_of
-from eventlib.webhooks.running import WebhookRunner
 from eventlib.webhooks.subscribers import read_subscribers
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ def run(
     """
     options, path = LogOptions.of(context, app, log), file_of(subscribers)
     personal = any(each.personal for each in read_subscribers(path).values())
+
+    from eventlib.webhooks.running import WebhookRunner
 
     def begin(_: AsyncExitStack, opened: EventLog, recorder: "Recorder | None") -> Work:
         observe = (lambda _: None) if recorder is None else recorder.delivered

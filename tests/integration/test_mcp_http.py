@@ -15,8 +15,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from eventlib import open_log
-from eventlib.cli.mcp import server_of
 from eventlib.cli.mcp_http import mcp_app
+from eventlib.cli.mcp_server import server_of
 from eventlib.http.serving import Listening
 from eventlib.identity import Identity, IdentityOptions, Role, add_token
 from eventlib.identity.options import identity_options

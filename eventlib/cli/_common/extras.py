@@ -1,5 +1,10 @@
 """The message for a missing package that one of the extras installs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from eventlib.errors import WiringError
+
 _EXTRAS = {
     "adbc_driver_sqlite": "analytics",
     "adbc_driver_manager": "analytics",
@@ -49,3 +54,15 @@ def lacking(error: ModuleNotFoundError, extra: str | None = None) -> str | None:
     if package not in _EXTRAS:
         return None
     return f"this needs the package {package}: pip install 'eventlib-sagas[{extra or _EXTRAS[package]}]'"
+
+
+@contextmanager
+def installed_by(extra: str) -> Iterator[None]:
+    """Import in this context what the extra installs. Raises: WiringError that says what to install when it lacks."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        lacks = lacking(error, extra)
+        if lacks is None:
+            raise
+        raise WiringError(lacks) from error
