@@ -9,7 +9,6 @@ from services.order.decider import orders, standing
 from services.order.events import LargeOrderSeen, ProductDelisted, ProductListed
 from services.outside import open_outside
 from services.payment.events import PaymentsDegraded
-from services.settings import ShopSettings, shop_settings
 from services.stock.events import ShelfRunningLow
 
 
@@ -17,6 +16,7 @@ def make_api(log: EventLog) -> Callable[..., Awaitable[None]]:
     """Return the order API on a log. Raises: SettingsError."""
     from eventlib.http import ApiConfig
     from services.order.api import create_app
+    from services.settings import shop_settings
 
     settings = shop_settings()
     config = ApiConfig(
@@ -40,6 +40,6 @@ shop = Choreography(
     http=make_api,
     invariants=INVARIANTS,
     sagas=SagaStates(orders, standing),
-    settings=[ShopSettings],
+    settings=["services.settings:ShopSettings"],
     analytics="services.analytics",
 )

@@ -3,19 +3,23 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pydantic import SecretStr
+if TYPE_CHECKING:
+    from pydantic import SecretStr
 
-from services.settings import ShopSettings, shop_settings
+    from services.settings import ShopSettings
 
 
 def open_outside(log_url: str) -> AbstractAsyncContextManager[Mapping[str, object]]:
     """Open the ports of a log's services as the environment configures them. Raises: SettingsError."""
+    from services.settings import shop_settings  # pydantic-settings only when it is asked
+
     return open_ports(shop_settings(), log_url)
 
 
 @asynccontextmanager
-async def open_ports(settings: ShopSettings, log_url: str) -> AsyncIterator[Mapping[str, object]]:
+async def open_ports(settings: "ShopSettings", log_url: str) -> AsyncIterator[Mapping[str, object]]:
     """Open the ports `gateway` and `carrier` for the services of a log."""
     async with AsyncExitStack() as stack:
         ports = dict[str, object]()
@@ -45,7 +49,7 @@ async def open_ports(settings: ShopSettings, log_url: str) -> AsyncIterator[Mapp
         yield ports
 
 
-def _user(name: str | None, password: SecretStr | None) -> tuple[str, str] | None:
+def _user(name: str | None, password: "SecretStr | None") -> tuple[str, str] | None:
     return None if name is None else (name, password.get_secret_value() if password else "")
 
 

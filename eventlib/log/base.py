@@ -4,7 +4,6 @@ Partitions of a topic are numbered from 0. Offsets of a partition increase and a
 Times are milliseconds since 1970-01-01 UTC. `eventlib.testing.log_contract` is the conformance suite of every adapter.
 """
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from datetime import timedelta
@@ -149,7 +148,9 @@ class Membership(ABC):
         Never returns where a takeover needs no standby copies.
         """
         del held
-        await asyncio.Event().wait()
+        from asyncio import Event  # a service's import does not load asyncio
+
+        await Event().wait()
         return ()
 
     async def retire(self) -> None:  # noqa: B027  no-op where any member may take the first free claim

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventlib.analysis.finding import Accepted
@@ -32,8 +33,8 @@ class Choreography:
     `invariants` are what holds whatever happens: the simulator, tests and metrics check them.
     `sagas` gives the status of sagas, for `eventlib status`.
     `accepts` are findings of `eventlib check` that are meant to be so, each with the reason.
-    `settings` are the classes of the application's own settings: `eventlib run` refuses wrong ones, and `eventlib config`
-    prints them.
+    `settings` are the classes of the application's own settings, or their names (`shop.settings:ShopSettings`), which are
+    imported when somebody asks: `eventlib run` refuses wrong ones, and `eventlib config` prints them.
     `analytics` names the package with the application's own tables and its own parts of the report (`shop.analytics`), which
     only the analytics import.
     Its log is by default the file `default_log`, a URL that has its name.
@@ -51,13 +52,13 @@ class Choreography:
         invariants: Iterable[Invariant] = (),
         accepts: Iterable[Accepted] = (),
         sagas: SagaStates[Any] | None = None,
-        settings: Iterable[type["BaseSettings"]] = (),
+        settings: Iterable["type[BaseSettings] | str"] = (),
         analytics: str | None = None,
     ) -> None:
         self.name = name
         self.default_log = f"sqlite:///var/{re.sub(_NOT_IN_A_FILE, '-', name)}.db"
         self.analytics = analytics
-        self.settings = tuple(settings)
+        self._settings = tuple(settings)
         self.sagas = sagas
         self.ports = ports
         self.http = http
@@ -88,6 +89,11 @@ class Choreography:
         found = [event for service in self.services for event in (*service.handles, *service.emits)]
         return tuple(dict.fromkeys([*found, *self.facts]))
 
+    @property
+    def settings(self) -> tuple[type["BaseSettings"], ...]:
+        """The classes of the application's own settings. Raises: WiringError for a name under which there is none."""
+        return tuple(_class_of(each) if isinstance(each, str) else each for each in self._settings)
+
     def extended(
         self,
         name: str,
@@ -109,7 +115,7 @@ class Choreography:
             invariants=[*self.invariants, *invariants],
             accepts=[*self.accepts, *accepts],
             sagas=self.sagas,
-            settings=self.settings,
+            settings=self._settings,
             analytics=self.analytics,
         )
         made.default_log = self.default_log
@@ -159,6 +165,13 @@ class Choreography:
                     )
                 found[topic.name] = topic
         return tuple(found.values())
+
+
+def _class_of(name: str) -> Any:
+    try:
+        return resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise WiringError(f"settings: there is no {name!r} ({error}): write module:Class") from error
 
 
 def _refuse_twice(what: str, names: Iterable[str]) -> None:

@@ -4,8 +4,6 @@ It holds for handlers, `evolve`, deadlines, partitioners, effects with their `ot
 that the runtime asked for is silent.
 """
 
-import asyncio
-
 from eventlib.errors import UnforeseenEnd
 
 
@@ -20,15 +18,19 @@ def as_error(raised: BaseException) -> Exception:
         return raised
     if isinstance(raised, KeyboardInterrupt):
         raise raised
+    from asyncio import CancelledError  # a service's import does not load asyncio
+
     name = type(raised).__name__
-    is_cancelled = isinstance(raised, asyncio.CancelledError)
+    is_cancelled = isinstance(raised, CancelledError)
     what = f"{name}, which the runtime did not cause" if is_cancelled else f"{name}: {raised}"
     return UnforeseenEnd(f"the function ended with {what}")
 
 
 def is_asked_for(raised: BaseException) -> bool:
     """Tell whether what the running task raised is the end that was asked of it: it was cancelled, or is being closed."""
-    if isinstance(raised, asyncio.CancelledError):
-        task = asyncio.current_task()
+    from asyncio import CancelledError, current_task
+
+    if isinstance(raised, CancelledError):
+        task = current_task()
         return task is not None and task.cancelling() > 0
     return isinstance(raised, GeneratorExit)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eventlib import RuntimeConfig, WiringError
+from eventlib import Choreography, RuntimeConfig, WiringError
 from eventlib import cli as eventlib_cli
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.config.variables import SettingsError
@@ -109,6 +109,13 @@ def test_a_wrong_setting_of_the_shop_is_named(
     with pytest.raises(SettingsError) as refused:
         shop_settings()
     assert str(refused.value).startswith(expected)
+
+
+@pytest.mark.parametrize("name", ["services.setings:ShopSettings", "services.settings:Settings", "Shop Settings"])
+def test_settings_that_are_named_wrongly_are_refused_with_the_name(name: str) -> None:
+    named = Choreography("shop", [], settings=[name])
+    with pytest.raises(WiringError, match=f"^settings: there is no '{name}' .*: write module:Class$"):
+        named.settings  # noqa: B018  it is looked for now
 
 
 @pytest.mark.parametrize("variable", ["EVENTLIB_BATCH", "SHOP_SEED", "EVENTLIB_WRONG", "SHOP_WRONG"])
