@@ -36,7 +36,7 @@ from eventlib.cli.saga_timeline import (
 from eventlib.eventlog import EventLog
 from eventlib.log.record import key_text
 from eventlib.model.saga import Saga, SagaEvent
-from eventlib.queries.parked import Parking, parkings
+from eventlib.queries.parked import Parking, parked_of, parkings
 from eventlib.queries.pauses import Paused
 from eventlib.queries.sagas import find_saga, follow_saga
 from eventlib.replay.amendments import Amendment, amendments_of
@@ -95,8 +95,9 @@ def print_saga(
         console.print(headline(found, at), soft_wrap=not console.is_terminal)
         for amendment in read.amended:
             console.print(_amended(amendment))
-        for parking in read.parked:
-            console.print(_waits(parking))
+    for parking in read.parked:
+        console.print(_waits(parking), soft_wrap=not console.is_terminal)
+    if not only_tree:
         for paused in read.paused:
             console.print(Text.assemble(("waits  ", "bold yellow"), output.printable(paused_text(paused))))
         console.print()
@@ -139,7 +140,7 @@ async def _read(log: EventLog, key: str, at: datetime | None) -> _Read:
     saga = await find_saga(log, key, at)
     if at is not None:
         return _Read(saga, snapshots=await snapshots_of_saga(log, saga, at))
-    waiting = [] if saga.ended else await parkings(log, {key_text(event.record) for event in saga.events})
+    waiting = parked_of(saga, await parkings(log, {key_text(event.record) for event in saga.events}))
     paused = list[Paused]()
     if not saga.ended:
         from eventlib.operations.pausing import holding
@@ -151,9 +152,7 @@ async def _read(log: EventLog, key: str, at: datetime | None) -> _Read:
 def _waits(parking: Parking) -> Text:
     what = parking.effect or parking.decider
     because = f"{what} is parked since {output.readable(parking.since)}: {output.printable(parking.reason)}"
-    return Text.assemble(
-        ("waits  ", "bold red"), because, (f"\n       eventlib parked show {output.printable(parking.key)}", "dim")
-    )
+    return Text.assemble(("waits  ", "bold red"), because, (f"\n       {output.printable(parking.command)}", "dim"))
 
 
 _DONE = {"edit": "edited  ", "discard": "given up"}

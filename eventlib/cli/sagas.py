@@ -61,6 +61,10 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
         for saga in page.sagas:
             table.add_row(*map(Text, _cells(saga, declared)))
         console.print(table)
+        for saga in page.sagas:
+            for wait in (each for each in saga["waits"] if each["command"]):
+                line = f"{saga['saga']}: {wait['name']} is parked: {wait['reason']}: {wait['command']}"
+                console.print(Text(output.printable(line), style="red"), soft_wrap=not console.is_terminal)
     more = f"; for more: --after {page.next}" if page.next else ""
     console.print(Text(f"{output.counted(len(page.sagas), 'saga')}, {page.staleness_ms:,} ms old{more}", style="dim"))
     if page.damaged:
@@ -68,7 +72,7 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 def _wait(wait: Mapping[str, Any]) -> str:
-    return f"{wait['name']} (paused)" if wait["kind"] == "paused" else str(wait["name"])
+    return f"{wait['name']} ({wait['kind']})" if wait["kind"] in {"paused", "parked"} else str(wait["name"])
 
 
 def _cells(saga: Mapping[str, Any], declared: Sequence[str]) -> list[str]:

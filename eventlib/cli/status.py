@@ -22,6 +22,7 @@ from eventlib.operations.startup_waits import waiting_here
 from eventlib.operations.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints
 from eventlib.queries.parked import Parking
 from eventlib.queries.pauses import Paused
+from eventlib.runtime.bootstrap import OF_PAST
 from eventlib.telemetry.logs import tell
 
 
@@ -166,7 +167,7 @@ def _screen(console: Console, status: Status, found: Sequence[str], rates: Mappi
         parts += ["", _sagas(status.sagas)]
     parts += ["", *map(_paused, status.paused)] if status.paused else []
     if status.parked:
-        parts += ["", _parked(status)]
+        parts += ["", _parked(status), *_past(status)]
     parts += ["", _topics(status)]
     return Group(*parts)
 
@@ -235,6 +236,16 @@ def _parked(status: Status) -> RenderableType:
             "", "", Text(f"and {len(by_reason) - _REASONS:,} more kinds: `eventlib parked list`", style="dim")
         )
     return shown
+
+
+def _past(status: Status) -> list[Text]:
+    """Return a line about effects of the past, with the command that lets them run."""
+    past = [each for each in status.parked if each.is_of_past]
+    if not past:
+        return []
+    command = past[0].command if len(past) == 1 else f"eventlib parked retry --all --reason-matches '{OF_PAST.strip()}'"
+    over = f" ({len(status.past_of_ended):,} of sagas that have ended)" if status.past_of_ended else ""
+    return [Text(f"{output.counted(len(past), 'effect')} of the past{over}: {output.printable(command)}", style="dim")]
 
 
 def _topics(status: Status) -> RenderableType:

@@ -16,12 +16,11 @@ from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import READERS, allow
-from eventlib.log.record import key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.saga import Saga, SagaEvent
 from eventlib.model.saga_folds import Fold, branches, rows
-from eventlib.queries.parked import Parking
+from eventlib.queries.parked import Parking, parked_of
 from eventlib.replay.amendments import amendments_of
 from eventlib.search.saga_search import SagaSearch
 from eventlib.values import now_ms, to_ms
@@ -103,7 +102,7 @@ def saga_page_routes(
         chosen = SagaView(view, scale, all or len(saga.events) <= _FOLDED_FROM, min(at, len(saga.events)))
         found = search.one(key)
         is_parked = found is None or any(wait["kind"] == "parked" for wait in found["waits"])
-        parked = _parked_of(saga, await watch.parked()) if is_parked else []
+        parked = parked_of(saga, await watch.parked()) if is_parked else []
         lines = _lines(saga, chosen)
         until_ms = now_ms() - to_ms(saga.started_at)
         trace = None if trace_url is None else await reader.trace_of(saga)
@@ -170,13 +169,6 @@ def _tree(saga: Saga, lines: _Lines, *, fold: bool) -> Iterator[Row]:
         seen |= ids  # ids that others gave may go round in a circle
         below = [child for event in branch.events if event.record.event_id in ids for child in saga.caused_by(event)]
         pending += [(depth + 1, each) for each in reversed(branches(below, fold=fold))]
-
-
-def _parked_of(saga: Saga, parked: Sequence[Parking]) -> Sequence[Parking]:
-    """Return what of a saga is parked; its effects by their requests' ids, which no other saga has."""
-    keys = {key_text(event.record) for event in saga.events}
-    ids = {event.record.event_id for event in saga.events}
-    return [each for each in parked if (each.id in ids if each.id else each.key in keys)]
 
 
 def effects_of(saga: Saga, choreography: Choreography, parked: Sequence[Parking]) -> Sequence[EffectLine]:

@@ -34,6 +34,7 @@ class SagaWait(BaseModel):
     since: datetime
     due_at: datetime | None
     reason: str | None
+    command: str | None = Field(None, description="The command that lets an effect of the past run.")
 
 
 class FoundSaga(BaseModel, extra="allow"):

@@ -15,6 +15,7 @@ from eventlib.queries.parked import Parking, parkings_in
 from eventlib.queries.pauses import Paused, pauses_in
 from eventlib.queries.task_metadata import TaskNotes, store_of
 from eventlib.runtime.inputs import InputReader
+from eventlib.runtime.records import state_key
 from eventlib.state.inspect import kept_in
 from eventlib.values import from_ms, now_ms
 
@@ -62,7 +63,8 @@ class Status:
     topic within the last minute. `sagas` is None unless requested. `waiting` are the processes of this machine that wait
     at their start, `damaged` the changelog records that were found damaged, `paused` what operators have paused.
     `lost` are inputs that are gone before they were read, `held` those behind open transactions, `faults` what keeps
-    services from reading topics whole.
+    services from reading topics whole. `past_of_ended` are effects among `parked` that follow from a service's past, and
+    whose saga has ended.
     """
 
     at: datetime
@@ -77,6 +79,7 @@ class Status:
     lost: Sequence[InputLoss] = ()
     held: Sequence[HeldInput] = ()
     faults: Sequence[str] = ()
+    past_of_ended: Sequence[Parking] = ()
 
     def of(self, service: str) -> list[TaskStatus]:
         """Return the tasks of a service."""
@@ -96,6 +99,7 @@ class StatusReader:
         self._state_dir = state_dir
         self._with_sagas = with_sagas
         self._notes = TaskNotes(log, sagas=log.choreography.sagas if with_sagas else None)
+        self._of_sagas: TaskNotes | None = None
         self._readers = {service.name: InputReader(log, service) for service in log.choreography.services}
 
     @property
@@ -119,7 +123,22 @@ class StatusReader:
         now, rates, paused = from_ms(now_ms()), await self._rates(), await pauses_in(self._log, self._notes)
         damaged, lost = self._notes.damaged, await input_losses(self._log, self._notes)
         held, faults = await held_inputs(self._log), await topic_faults(self._log)
-        return Status(now, tasks, owners_known, rates, parked, sagas, waiting, damaged, paused, lost, held, faults)
+        over = await self._past_of_ended(parked)
+        return Status(
+            now, tasks, owners_known, rates, parked, sagas, waiting, damaged, paused, lost, held, faults, over
+        )
+
+    async def _past_of_ended(self, parked: Sequence[Parking]) -> list[Parking]:
+        """Return the effects of the past whose saga is known to have ended; reads sagas only where there are such effects."""
+        past, declared = [each for each in parked if each.is_of_past], self._log.choreography.sagas
+        if not past or declared is None:
+            return []
+        if not self._with_sagas:
+            self._of_sagas = self._of_sagas or TaskNotes(self._log, sagas=declared)
+            await self._of_sagas.refresh()
+        known, name = (self._of_sagas or self._notes).sagas, declared.decider.name
+        ended = {key for key, state in known.items() if state.has_ended}
+        return [each for each in past if state_key(name, each.key) in ended]
 
     async def _task(self, service: Service, partition: int, owner: str | None) -> TaskStatus:
         positions = await self._notes.positions(service, partition)
@@ -198,7 +217,10 @@ class Limits:
 
 
 def complaints(status: Status, limits: Limits) -> list[str]:
-    """Return what is unhealthy; nothing when all is well. What waits for a pause to end does so on purpose."""
+    """Return what is unhealthy; nothing when all is well. What waits for a pause to end does so on purpose.
+
+    An effect of the past holds nothing up once its saga has ended.
+    """
     found = [each.sentence for each in status.waiting]
     unread = {each.target.service for each in status.paused if each.target.kind in {"service", "decider"}}
     if status.owners_known and not limits.may_stop:
@@ -215,7 +237,7 @@ def complaints(status: Status, limits: Limits) -> list[str]:
     found += [f"{each.service} has lost inputs: {each.what}: {each.remedy}" for each in status.lost]
     oldest_ms = (status.at.timestamp() - limits.behind_s) * 1000
     found += [each.what for each in status.held if any(by.written_ms < oldest_ms for by in each.by)]
-    parked = sum(not each.is_paused for each in status.parked)
+    parked = sum(not each.is_paused for each in status.parked) - len(status.past_of_ended)
     if parked > limits.parked:
         found.append(f"{parked:,} parked: `eventlib parked list`")
     overdue = sum(each.overdue for each in status.sagas or ())

@@ -3,17 +3,20 @@
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from shlex import quote
 
 from eventlib.arguments import A_LOG, check
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.linear_regex import LinearRegex
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record
+from eventlib.log.record import Record, key_text
+from eventlib.model.saga import Saga
 from eventlib.model.service import Service
 from eventlib.queries.decoding import Reading, RecordReader
 from eventlib.queries.state import partition_of
 from eventlib.queries.task_metadata import TaskNotes
+from eventlib.runtime.bootstrap import is_of_past
 from eventlib.runtime.parking.control import edit_at
 from eventlib.runtime.parking.parked import PAUSED, is_waiting, original_of
 from eventlib.runtime.parking.releasing import edited
@@ -48,6 +51,18 @@ class Parking:
     def is_paused(self) -> bool:
         """Whether its inputs wait since an operator has paused its key, and not since one failed."""
         return self.id is None and self.reason.startswith(PAUSED)
+
+    @property
+    def is_of_past(self) -> bool:
+        """Whether it is an effect that follows from what was recorded before a service's first start."""
+        return self.id is not None and is_of_past(self.reason)
+
+    @property
+    def command(self) -> str:
+        """The command that goes on from here: it lets an effect of the past run, and else shows what waits."""
+        if self.id is not None and self.is_of_past:
+            return retry_command(self.decider, self.id)
+        return f"eventlib parked show {quote(self.key)}"
 
     @property
     def name(self) -> tuple[str, str, str]:
@@ -89,6 +104,22 @@ class ParkedQuery:
 
 
 ALL = ParkedQuery()
+
+
+def retry_command(decider: str, effect_id: str) -> str:
+    """Return the command that lets a parked effect run."""
+    return f"eventlib parked retry {quote(decider)} {quote(effect_id)}"
+
+
+def parked_of(saga: Saga, found: Iterable[Parking]) -> list[Parking]:
+    """Return what of a saga is parked: effects by their requests' ids, which no other saga has.
+
+    A saga that has ended waits for nothing: of it only effects of the past are left, since they have never run.
+    """
+    keys = {key_text(event.record) for event in saga.events}
+    ids = {event.record.event_id for event in saga.events}
+    own = [each for each in found if (each.id in ids if each.id else each.key in keys)]
+    return [each for each in own if each.is_of_past] if saga.ended else own
 
 
 def named(found: Iterable[Parking], name: str) -> list[Parking]:

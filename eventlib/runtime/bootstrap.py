@@ -21,6 +21,9 @@ MARK = "past_of"
 NO_PAST = "no past"
 """The detail of the step `begin` of a task that has no past."""
 
+OF_PAST = "it follows from what was recorded before the first start of service "
+"""How the reason begins for which an effect of the past is parked."""
+
 _FIRST = "first services: "
 _JOURNAL = ".journal"
 
@@ -128,7 +131,9 @@ def past_of(headers: Headers) -> Headers:
 def reason_of(mark: Headers) -> str:
     """Return why an effect of historical events is parked, and what lets it run."""
     service = mark[0][1].decode("utf-8", "backslashreplace")
-    return (
-        f"it follows from what was recorded before the first start of service {service}: retry it to let it run; "
-        'effects="all" on a new service lets all of them run'
-    )
+    return f'{OF_PAST}{service}: retry it to let it run; effects="all" on a new service lets all of them run'
+
+
+def is_of_past(reason: str) -> bool:
+    """Return whether an effect is parked for this rule, and not since it failed."""
+    return reason.startswith(OF_PAST)

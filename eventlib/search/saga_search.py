@@ -13,6 +13,9 @@ from eventlib.arguments import A_LOG, check
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.sqlite.errors import explained
+from eventlib.queries.parked import retry_command
+from eventlib.runtime.bootstrap import is_of_past
+from eventlib.runtime.records import EFFECT
 from eventlib.search.attributes import Attribute, declared_in, sagas_of
 from eventlib.search.compiling import compiled
 from eventlib.search.language import parse_order, parse_where
@@ -149,17 +152,23 @@ class SagaSearch(Projection):
             rowid: {_name(each): _value(each, value, now) for each, value in zip(attributes, values, strict=True)}
             for rowid, *values in rows
         }
-        waits = self._waits([each["saga"] for each in shown.values() if each["status"] != "ended"])
-        return [{**shown[rowid], "waits": waits.get(shown[rowid]["saga"], [])} for rowid in rowids]
+        waits = self._waits([each["saga"] for each in shown.values()])
+        for each in shown.values():
+            of_saga = waits.get(each["saga"], [])
+            each["waits"] = [wait for wait in of_saga if wait["command"]] if each["status"] == "ended" else of_saga
+        return [shown[rowid] for rowid in rowids]
 
     def _waits(self, sagas: Sequence[object]) -> dict[object, list[dict[str, Any]]]:
-        """Return what some sagas wait for: of each what is parked or paused first, then effects, then deadlines."""
+        """Return what some sagas wait for: of each what is parked or paused first, then effects, then deadlines.
+
+        `command` is what lets an effect of the past run.
+        """
         question = (
-            "SELECT saga, kind, name, service, decider, since, due_at, reason FROM saga_waits "
+            "SELECT saga, kind, name, service, decider, since, due_at, reason, origin FROM saga_waits "
             "WHERE saga IN (SELECT value FROM json_each(?))"
         )
         found = dict[object, list[dict[str, Any]]]()
-        for saga, kind, name, service, decider, since, due_at, reason in self.rows(
+        for saga, kind, name, service, decider, since, due_at, reason, origin in self.rows(
             question, (to_json(sagas).decode(),)
         ):
             wait = {
@@ -170,11 +179,17 @@ class SagaSearch(Projection):
                 "since": from_ms(since),
                 "due_at": None if due_at is None else from_ms(due_at),
                 "reason": reason,
+                "command": _command(kind, decider, reason, origin),
             }
             found.setdefault(saga, []).append(wait)
         for waits in found.values():
             waits.sort(key=lambda wait: (_RANK[wait["kind"]], wait["due_at"] or wait["since"], wait["name"]))
         return found
+
+
+def _command(kind: str, decider: str, reason: str | None, origin: str) -> str | None:
+    is_past = kind == "parked" and origin.startswith(EFFECT) and is_of_past(reason or "")
+    return retry_command(decider, origin.removeprefix(EFFECT)) if is_past else None
 
 
 def _value(attribute: Attribute, stored: Any, now: int) -> object:

@@ -94,7 +94,7 @@ async def test_what_a_saga_waits_for_is_found(search: SagaSearch, sent: tuple[st
     (one, *_) = await found(search, "waiting_for = 'carrier'")
     assert [each["kind"] for each in one["waits"]] == ["effect", "deadline"]
     assert one["waits"][0] | {"since": None} == {
-        "kind": "effect", "name": "carrier", "service": "depot", "decider": "parcel", "since": None, "due_at": None, "reason": None,
+        "kind": "effect", "name": "carrier", "service": "depot", "decider": "parcel", "since": None, "due_at": None, "reason": None, "command": None,
     }  # fmt: skip
 
 

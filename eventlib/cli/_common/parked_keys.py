@@ -63,7 +63,7 @@ def of_key(found: list[Parking], key: str) -> list[Parking]:
 
 def parking_json(parking: Parking) -> dict[str, object]:
     """Return a parked key or effect as JSON."""
-    return {**asdict(parking), "since": output.iso(parking.since)}
+    return {**asdict(parking), "since": output.iso(parking.since), "command": parking.command}
 
 
 def waiting_json(parking: Parking, waiting: WaitingInput) -> dict[str, object]:
