@@ -25,7 +25,7 @@ from eventlib.model.event import ExternalFormat
 from tests.unit.small_services import Count, noting
 
 
-class Place(BaseModel):
+class Place(BaseModel, frozen=True):
     city: str
 
 
