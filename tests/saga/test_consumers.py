@@ -180,10 +180,10 @@ MUTANTS: dict[str, tuple[Plant, type[PayoutScenario], int, str]] = {
     plant.__name__: (plant, scenario, seed, invariant)
     for plant, scenario, seed, invariant in [
         (the_position_moves_before_the_delivery, WithWebhooks, 6, LOST),
-        (a_delivery_that_waits_is_not_written, WithWebhooks, 2, LOST),
+        (a_delivery_that_waits_is_not_written, WithWebhooks, 3, LOST),
         (who_takes_over_forgets_what_is_parked, WithWebhooks, 7, LOST),
         (a_retry_goes_to_the_end, WithWebhooks, 35, ORDER),
-        (a_parked_delivery_is_overtaken, WithWebhooks, 2, ORDER),
+        (a_parked_delivery_is_overtaken, WithWebhooks, 14, ORDER),
         (a_filter_is_not_asked, WithFilter, 0, UNASKED),
         (a_filter_lets_too_little_through, WithFilter, 0, LOST),
         (rows_before_the_position, WithSink, 0, TWICE),
