@@ -2,12 +2,15 @@
 
 from eventlib.errors import WiringError
 
+_USES = {"fcntl": "lock files", "resource": "bound what they take"}
+
 try:
     import fcntl
+    import resource
 except ModuleNotFoundError as error:
     raise WiringError(
-        "this system has no fcntl, by which processes lock files: eventlib runs on Linux and macOS; on Windows use WSL "
-        "(https://learn.microsoft.com/windows/wsl), or a container"
+        f"this system has no {error.name}, by which processes {_USES[str(error.name)]}: eventlib runs on Linux and "
+        "macOS; on Windows use WSL (https://learn.microsoft.com/windows/wsl), or a container"
     ) from error
 
-__all__ = ["fcntl"]
+__all__ = ["fcntl", "resource"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from eventlib.http.limits import HttpLimits
 from eventlib.log.url import is_loopback
+from eventlib.posix import resource
 
 _LOG = logging.getLogger("eventlib.http")
 _MOST_DESCRIPTORS = 65_536
@@ -86,10 +87,6 @@ class Admission:
 
 def raised_descriptors() -> int:
     """Raise the number of files that this process may open as far as it may, and return it."""
-    if sys.platform == "win32":
-        return _MOST_DESCRIPTORS
-    import resource  # POSIX has it
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     wanted = _MOST_DESCRIPTORS if hard == unlimited else min(hard, _MOST_DESCRIPTORS)

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import eventlib.posix  # noqa: F401  what the worker needs of the system: it has no library to name a remedy
 from eventlib.arguments import A_LOG, check, did_you_mean
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.eventlog import EventLog

@@ -1,5 +1,6 @@
 """A system without what POSIX has is named, with what to do about it."""
 
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -11,16 +12,21 @@ from eventlib.cli import run
 from eventlib.errors import WiringError
 
 
-def test_what_windows_lacks_is_named_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    with pytest.raises(WiringError, match=r"no fcntl, .* runs on Linux and macOS; on Windows use WSL"):
+@pytest.mark.parametrize("module", ["fcntl", "resource"])
+def test_what_windows_lacks_is_named_with_a_remedy(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(WiringError, match=rf"no {module}, .* runs on Linux and macOS; on Windows use WSL"):
         runpy.run_path(posix.__file__)
 
 
-def test_no_other_module_imports_it() -> None:
+def test_no_other_module_imports_them() -> None:
     root = Path(posix.__file__).parents[1]
     files = [file for package in ("analytics", "eventlib") for file in (root / package).rglob("*.py")]
-    assert [file.name for file in files if "\nimport fcntl" in file.read_text("utf-8")] == []
+    imports = re.compile(r"^ *(?:import|from) (?:fcntl|grp|pwd|resource|termios)\b", re.MULTILINE)
+    found = [str(file.relative_to(root)) for file in files if imports.search(file.read_text("utf-8"))]
+    assert sorted(found) == ["eventlib/posix.py", "eventlib/sql/worker.py"]
+    asking = (root / "eventlib" / "sql" / "asking.py").read_text("utf-8")
+    assert "\nimport eventlib.posix" in asking, "the worker imports no library: who starts it does"
 
 
 def test_the_command_says_it_in_one_sentence(
