@@ -10,22 +10,27 @@ help:            ## list the targets
 
 setup: .venv/.ready  ## make .venv, with `eventlib` in its bin, and all that development needs
 
-# $(1): a lock file, $(2): what it is for
+# $(1): a lock file, $(2): what it is for, $(3): the environment, $(4): its Python
 define environment
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
-	@echo "installing $(2) into .venv ..."
-	@test -x $(RUN)python || $(PYTHON) -m venv .venv
-	@$(RUN)python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@$(RUN)uv pip install --quiet --python .venv --no-deps --require-hashes -r $(1)
+	@$(4) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
+	@echo "installing $(2) into $(3) ..."
+	@test -x $(3)/bin/python || $(4) -m venv $(3)
+	@$(3)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(3)/bin/uv pip install --quiet --python $(3) --no-deps --require-hashes -r $(1)
+endef
+
+# The same, with the working copy in it, which is this target's.
+define working
+	$(call environment,$<,$(1),.venv,$(PYTHON))
 	@$(RUN)uv pip install --quiet --python .venv --no-deps --no-build-isolation -e .
 	@touch $@
 endef
 
 .venv/.ready: requirements.lock pyproject.toml
-	$(call environment,$<,all that development needs: 2.6 GB)
+	$(call working,all that development needs: 2.6 GB)
 
 .venv/.demo: deploy/locks/demo.lock pyproject.toml
-	$(call environment,$<,the demo and the console: 90 MB)
+	$(call working,the demo and the console: 90 MB)
 
 demo: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.demo)  ## run the shop on orders of its own, and say what to look at
 	@$(RUN)python -m services demo
@@ -59,6 +64,7 @@ check: docs      ## lint, types, import rules, and the site of the documentation
 	$(RUN)ruff check .
 	$(RUN)ruff format --check .
 	$(RUN)mypy
+	$(RUN)mypy --python-version 3.13
 	$(RUN)lint-imports
 
 docs: setup      ## build the site of the documentation, strictly, into build/site
@@ -68,18 +74,37 @@ docs: setup      ## build the site of the documentation, strictly, into build/si
 copied = rm -rf $(2) && mkdir -p $(2) && git ls-files -z $(1) | xargs -0 tar -cf - | tar -xf - -C $(2)
 HERE := $(CURDIR)
 
+# $(1): the directory to make a wheel in, $(2): the Python that makes it, $(3): what its environment has besides
+define built
+	$(call copied,analytics eventlib pyproject.toml CHANGELOG.md LICENSE README.md,$(1)/source)
+	rm -rf $(1)/dist
+	cd $(1)/source && $(3) $(HERE)/$(2) -m hatchling build -t wheel -d $(HERE)/$(1)/dist
+endef
+
+# $(1): the directory with a wheel and an environment, $(2): the core that it has, $(3): the tests to run
+# Tests that read the code read what the wheel has installed; processes that they start find `tests` by a path of the environment.
+define tested
+	$(1)/venv/bin/uv pip install --quiet --python $(1)/venv --no-deps --reinstall $(1)/dist/*.whl
+	$(call copied,':!analytics' ':!eventlib',$(1)/tests)
+	cd $(1)/venv/lib/python*/site-packages && echo $(HERE)/$(1)/tests > tests.pth && ln -s "$$PWD/analytics" "$$PWD/eventlib" $(HERE)/$(1)/tests
+	$(1)/venv/bin/eventlib --version | grep "$(2)"
+	cd $(1)/tests && ../venv/bin/pytest -n 4 --no-loadscope-reorder -m "not slow and not extended and not heavy" $(3)
+endef
+
 wheel: setup     ## make a wheel with the compiled core, for this machine's kind and Python, into dist
-	$(call copied,analytics eventlib pyproject.toml CHANGELOG.md LICENSE README.md,build/wheel/source)
-	cd build/wheel/source && HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(HERE)/$(RUN)python -m hatchling build -t wheel -d $(HERE)/build/wheel/dist
+	$(call built,build/wheel,$(RUN)python,HATCH_BUILD_HOOK_ENABLE_MYPYC=1)
 	mkdir -p dist && cp build/wheel/dist/*.whl dist
 
 test-wheel: wheel  ## run the contract, saga and replay tests on the installed wheel, whose core is compiled
-	$(RUN)python -m venv --without-pip build/wheel/venv
-	$(RUN)uv pip install --quiet --python build/wheel/venv --no-deps --require-hashes -r requirements.lock
-	$(RUN)uv pip install --quiet --python build/wheel/venv --no-deps --reinstall build/wheel/dist/*.whl
-	build/wheel/venv/bin/eventlib --version | grep "compiled core"
-	$(call copied,':!analytics' ':!eventlib',build/wheel/tests)
-	cd build/wheel/tests && ../venv/bin/python -m pytest -n 4 --no-loadscope-reorder -m "not slow and not extended and not heavy" tests/contract tests/saga
+	$(call environment,requirements.lock,what tests need,build/wheel/venv,$(RUN)python)
+	$(call tested,build/wheel,compiled core,tests/contract tests/saga)
+
+VERSIONED = build/$(notdir $(PYTHON))
+
+test-python:     ## run the quick tests on the plain wheel, on another Python: make test-python PYTHON=python3.13
+	$(call environment,requirements.lock,what tests need,$(VERSIONED)/venv,$(PYTHON))
+	$(call built,$(VERSIONED),$(VERSIONED)/venv/bin/python)
+	$(call tested,$(VERSIONED),pure Python,tests/contract tests/saga tests/unit)
 
 release: setup   ## make a release here, and push nothing: make release VERSION=1.2.0
 	$(RUN)python -m tests.release "$(VERSION)"
@@ -112,4 +137,4 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help release setup setup-browser wheel demo test test-extended test-wheel test-quick test-long simulate mutants check docs bench bench-budget bench-kafka bench-analytics lock clean
+.PHONY: help release setup setup-browser wheel demo test test-extended test-wheel test-python test-quick test-long simulate mutants check docs bench bench-budget bench-kafka bench-analytics lock clean

@@ -57,8 +57,11 @@ def test_a_job_that_is_broken_off_says_so_by_its_code(
     shop_log: str, tmp_path: Path, command: str, sends: Sends, code: int
 ) -> None:
     temporary, out = tmp_path / "temporary", tmp_path / "out"
+
+    def has_begun() -> bool:
+        return (out / "versions").exists() if command == "rebuild" else any(temporary.glob("*/blockmgr-*"))
+
     with running(temporary, command, "--log", shop_log, "--out", str(out)) as job:
-        has_begun = (out / "versions").exists if command == "rebuild" else lambda: any(temporary.glob("*/blockmgr-*"))
         wait_until(lambda: job.poll() is not None or has_begun())
         sends(job)
         assert (said_by_us(said(job)), job.returncode) == ("", code)
