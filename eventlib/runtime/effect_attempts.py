@@ -2,7 +2,10 @@
 
 import random
 from collections.abc import Mapping
+from traceback import walk_tb
 from typing import Any, NamedTuple
+
+from pydantic import ValidationError
 
 from eventlib.errors import ContractError, TerminalError, is_final
 from eventlib.log.record import Record
@@ -15,6 +18,11 @@ from eventlib.runtime.transaction import Answer
 
 _NOT_RETRIED = "the server's answer is final, so it is not asked again"
 _MANY = 5
+_FAULTS = 10
+_FAULT_OF_CODE = f"its code has failed {_FAULTS} times in a row, and no outage explains that"
+_OF_CODE = (TypeError, AttributeError, NameError, LookupError, ValidationError)
+"""Errors by which code says that it is wrong, where its own module raises them."""
+
 _MOST_DOUBLINGS = 60  # beyond, every pause is the longest one anyway
 
 
@@ -39,6 +47,7 @@ class EffectAttempts:
         self._request = request
         self._event = event
         self._failures = 0
+        self._faults = 0
 
     def arguments(self, ports: Mapping[str, object]) -> list[Any]:
         """Return what the next attempt is called with."""
@@ -67,10 +76,22 @@ class EffectAttempts:
             return Answer(self._request.event_id, None, f"{_NOT_RETRIED}: {first_line}")
         retry = self.asking.retry
         self._failures += 1
+        self._faults = self._faults + 1 if self._is_of_code(error) else 0
+        if retry.attempts is None and self._faults == _FAULTS:
+            text = " ".join(self.text_of(error).split())
+            return Answer(self._request.event_id, None, f"{_FAULT_OF_CODE}: {text}")
         if retry.attempts is None or self._failures < retry.attempts:
             pause_s = retry.first_pause_s * 2 ** min(self._failures - 1, _MOST_DOUBLINGS)
             return Pause(min(pause_s, retry.longest_pause_s), retry.jitter_s, retry.longest_pause_s)
         return self._otherwise(error)
+
+    def _is_of_code(self, error: Exception) -> bool:
+        """Return whether an error is a fault of the effect's own module: raised there, or by Pydantic for it."""
+        if not isinstance(error, _OF_CODE):
+            return False
+        modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+        own = [name for name in modules if not name.startswith("pydantic")]
+        return own[-1:] == [self.asking.call.__module__]
 
     def _otherwise(self, error: Exception) -> Answer:
         otherwise = self._effect.otherwise

@@ -1,5 +1,8 @@
 """Which errors of an effect are retried, for how long, and which park it: by the attempts alone, without a clock or a log."""
 
+import json
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import httpx
@@ -122,6 +125,50 @@ def test_what_is_declared_counts(retry: Retry, most: int | None) -> None:
     made = attempts(retry=retry)
     ends = [number for number in range(1, 20) if isinstance(made.failed(ConnectionError()), Answer)]
     assert ends[:1] == ([] if most is None else [most])
+
+
+def raised_by(call: Callable[[], object]) -> Exception:
+    with pytest.raises(Exception) as raised:  # noqa: PT011  which one is the test's own
+        call()
+    return raised.value
+
+
+FAULTS: list[Callable[[], object]] = [
+    lambda: Asked(name="1"),  # type: ignore[call-arg]  # a fault of code
+    lambda: dict[str, str]()["code"],
+    lambda: None.code,  # type: ignore[attr-defined]  # as above
+    lambda: len(1),  # type: ignore[arg-type]  # as above
+    lambda: no_such_name,  # type: ignore[name-defined]  # noqa: F821  as above
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_code_that_fails_ten_times_in_a_row_parks_its_effect(fault: Callable[[], object]) -> None:
+    made = attempts()
+    follows = [made.failed(raised_by(fault)) for _ in range(10)]
+    assert all(isinstance(each, Pause) for each in follows[:9])
+    assert isinstance(follows[9], Answer)
+    assert follows[9].reason.startswith("its code has failed 10 times in a row, and no outage explains that: ")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        lambda: int("x"),
+        lambda: json.loads(None),  # type: ignore[arg-type]  # a fault, but of who called it or of the answer: unknown
+        lambda: os.environ["NO_SUCH"],
+    ],
+)
+def test_what_another_module_raises_is_retried_as_an_outage(error: Callable[[], object]) -> None:
+    made = attempts()
+    assert all(isinstance(made.failed(raised_by(error)), Pause) for _ in range(100))
+
+
+def test_an_outage_between_faults_of_the_code_begins_the_count_anew() -> None:
+    made = attempts()
+    for _ in range(20):
+        assert all(isinstance(made.failed(raised_by(FAULTS[1])), Pause) for _ in range(9))
+        assert isinstance(made.failed(ConnectionError()), Pause)
 
 
 def test_the_fifth_failure_is_for_a_person_to_know() -> None:
