@@ -93,9 +93,7 @@ HEADER_RULES = (
         also="causation_id",
     ),
     HeaderRule(
-        Rule(
-            "cause-later", "error", "Nothing that a service says is recorded before its cause, if a service said that."
-        ),
+        Rule("cause-later", "error", "Nothing is recorded before its cause."),
         CAUSED,
         lambda graph: _is_later() & ~f.col("cause_type").isin(*graph.entries),
         lambda: _recorded("%s was recorded before its cause, %s: at %s and at %s."),
