@@ -79,10 +79,6 @@ class Startup:
                 except RetryableError as error:
                     pause_s = self.failed(what, error)
                     slow.cancel()
-                except BaseException as raised:
-                    if isinstance(raised, Exception) or is_asked_for(raised):
-                        raise
-                    raise UnforeseenEnd(f"{what}: {as_error(raised)}") from raised
                 else:
                     self.done(what)
                     return result
@@ -93,7 +89,16 @@ class Startup:
 
     async def enter(self, stack: AsyncExitStack, what: str, context: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """Enter a context, which is made again for each attempt, as a step. Raises: as `run`."""
-        return await self.run(what, lambda: stack.enter_async_context(context()))
+
+        async def entered() -> T:
+            try:
+                return await stack.enter_async_context(context())
+            except BaseException as raised:  # what opens ports is the application's
+                if isinstance(raised, Exception) or is_asked_for(raised):
+                    raise
+                raise UnforeseenEnd(f"{what}: {as_error(raised)}") from raised
+
+        return await self.run(what, entered)
 
     def failed(self, what: str, error: RetryableError) -> float:
         """Take note that a step has to be tried again, and return the pause before that (seconds)."""

@@ -130,7 +130,9 @@ class MemoryLog(Log):
     async def identities(self, names: Collection[str]) -> Mapping[str, TopicIdentity]:
         """See `Log.identities`."""
         there = self._topics
-        return {name: TopicIdentity(self._ids[name], there[name].partitions) for name in names if name in there}
+        return {
+            name: TopicIdentity(self._ids[name], there[name].partitions, "memory") for name in names if name in there
+        }
 
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
         """See `Log.append`."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from eventlib.log.base import Log, TopicIdentity, TopicPartition
-from eventlib.runtime.records import Positions, topic_facts
+from eventlib.runtime.records import LOG, Positions, topic_facts
 from eventlib.runtime.transaction import Loss
 
 Gaps = Mapping[TopicPartition, tuple[int, int]]
@@ -23,7 +23,7 @@ async def losses_of(
         known, place = identities.get(topic), (topic, partition)
         if known is None:
             continue
-        if is_another(known, positions.ids.get(topic, "")):
+        if is_another(topic, known, positions):
             start = await log.log_start(*place)
             to = start if log.numbers_again else max(start, at)
             found.append(
@@ -38,15 +38,18 @@ async def losses_of(
     return found
 
 
-def is_another(now: TopicIdentity, before: str) -> bool:
-    """Tell whether a topic is not the one that it was; an identity that is not known is none to compare."""
-    return bool(before and now.id) and now.id != before
+def is_another(topic: str, now: TopicIdentity, positions: Positions) -> bool:
+    """Return whether a topic is another one than the one that a task has read; False when one of the two is not known."""
+    before = positions.ids.get(topic)
+    return bool(before and now.id) and positions.ids.get(LOG) == now.log and now.id != before
 
 
 def with_ids(positions: Positions, identities: Mapping[str, TopicIdentity]) -> Positions:
-    """Return positions with the identities of topics that had none: an older release wrote them."""
-    new = {name: each.id for name, each in identities.items() if each.id and name not in positions.ids}
-    return replace(positions, topics=topic_facts({**positions.ids, **new}, positions.lost)) if new else positions
+    """Return positions with the identities of topics that have none: an older release, or another log, wrote them."""
+    log = next((each.log for each in identities.values() if each.id), positions.ids.get(LOG, ""))
+    ids = positions.ids if positions.ids.get(LOG) == log else {}  # a copy keeps offsets, and has topics of its own
+    new = {name: each.id for name, each in identities.items() if each.id and name not in ids}
+    return replace(positions, topics=topic_facts({**ids, LOG: log, **new}, positions.lost)) if new else positions
 
 
 def tell(task: str, losses: Collection[Loss]) -> None:

@@ -42,7 +42,7 @@ class Positions:
 
     @property
     def ids(self) -> Mapping[str, str]:
-        """The topics' identities, where the log has some."""
+        """The topics' identities, where the log has some; under `LOG` which log it is."""
         return _facts_in(self.topics).get("ids", _NO_FACTS)
 
     @property
@@ -57,6 +57,8 @@ def topic_facts(ids: Mapping[str, str], lost: Mapping[str, str]) -> str:
     return to_json(facts).decode() if facts else ""
 
 
+LOG = ""
+"""What no topic is called."""
 _NO_FACTS: Mapping[str, str] = MappingProxyType({})
 
 

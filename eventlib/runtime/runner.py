@@ -110,8 +110,8 @@ class TaskRunner:
         committer = self._committer
         if committer is None or self._reader is None:
             return
-        ids = committer.task.positions.ids
-        if any(is_another(each, ids.get(name, "")) for name, each in identities.items()):
+        positions = committer.task.positions
+        if any(is_another(name, each, positions) for name, each in identities.items()):
             committer.compares_topics = True
             self._wake()
 

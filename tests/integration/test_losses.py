@@ -23,7 +23,7 @@ from eventlib.publication import Publication
 from eventlib.queries.state import state_of
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.replay import replay
-from eventlib.runtime.records import POSITION_KEY, JournalEntry, Step
+from eventlib.runtime.records import LOG, POSITION_KEY, JournalEntry, Step
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, SeekOffset
 from eventlib.values import now_ms
@@ -185,7 +185,7 @@ async def test_partitions_that_are_added_while_a_service_runs_are_named(
     async with open_log("memory://", APP) as log, Runtime(log, config=FAST) as runtime:
         await runtime.idle()
         assert runtime.topic_faults == {}
-        grown = {"heard": TopicIdentity("topic 1", 3)}
+        grown = {"heard": TopicIdentity("topic 1", 3, "memory")}
         monkeypatch.setattr(log.port, "identities", lambda _names: _answer(grown))
 
         async def is_seen() -> bool:
@@ -272,7 +272,8 @@ async def test_a_topic_that_was_deleted_and_created_again_is_read_from_its_start
     assert "heard/0: the topic was deleted and created again, and what it had is gone" in step.detail
     assert await times(log) == 4 + 6
     positions = await positions_of(log, HEARS, 0)
-    assert positions.ids == {name: each.id for name, each in (await log.port.identities(positions.next)).items()}
+    now = await log.port.identities(positions.next)
+    assert positions.ids == {LOG: now["heard"].log, **{name: each.id for name, each in now.items()}}
     assert positions.next["heard"] == await log.port.end("heard", 0)
 
 

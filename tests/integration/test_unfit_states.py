@@ -117,7 +117,7 @@ async def test_on_kafka_others_go_on_too(kafka_log: EventLog) -> None:
     [
         ("with a deadline out of range", "OverflowError: date value out of range"),
         ("of another type", "ContractError: evolve of decider account returned a SimpleNamespace, and the state is a"),
-        ("too large", "ContractError: the state of account for this key has 65,000,0"),
+        ("too large", "ContractError: the state of account for this key has 65,0"),
         ("with a deadline", "reminder_at: ContractError: Account.cents does not fit its schema"),
     ],
 )

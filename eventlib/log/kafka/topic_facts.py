@@ -42,10 +42,11 @@ class TopicFacts:
             there = self._cluster.topics
             return {name: TopicIdentity("", len(there[name])) for name in names if name in there}
         found = dict[str, TopicIdentity]()
+        log = f"{answer.cluster_id}/{self._cluster.physical('')}"
         for code, physical, topic_id, _, partitions, *_ in answer.topics:
             if code in {Code.NONE, Code.LEADER_NOT_AVAILABLE}:
                 name = self._cluster.logical(physical)
-                found[name] = TopicIdentity(topic_id, len(partitions))
+                found[name] = TopicIdentity(topic_id, len(partitions), log)
                 if self._ids.setdefault(name, topic_id) != topic_id:
                     self._ids[name] = topic_id
                     self._point_reads.forget(name)

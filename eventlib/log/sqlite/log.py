@@ -125,7 +125,8 @@ class SqliteLog(Log):
         connection, there, found = self._file.open_connection(), self._file.topics, dict[str, TopicIdentity]()
         for name in (each for each in names if each in there):
             topic_id = meta_value(connection, f"{_TOPIC_ID}{name}") or ""
-            found[name] = TopicIdentity(topic_id if topic_id.isalnum() else "", there[name].partitions)  # else damaged
+            known_id = topic_id if topic_id.isalnum() else ""  # else damaged
+            found[name] = TopicIdentity(known_id, there[name].partitions, self._file.log_id)
         return found
 
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
