@@ -108,7 +108,7 @@ async def test_everything_can_be_reached_by_keys(browser: Browser, console: str)
         assert await visit.findings() == []
         await page.keyboard.press("Escape")
         assert not await page.locator("#keys").is_visible()
-        await visit.open("/sagas")
+        await visit.open("/sagas?where=status+%3C%3E+'open'")  # each of these has several moments
         await page.keyboard.press("j")
         await page.keyboard.press("j")
         second = await page.locator("#found tbody th").nth(1).inner_text()
