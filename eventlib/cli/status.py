@@ -19,7 +19,7 @@ from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.operations.startup_waits import waiting_here
-from eventlib.operations.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints
+from eventlib.operations.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints, without_answer
 from eventlib.queries.parked import Parking
 from eventlib.queries.pauses import Paused
 from eventlib.runtime.bootstrap import OF_PAST
@@ -141,6 +141,7 @@ def status_json(status: Status, found: Sequence[str]) -> dict[str, object]:
         "lost": [asdict(each) for each in status.lost],
         "held": [{**asdict(each), "by": [by._asdict() for by in each.by]} for each in status.held],
         "faults": list(status.faults),
+        "unanswered": [{**asdict(each), "since": output.iso(each.since)} for each in status.unanswered],
         "waiting": [{**asdict(each), "since": output.iso(each.since)} for each in status.waiting],
     }
 
@@ -166,6 +167,7 @@ def _screen(console: Console, status: Status, found: Sequence[str], rates: Mappi
     if status.sagas is not None:
         parts += ["", _sagas(status.sagas)]
     parts += ["", *map(_paused, status.paused)] if status.paused else []
+    parts += [Text(f"  {output.printable(each)}", style="yellow") for each in without_answer(status)]
     if status.parked:
         parts += ["", _parked(status), *_past(status)]
     parts += ["", _topics(status)]

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record
 from eventlib.model.service import Service
 from eventlib.operations.input_health import HeldInput, InputLoss, held_inputs, input_losses, topic_faults
 from eventlib.operations.startup_waits import STATE_DIR, Waiting, waiting_here
@@ -20,6 +21,7 @@ from eventlib.state.inspect import kept_in
 from eventlib.values import from_ms, now_ms
 
 MINUTE_MS = 60_000
+_LONG_S = 60
 _LOOKED_AT = 2_000
 """How many records behind a position are read, to find out whether a service handles them."""
 
@@ -56,6 +58,17 @@ class SagaCount:
 
 
 @dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The effects of a service for one type of request that have no answer yet: how many, and the oldest one's key and time."""
+
+    service: str
+    effect: str
+    count: int
+    key: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The status of a choreography at one time.
 
@@ -64,7 +77,7 @@ class Status:
     at their start, `damaged` the changelog records that were found damaged, `paused` what operators have paused.
     `lost` are inputs that are gone before they were read, `held` those behind open transactions, `faults` what keeps
     services from reading topics whole. `past_of_ended` are effects among `parked` that follow from a service's past, and
-    whose saga has ended.
+    whose saga has ended. `unanswered` are the effects without an answer, those that wait the longest first.
     """
 
     at: datetime
@@ -80,6 +93,7 @@ class Status:
     held: Sequence[HeldInput] = ()
     faults: Sequence[str] = ()
     past_of_ended: Sequence[Parking] = ()
+    unanswered: Sequence[Unanswered] = ()
 
     def of(self, service: str) -> list[TaskStatus]:
         """Return the tasks of a service."""
@@ -123,10 +137,21 @@ class StatusReader:
         now, rates, paused = from_ms(now_ms()), await self._rates(), await pauses_in(self._log, self._notes)
         damaged, lost = self._notes.damaged, await input_losses(self._log, self._notes)
         held, faults = await held_inputs(self._log), await topic_faults(self._log)
-        over = await self._past_of_ended(parked)
+        over, asked = await self._past_of_ended(parked), self._unanswered()
         return Status(
-            now, tasks, owners_known, rates, parked, sagas, waiting, damaged, paused, lost, held, faults, over
+            now, tasks, owners_known, rates, parked, sagas, waiting, damaged, paused, lost, held, faults, over, asked
         )
+
+    def _unanswered(self) -> list[Unanswered]:
+        found = dict[tuple[str, str], list[Record]]()
+        for service, partition in self._notes.tasks:
+            for request in self._notes.effects(service, partition)[0]:
+                found.setdefault((service.name, request.type or ""), []).append(request)
+        oldest = {name: min(requests, key=lambda each: each.timestamp_ms) for name, requests in found.items()}
+        return [
+            Unanswered(*name, len(found[name]), first.subject or "", from_ms(first.timestamp_ms))
+            for name, first in sorted(oldest.items(), key=lambda item: item[1].timestamp_ms)
+        ]
 
     async def _past_of_ended(self, parked: Sequence[Parking]) -> list[Parking]:
         """Return the effects of the past whose saga is known to have ended; reads sagas only where there are such effects."""
@@ -204,6 +229,16 @@ class StatusReader:
         overdue = Counter((each.name, each.has_ended) for each in known if each.is_late(now))
         ordered = sorted(counts, key=lambda name: (name[1], name[0]))
         return [SagaCount(name, counts[name, ended], overdue[name, ended], ended) for name, ended in ordered]
+
+
+def without_answer(status: Status) -> list[str]:
+    """Return a sentence about each kind of effect that has had no answer for long; that may be an outage, and is no complaint."""
+    return [
+        f"{each.service}: {each.count:,} {each.effect} without an answer, that of {each.key} since "
+        f"{each.since:%Y-%m-%d %H:%M:%S} UTC; why is in the service's log, at its fifth failed attempt"
+        for each in status.unanswered
+        if (status.at - each.since).total_seconds() > _LONG_S
+    ]
 
 
 @dataclass(frozen=True, slots=True)

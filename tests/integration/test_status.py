@@ -49,6 +49,9 @@ async def test_a_log_that_nobody_runs_on_and_one_that_somebody_does(url: str) ->
             if status.owners_known:
                 assert None not in {task.owner for task in status.tasks}
             assert sum(task.pending for task in status.tasks) == 2
+            (asked,) = status.unanswered
+            assert (asked.service, asked.effect, asked.count, asked.key) == ("orders", "ChargeAsked", 2, "1")
+            assert before.at <= asked.since <= status.at
             assert sum(task.parked_keys for task in status.tasks) == 1
             assert sum(task.parked_inputs for task in status.tasks) == 2
             assert status.sagas is not None
@@ -58,6 +61,7 @@ async def test_a_log_that_nobody_runs_on_and_one_that_somebody_does(url: str) ->
             while any(task.pending for task in (await reader.read()).tasks):
                 await asyncio.sleep(0.02)
         after = await reader.read()
+        assert after.unanswered == []
         assert after.sagas is not None
         assert {(each.state, each.count, each.has_ended) for each in after.sagas} == {("charged", 2, True)}
         assert [parking.key for parking in after.parked] == ["bad"]
