@@ -11,9 +11,10 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -80,9 +81,8 @@ def install(distribution: Path, programs: Path) -> None:
 def needed(extras: Iterable[str]) -> set[str]:
     """Return the names of all packages that ours needs on this machine, as the installed ones say."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *(each for extra in extras for each in project["optional-dependencies"][extra])]
     found, seen = set[str](), set[tuple[str, str]]()
-    waiting = [(Requirement(each), "") for each in wanted]
+    waiting = [(each, "") for each in [*map(Requirement, project["dependencies"]), *_of_extras(project, extras)]]
     while waiting:
         requirement, extra = waiting.pop()
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
@@ -95,6 +95,14 @@ def needed(extras: Iterable[str]) -> set[str]:
                 theirs = importlib.metadata.requires(name) or []
                 waiting += [(Requirement(each), asked) for each in theirs]
     return found
+
+
+def _of_extras(project: Mapping[str, Any], extras: Iterable[str]) -> Iterator[Requirement]:
+    for requirement in (Requirement(each) for extra in extras for each in project["optional-dependencies"][extra]):
+        if requirement.name == project["name"]:
+            yield from _of_extras(project, requirement.extras)
+        else:
+            yield requirement
 
 
 def link(names: Iterable[str], place: Path) -> None:

@@ -252,7 +252,7 @@ def test_what_needs_another_extra_names_it(installed: Installed, extra: str, tmp
 BRINGS = {
     "analytics": {"analytics", "archive", "broker"},
     "console": {"console", "http"},
-    "live": {"live", "kafka"},
+    "live": {"live", "http", "kafka", "telemetry", "schemas"},
     "telemetry": {"telemetry", "schemas"},  # its exporters bring Protobuf
 }
 """Whose packages an extra brings."""

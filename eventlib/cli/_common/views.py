@@ -27,6 +27,4 @@ def faust_or_remedy() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise WiringError(
-            f"live views need the package {error.name}: install eventlib-sagas[live,http,kafka]"
-        ) from error
+        raise WiringError(f"live views need the package {error.name}: install eventlib-sagas[live]") from error
