@@ -44,6 +44,15 @@ async def test_small_tables_are_held_to_their_checksums(tmp_path: Path, sql: str
     await log.close()
 
 
+async def test_an_identity_whose_bytes_are_no_text_is_not_known(tmp_path: Path) -> None:
+    await made(path := tmp_path / "log.db")
+    change_row(path, "UPDATE meta SET value = CAST(x'62ff37' AS TEXT) WHERE name = 'topic_id/orders'")
+    log = await SqliteLog.open(path)
+    assert (await log.identities(["orders"]))["orders"].id == ""
+    assert len(await log.read("orders", 0, 0, 100)) == COUNT
+    await log.close()
+
+
 async def test_a_partition_that_cannot_be_trusted_stops_nothing_else(tmp_path: Path) -> None:
     await made(path := tmp_path / "log.db", "orders", "stock")
     change_row(path, "UPDATE partitions SET next_offset = 3, digest = 4 WHERE topic = 'orders'")

@@ -196,7 +196,12 @@ def milestone_before(connection: sqlite3.Connection, state: PartitionState, at_m
 
 def meta_value(connection: sqlite3.Connection, name: str) -> str | None:
     """Return a fact about the log, None when it is missing. Raises: sqlite3.Error."""
-    row = connection.execute("SELECT value, checksum FROM meta WHERE name = ?", (name,)).fetchone()
+    try:
+        row = connection.execute("SELECT value, checksum FROM meta WHERE name = ?", (name,)).fetchone()
+    except sqlite3.OperationalError as error:
+        if not str(error).startswith("Could not decode"):
+            raise
+        return "(damaged: its text is not UTF-8)"
     if row is None:
         return None
     (_, value), why = _checked((name, row[0]), row[1], seal_of, "meta")
