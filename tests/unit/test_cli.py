@@ -247,7 +247,9 @@ def test_names_nearly_right_are_suggested(refused: Refused) -> None:
 def test_a_command_names_its_own_extra_whichever_package_is_missing(
     refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in [each for each in sys.modules if each.startswith(("eventlib.cli.console", "fastapi"))]:
+    for module in [
+        each for each in sys.modules if each.startswith(("eventlib.cli.console", "eventlib.console.", "fastapi"))
+    ]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert refused("console") == "this needs the package fastapi: pip install 'eventlib-sagas[console]'"
