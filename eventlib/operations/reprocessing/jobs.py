@@ -49,6 +49,7 @@ class RerunJob:
     cutover: bool = False
     runs_effects: bool = False
     dry_run: bool = False
+    # Before what depends on it: a copy is read in this order, and is never over without its outcome.
     status: Literal["waiting", "running", "done", "failed"] = "waiting"
     done: int = 0
     of: int = 0
@@ -89,8 +90,12 @@ class RerunJobs:
         self._is_closed = False
 
     def job(self, service: str, name: str) -> RerunJob | None:
-        """Return what this server has last done for a rerun; None for nothing."""
-        return self._jobs.get((service, name))
+        """Return what this server has last done for a rerun, as it is at this moment; None for nothing.
+
+        A snapshot: what its reader is told of the status fits what it is told of the outcome, though a thread works on both.
+        """
+        job = self._jobs.get((service, name))
+        return None if job is None else replace(job)
 
     def begin(self, job: RerunJob) -> RerunJob:
         """Begin a job, behind those that are not done yet, and return it; or the one that the same rerun has, if it is not done.
@@ -99,7 +104,7 @@ class RerunJobs:
         Raises: WiringError for an unknown service, and for what cannot be a name; ContractError for a cutover while its rerun is carried out.
         """
         self._log.choreography.service(job.service).under(job.name)
-        there = self.job(job.service, job.name)
+        there = self._jobs.get((job.service, job.name))
         if there is not None and not there.is_over:
             if job.cutover and not there.cutover:
                 raise ContractError(f"{job.name} is not caught up yet: wait until it is, and look at what differs")
