@@ -44,8 +44,12 @@ class SqliteKeyStore(KeyStore):
         if create:
             path.parent.mkdir(parents=True, exist_ok=True)
             create_private(path)
-            with self._used() as file:
-                file.executescript(_TABLES)
+            try:
+                with self._used() as file:
+                    file.executescript(_TABLES)
+            except BaseException:
+                self.close()
+                raise
 
     def ring(self) -> bytes | None:
         """See `KeyStore.ring`."""
@@ -147,7 +151,11 @@ class SqliteKeyStore(KeyStore):
 
     def _connect(self) -> sqlite3.Connection:
         file = sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
-        file.executescript("PRAGMA secure_delete=ON; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
+        try:
+            file.executescript("PRAGMA secure_delete=ON; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
+        except BaseException:
+            file.close()
+            raise
         return file
 
     def _truncate(self, file: sqlite3.Connection) -> None:

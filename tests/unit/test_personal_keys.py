@@ -150,6 +150,7 @@ def test_keys_that_are_not_there_or_damaged_are_named(tmp_path: Path) -> None:
     (tmp_path / "bad.keys").write_bytes(b"no database at all, but long enough" * 100)
     with pytest.raises(LogCorrupt, match="damaged"):
         SqliteKeyStore(tmp_path / "bad.keys", create=True)
+    assert not any("bad.keys" in str(each.resolve()) for each in Path("/dev/fd").iterdir()), "what failed is left open"
 
 
 class Transit(BaseHTTPRequestHandler):
