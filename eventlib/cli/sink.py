@@ -23,7 +23,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.opening import open_log
 from eventlib.sinks.applied import unobserved
-from eventlib.sinks.consuming import topic_partitions
+from eventlib.sinks.consuming import dropped_before, names_of_dropped, topic_partitions
 from eventlib.sinks.database import SinkDatabase, behind, database_of
 from eventlib.sinks.declaration import SqlSink
 from eventlib.sinks.rebuilding import rebuild as rebuilt
@@ -104,18 +104,31 @@ def status(
             places = topic_partitions(found.topics)
             there = await opened.port.topics()
             ends = [(each, await opened.port.end(*each)) for each in places if each[0] in there]
-        positions, (parked, failed) = await target.positions(), await target.parked()
+            positions = await target.positions()
+            lost = names_of_dropped(await dropped_before(opened.port, found.topics, positions), positions)
+        parked, failed = await target.parked()
         first = await target.failed(_PARKED_SHOWN)
         lag = behind(positions, ends)
         if as_json:
             shown = [asdict(each) for each in first]
             output.print_json(
-                [{"sink": found.name, "lag": lag, "parked": parked, "failed": failed, "first_failed": shown}]
+                [
+                    {
+                        "sink": found.name,
+                        "lag": lag,
+                        "lost": lost,
+                        "parked": parked,
+                        "failed": failed,
+                        "first_failed": shown,
+                    }
+                ]
             )
             return
         print(
             f"{found.name} is {lag:,} offsets behind the log; {counted(parked, 'event')} parked, {failed} with an error."
         )
+        for each in lost:
+            print(f"It stands still: gone before they were applied: {each}. `eventlib sink run` says how it goes on.")
         if failed:
             table = output.table("id", "type", "key", "at", "why", right=["id"])
             for each in first:

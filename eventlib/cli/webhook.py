@@ -104,7 +104,8 @@ def _sentence(status: acts.SubscriberStatus) -> str:
         f"{counted(status.failed, 'event')} parked, {status.retried:,} retried, {status.waiting:,} waiting behind them"
     )
     ended = f" It is disabled: {status.disabled}." if status.disabled else ""
-    return f"{status.name} is {status.lag:,} offsets behind the log; {held}.{ended}"
+    lost = f" It stands still, since this is gone before it was sent: {'; '.join(status.lost)}." if status.lost else ""
+    return f"{status.name} is {status.lag:,} offsets behind the log; {held}.{ended}{lost}"
 
 
 @webhook.command(cls=Command)

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.log.losses import warn_of_lost
 from eventlib.log.reading import chunks
 from eventlib.log.record import Record
 from eventlib.model.saga import Decoded, Saga, saga_of
@@ -50,7 +51,9 @@ async def follow_saga(log: EventLog, key: str) -> AsyncGenerator[Saga, None]:
             yield saga_of(key, known.values(), log.choreography)
             news = []
             while not news:
-                news = await _news(log, key, known, await reader.poll(_CHUNK))
+                records = await reader.poll(_CHUNK)
+                warn_of_lost(reader, f"the saga of {key!r}")
+                news = await _news(log, key, known, records)
     finally:
         await reader.close()
 

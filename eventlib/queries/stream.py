@@ -8,6 +8,7 @@ from typing import Literal
 from eventlib.arguments import check, check_each, did_you_mean
 from eventlib.errors import ContractError
 from eventlib.log.base import Log, TopicPartition
+from eventlib.log.losses import warn_of_lost
 from eventlib.log.record import Record
 from eventlib.queries.causal_order import in_order
 from eventlib.values import time_of, to_ms
@@ -56,6 +57,7 @@ async def tail(
     try:
         while True:
             records = await reader.poll(_CHUNK)
+            warn_of_lost(reader, "the tail")
             if records:
                 yield in_order(records)
     finally:

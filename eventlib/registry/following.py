@@ -4,6 +4,7 @@ import asyncio
 
 from eventlib.errors import EventlibError, RetryableError
 from eventlib.log.base import Log
+from eventlib.log.losses import warn_of_lost
 from eventlib.registry.catalogue import Catalogue
 from eventlib.registry.compatibility import Level
 from eventlib.registry.records import SCHEMAS, WRITERS, entry_of
@@ -35,6 +36,7 @@ class View:
             while True:
                 try:
                     records = await reader.poll(_AT_ONCE, _POLL_S)
+                    warn_of_lost(reader, "the registry")
                 except RetryableError:
                     await asyncio.sleep(_PAUSE_S)
                     continue

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from eventlib.errors import ContractError, EventlibError, LogUnavailable, OwnershipLost, RetryableError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Claim, Reader, TopicPartition
+from eventlib.log.base import Claim, Log, Reader, TopicPartition
 from eventlib.log.record import Record
 from eventlib.log.rules import witnessed_loss
 from eventlib.model.topic import Topic
@@ -30,6 +30,23 @@ def topic_partitions(topics: Sequence[Topic], parts: Collection[int] | None = No
     """Return what belongs to parts of the work on topics; without them, all."""
     parts = range(partitions_of(topics)) if parts is None else sorted(parts)
     return [(each.name, part) for each in topics for part in parts if part < each.partitions]
+
+
+async def dropped_before(
+    port: Log, topics: Sequence[Topic], positions: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return how many offsets retention has dropped behind positions, where it has; compaction loses nothing."""
+    keep_all = {topic.name for topic in topics if not topic.compacted}.intersection(await port.topics())
+    starts = {each: await port.log_start(*each) for each in positions if each[0] in keep_all}
+    return {each: start - positions[each] for each, start in starts.items() if start > positions[each]}
+
+
+def names_of_dropped(dropped: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]) -> list[str]:
+    """Return what was dropped in words: topic, partition, and the first and the last offset."""
+    return [
+        f"{topic}/{partition}: offsets {positions[topic, partition]} to {positions[topic, partition] + count - 1}"
+        for (topic, partition), count in sorted(dropped.items())
+    ]
 
 
 class Consumption(ABC):
@@ -86,9 +103,14 @@ class Consumption(ABC):
         self._reader = self._log.port.reader(self.positions)
 
     async def step(self, timeout_s: float = _PATIENCE_S) -> int:
-        """Wait for records, apply them, and return how many. Raises: OwnershipLost, LogUnavailable, WiringError, DamagedRecord."""
+        """Wait for records, apply them, and return how many.
+
+        Raises: OwnershipLost, LogUnavailable, WiringError, DamagedRecord; as `begin` does for what is gone by now.
+        """
         assert self._reader is not None  # noqa: S101  it has begun
         records = await self._reader.poll(self.at_once, timeout_s)
+        for topic_partition, (first, to) in self._reader.take_lost().items():
+            raise self._lost(topic_partition, first, to)
         moved = {each: self._reader.position(each) for each in self.positions}
         moved = {each: offset for each, offset in moved.items() if offset != self.positions[each]}
         if moved:
@@ -125,15 +147,19 @@ class Consumption(ABC):
 
     async def _refuse_lost(self, topic_partition: TopicPartition, offset: int) -> None:
         """Refuse a log that has lost what was applied, or what has to be."""
-        port, (topic, partition) = self._log.port, topic_partition
-        if offset > (end := await port.end(topic, partition)):
-            raise witnessed_loss(port, topic_partition, end, self._what, offset)
-        compacted = any(each.name == topic and each.compacted for each in self._topics)
-        if not compacted and offset < (start := await port.log_start(topic, partition)):
-            raise ContractError(
-                f"{self._what}: retention has dropped {topic}/{partition}/{offset} up to {start} before it was applied. To go "
-                f"on without that, {self.remedy(topic_partition, start)}"
-            )
+        if offset > (end := await self._log.port.end(*topic_partition)):
+            raise self._lost(topic_partition, offset, end)
+        dropped = await dropped_before(self._log.port, self._topics, {topic_partition: offset})
+        for count in dropped.values():
+            raise self._lost(topic_partition, offset, offset + count)
+
+    def _lost(self, topic_partition: TopicPartition, first: int, to: int) -> EventlibError:
+        if first > to:
+            return witnessed_loss(self._log.port, topic_partition, to, self._what, first)
+        return ContractError(
+            f"{self._what}: retention has dropped {topic_partition[0]}/{topic_partition[1]}/{first} up to {to} before it was "
+            f"applied. To go on without that, {self.remedy(topic_partition, to)}"
+        )
 
 
 class ConsumptionRunner:

@@ -118,6 +118,11 @@ class Projection:
         """The topic, partition and offset of each record that cannot be read, and so is not in the tables."""
         return self._opened.damaged
 
+    @property
+    def lost(self) -> Mapping[TopicPartition, int]:
+        """How many offsets of a partition were gone from the log before this process could read them."""
+        return self._reader.lost
+
     async def reached(self, topic: str, partition: int, offset: int, timeout_s: float) -> bool:
         """Wait until the record at an offset has been applied; False when it was not in time.
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from eventlib.errors import DamagedRecord, LogUnavailable, RetryableError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TOMBSTONES_KEPT, Reader, TopicPartition
+from eventlib.log.losses import warn_of_lost
 from eventlib.log.record import Record
 from eventlib.log.rules import witnessed_loss
 from eventlib.queries.causal_order import in_order
@@ -42,6 +43,8 @@ class ViewReader:
         self._compacted = set[str]()
         self._places = list[TopicPartition]()
         self._looking: asyncio.Task[None] | None = None
+        self.lost = dict[TopicPartition, int]()
+        """How many offsets of a partition were gone before they were read, since this process began."""
         self.is_complete = True
         """Whether it reads all of its topics that the log has; if not, `begin` again."""
 
@@ -126,11 +129,14 @@ class ViewReader:
     async def _polled(self, reader: Reader, limit: int) -> tuple[list[Record], list[tuple[str, int, int]]]:
         """Return what comes next; or, with the reader behind it, the place of a record that cannot be read."""
         try:
-            return await reader.poll(limit), []
+            records = await reader.poll(limit)
         except DamagedRecord as error:
             _log.error("projection %s goes on without a record: %s", self._view.name, error)
             reader.seek((error.topic, error.partition), error.resume_at)
             return [], [(error.topic, error.partition, error.offset)]
+        for place, (first, to) in warn_of_lost(reader, f"projection {self._view.name}").items():
+            self.lost[place] = self.lost.get(place, 0) + abs(to - first)
+        return records, []
 
     async def _is_any_mended(self, damaged: Collection[tuple[str, int, int]]) -> bool:
         for topic, partition, offset in damaged:

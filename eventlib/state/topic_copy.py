@@ -10,6 +10,7 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, DamagedRecord, RetryableError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Reader, TopicPartition, keep_newest
+from eventlib.log.losses import warn_of_lost
 from eventlib.log.record import Record
 from eventlib.log.rules import witnessed_loss
 from eventlib.model.event import Event
@@ -173,7 +174,9 @@ class TopicCopy:
         try:
             while True:
                 try:
-                    await self._take(await reader.poll(_CHUNK))
+                    records = await reader.poll(_CHUNK)
+                    warn_of_lost(reader, f"the table of {self.topic.name}")
+                    await self._take(records)
                     self._passed = {
                         topic_partition: reader.position(topic_partition) for topic_partition in self._passed
                     }

@@ -203,6 +203,13 @@ METRICS: dict[str, Metric] = {
             "Records that a sink has not applied yet.",
             of="sink",
         ),
+        _gauge(
+            "eventlib.sink.lost",
+            "sink topic partition",
+            "{record}",
+            "Offsets that retention has dropped before a sink applied them: it stands still.",
+            of="sink",
+        ),
         _counter(
             "eventlib.webhook.attempts",
             "webhook outcome",
@@ -215,6 +222,13 @@ METRICS: dict[str, Metric] = {
             "webhook",
             "{record}",
             "Records that were not looked at for a subscriber yet.",
+            of="webhook",
+        ),
+        _gauge(
+            "eventlib.webhook.lost",
+            "webhook",
+            "{partition}",
+            "Partitions of which retention has dropped what was not delivered: nothing is sent until an operator decides.",
             of="webhook",
         ),
         _gauge("eventlib.webhook.failed", "webhook", "{event}", "Deliveries that wait for an operator.", of="webhook"),

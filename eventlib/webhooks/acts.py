@@ -7,7 +7,7 @@ from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.queries.stream import start_of
-from eventlib.sinks.consuming import topic_partitions
+from eventlib.sinks.consuming import dropped_before, names_of_dropped, topic_partitions
 from eventlib.values import to_ms
 from eventlib.webhooks.ledger import Delivery, Ledger, change_ledger, read_ledger
 from eventlib.webhooks.subscribers import Subscriber
@@ -15,7 +15,10 @@ from eventlib.webhooks.subscribers import Subscriber
 
 @dataclass(frozen=True, slots=True)
 class SubscriberStatus:
-    """How far a subscriber is: offsets that it lacks, None before its first start; deliveries that are retried, wait behind others, or failed."""
+    """How far a subscriber is: offsets that it lacks, None before its first start; deliveries that are retried, wait behind others, or failed.
+
+    `lost` names what retention has dropped before it was delivered.
+    """
 
     name: str
     lag: int | None
@@ -24,6 +27,7 @@ class SubscriberStatus:
     failed: int
     disabled: str | None
     first: Sequence[Delivery]
+    lost: Sequence[str] = ()
 
 
 async def status_of(log: EventLog, subscriber: Subscriber, shown: int) -> SubscriberStatus:
@@ -34,6 +38,7 @@ async def status_of(log: EventLog, subscriber: Subscriber, shown: int) -> Subscr
     for topic, partition in topic_partitions(subscriber.topics(log.choreography)):
         if topic in there and (topic, partition) in ledger.positions:
             lag += max(await log.port.end(topic, partition) - ledger.positions[topic, partition], 0)
+    dropped = await dropped_before(log.port, subscriber.topics(log.choreography), ledger.positions)
     parked = [*ledger.parked.values()]
     erring = [each for each in parked if each.error is not None]
     failed = sum(each.has_failed for each in parked)
@@ -45,6 +50,7 @@ async def status_of(log: EventLog, subscriber: Subscriber, shown: int) -> Subscr
         failed,
         ledger.disabled,
         sorted(erring, key=lambda each: not each.has_failed)[:shown],
+        names_of_dropped(dropped, ledger.positions),
     )
 
 

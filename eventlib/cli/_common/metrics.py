@@ -151,7 +151,7 @@ async def relay_snapshot(work: "Relay", table: "OutboxTable") -> "Snapshot":
 
 async def sink_snapshot(work: "SinkRunner", log: EventLog, database: "SinkDatabase") -> "Snapshot":
     """Return what the metrics of a sink are now; while its database or the log does not answer, only what it has counted itself."""
-    from eventlib.sinks.consuming import topic_partitions
+    from eventlib.sinks.consuming import dropped_before, topic_partitions
     from eventlib.telemetry.counters import Snapshot
 
     seen, sink = Snapshot(), database.sink
@@ -163,6 +163,9 @@ async def sink_snapshot(work: "SinkRunner", log: EventLog, database: "SinkDataba
             if (topic, partition) in positions:
                 lag = max(await log.port.end(topic, partition) - positions[topic, partition], 0)
                 seen.add("eventlib.sink.lag", (sink.name, topic, str(partition)), lag)
+        dropped = await dropped_before(log.port, sink.topics, positions)
+        for topic, partition in positions:
+            seen.add("eventlib.sink.lost", (sink.name, topic, str(partition)), dropped.get((topic, partition), 0))
     return seen
 
 
@@ -179,6 +182,7 @@ async def webhooks_snapshot(work: "WebhookRunner", log: EventLog) -> "Snapshot":
             status = await status_of(log, subscriber, 0)
             if status.lag is not None:
                 seen.add("eventlib.webhook.lag", (status.name,), status.lag)
+            seen.add("eventlib.webhook.lost", (status.name,), len(status.lost))
             seen.add("eventlib.webhook.failed", (status.name,), status.failed)
             seen.add("eventlib.webhook.waiting", (status.name,), status.retried + status.waiting)
             seen.add("eventlib.webhook.disabled", (status.name,), int(status.disabled is not None))

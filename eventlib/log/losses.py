@@ -1,0 +1,20 @@
+"""Records that are gone before a reader has read them: named by whoever follows a topic, and never passed over in silence."""
+
+import logging
+from collections.abc import Mapping
+
+from eventlib.log.base import Reader, TopicPartition
+
+_log = logging.getLogger("eventlib.log")
+
+
+def warn_of_lost(reader: Reader, who: str) -> Mapping[TopicPartition, tuple[int, int]]:
+    """Warn of what a reader could not read since the last call, and return it as `Reader.take_lost` does."""
+    lost = reader.take_lost()
+    for (topic, partition), (first, to) in lost.items():
+        if first < to:
+            what = f"offsets {first} to {to - 1} were dropped before they were read; it goes on at {to}"
+        else:
+            what = f"it was at {first}, and the topic ends at {to}: records are missing at its end"
+        _log.warning("%s: %s/%d: %s", who, topic, partition, what)
+    return lost
