@@ -127,8 +127,8 @@ def status(
         print(
             f"{found.name} is {lag:,} offsets behind the log; {counted(parked, 'event')} parked, {failed} with an error."
         )
-        for each in lost:
-            print(f"It stands still: gone before they were applied: {each}. `eventlib sink run` says how it goes on.")
+        for gone in lost:
+            print(f"It stands still: gone before they were applied: {gone}. `eventlib sink run` says how it goes on.")
         if failed:
             table = output.table("id", "type", "key", "at", "why", right=["id"])
             for each in first:
