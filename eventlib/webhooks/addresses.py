@@ -3,11 +3,36 @@
 import asyncio
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from time import monotonic
 
 _KEPT_S = 30.0
 _NAT64 = IPv6Network("64:ff9b::/96")
+"""Where a network without IPv4 reaches a public IPv4 address (RFC 6052); 64:ff9b:1::/48 leads into a network's own."""
+
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+"""What IANA assigns to networks; all other IPv6 addresses have a meaning of their own."""
+
+_SPECIAL_IPV4 = [
+    *map(
+        IPv4Network,
+        (
+            *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+            *("192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16"),
+            *("192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+        ),
+    )
+]
+_SPECIAL_IPV6 = [
+    *map(
+        IPv6Network,
+        ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20"),
+    )
+]
+"""What the IANA special-purpose address registries take out, multicast and the returned 3ffe::/16 too.
+
+They are listed here, since Python's tables differ by its version and leave some forms out.
+"""
 
 
 class AddressRefused(Exception):
@@ -51,15 +76,19 @@ class Resolver:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is one of the public Internet, also where IPv6 only wraps an IPv4 address."""
+    """Return whether an address is one that networks of the public Internet are given.
+
+    An IPv6 address that stands for an IPv4 address (IPv4-mapped, or NAT64's well-known prefix) is judged by that one. What is
+    not allowed is refused: addresses of a link, a site or a tunnel, those with a meaning of their own, and unassigned space.
+    """
     found = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv6Address) and (inner := _wrapped(found)) is not None:
+    if isinstance(found, IPv6Address):
+        inner = _inner(found)
+        if inner is None:
+            return found in _GLOBAL_UNICAST and not any(found in network for network in _SPECIAL_IPV6)
         found = inner
-    return found.is_global and not found.is_multicast
+    return not any(found in network for network in _SPECIAL_IPV4)
 
 
-def _wrapped(address: IPv6Address) -> IPv4Address | None:
-    if address in _NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    teredo = address.teredo
-    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None)
+def _inner(address: IPv6Address) -> IPv4Address | None:
+    return IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address.ipv4_mapped

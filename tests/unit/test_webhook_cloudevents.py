@@ -108,7 +108,38 @@ def test_data_may_be_base64() -> None:
         ("::ffff:10.0.0.1", False),
         ("::ffff:93.184.215.14", True),
         ("64:ff9b::a9fe:a9fe", False),
+        ("64:ff9b::5db8:d70e", True),  # a public address, from a network without IPv4
+        ("64:ff9b:1::a9fe:a9fe", False),  # NAT64 of a network of its own
+        ("64:ff9b:1:a9fe:a9:fe00::", False),
+        ("64:ff9b::", False),
         ("2002:0a00:0001::", False),
+        ("2002:5db8:d70e::1", False),  # a tunnel, wherever it ends
+        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False),
+        ("fec0::1", False),  # site-local
+        ("::ffff:0:a9fe:a9fe", False),  # IPv4-translated
+        ("::a9fe:a9fe", False),  # IPv4-compatible
+        ("::", False),
+        ("::ffff:0.0.0.0", False),
+        ("::ffff:0:0:0", False),
+        ("100::1", False),
+        ("2001:db8::1", False),
+        ("3fff::1", False),
+        ("5f00::1", False),
+        ("4000::1", False),  # not assigned
+        ("ff02::1", False),
+        ("ff0e::1", False),
+        ("0.1.2.3", False),
+        ("192.0.0.8", False),
+        ("192.0.2.1", False),
+        ("192.88.99.1", False),
+        ("198.18.0.1", False),
+        ("203.0.113.9", False),
+        ("239.255.255.250", False),
+        ("240.0.0.1", False),
+        ("255.255.255.255", False),
+        ("2001:4860:4860::8888", True),
+        ("2a00:1450:4001::1", True),
+        ("192.0.1.1", True),
     ],
 )
 def test_addresses_that_are_not_public_are_known(address: str, public: bool) -> None:
