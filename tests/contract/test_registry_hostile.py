@@ -14,6 +14,12 @@ from tests.contract.registry_servers import listening_registry, registry
 
 DEEP = '{"type":"array","items":' * 2_000 + '"int"' + "}" * 2_000
 LARGE = json.dumps({"type": "record", "name": "R", "fields": [], "doc": "x" * 1_100_000})
+DOUBLING = ['{"type":"record","name":"L0","fields":[]}']
+for _ in range(80):
+    DOUBLING.append(
+        f'{{"type":"record","name":"L{len(DOUBLING)}","fields":[{{"name":"a","type":{DOUBLING[-1]}}},'
+        f'{{"name":"b","type":"L{len(DOUBLING) - 1}"}}]}}'
+    )
 INVALID = 42201
 
 
@@ -38,6 +44,8 @@ INVALID = 42201
         (b'{"schema":"int"}', 422, INVALID),
         (b'{"schema":"\\"\\ud800\\""}', 422, INVALID),
         (json.dumps({"schema": DEEP}).encode(), 422, INVALID),
+        (json.dumps({"schema": DOUBLING[17]}).encode(), 422, INVALID),
+        (json.dumps({"schema": DOUBLING[80]}).encode(), 422, INVALID),
         (json.dumps({"schema": '{"not":' * 2_000, "schemaType": "JSON"}).encode(), 422, INVALID),
         (json.dumps({"schema": "message A {" * 2_000, "schemaType": "PROTOBUF"}).encode(), 422, INVALID),
         (json.dumps({"schema": '{"$ref":"#/nowhere"}', "schemaType": "JSON"}).encode(), 422, INVALID),

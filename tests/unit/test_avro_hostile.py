@@ -1,5 +1,6 @@
 """Whatever the bytes are, decode answers with a value, a ContractError or an UnknownSchema; soon, and in little memory."""
 
+import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, field_validator
 
+from eventlib.codec.avro.plain import plain_reader
 from eventlib.codec.base import UnknownSchema
 from eventlib.codec.registry import Schema
 from eventlib.codec.schema_ids import Schemas
@@ -241,3 +243,53 @@ async def test_a_schema_on_the_log_that_is_none_is_refused(schema: str) -> None:
     await codec.refresh()
     with pytest.raises(ContractError, match=r"^Picky"):
         codec.decode(Picky, b"\x00\x00\x00\x00\x01\x02a")
+
+
+def doubling(levels: int, innermost: str = "null") -> dict[str, Any]:
+    """Return a record of two records of two records, and so on, each of which takes as many bytes as the innermost field."""
+    found: dict[str, Any] = {"type": "record", "name": "L0", "fields": [{"name": "x", "type": innermost}]}
+    for level in range(1, levels + 1):
+        fields = [{"name": "a", "type": found}, {"name": "b", "type": f"L{level - 1}"}]
+        found = {"type": "record", "name": f"L{level}", "fields": fields}
+    return found
+
+
+FORMS: dict[str, tuple[Any, bytes]] = {
+    "field": (lambda inner: inner, b""),
+    "union": (lambda inner: ["null", inner], varint(1)),
+    "array": (lambda inner: {"type": "array", "items": inner}, varint(1) + varint(0)),
+    "array in a block": (lambda inner: {"type": "array", "items": inner}, varint(-1) + varint(0) + varint(0)),
+    "map": (lambda inner: {"type": "map", "values": inner}, varint(1) + varint(1) + b"k" + varint(0)),
+}
+
+
+@pytest.mark.parametrize("levels", [18, 80])
+@pytest.mark.parametrize("form", FORMS)
+async def test_records_that_take_no_bytes_may_not_double_without_end(form: str, levels: int) -> None:
+    wrapped, body = FORMS[form]
+    fields = [{"name": "more", "type": wrapped(doubling(levels))}, {"name": "order_id", "type": "string"}]
+    schema = json.dumps({"type": "record", "name": "Picky", "fields": fields})
+    log = MemoryLog()
+    schemas = Schemas(log)
+    await schemas.register([("t-Picky", Schema(schema))])
+    codec = FramedCodec(log)
+    await codec.refresh()
+    with pytest.raises(ContractError, match="more than 100000 values that take no bytes"):
+        codec.decode(Picky, b"\x00\x00\x00\x00\x01" + body + varint(1) + b"a")
+    with pytest.raises(ContractError, match="more than 100000 values that take no bytes"):
+        plain_reader(schema)(body + varint(1) + b"a")
+
+
+def test_each_byte_pays_for_a_value_that_takes_none() -> None:
+    item = {"type": "record", "name": "I", "fields": [{"name": "n", "type": "null"}, {"name": "b", "type": "boolean"}]}
+    read = plain_reader(
+        {"type": "record", "name": "R", "fields": [{"name": "all", "type": {"type": "array", "items": item}}]}
+    )
+    assert len(read(varint(300_000) + b"\x01" * 300_000 + varint(0))["all"]) == 300_000
+
+
+@pytest.mark.parametrize("innermost", ["null", "boolean"])
+def test_a_schema_that_doubles_is_read_once_for_each_of_its_names(innermost: str) -> None:
+    fields = [{"name": "order_id", "type": "string"}, {"name": "more", "type": ["null", doubling(80, innermost)]}]
+    read = plain_reader({"type": "record", "name": "R", "fields": fields})
+    assert read(varint(1) + b"a" + varint(0)) == {"order_id": "a", "more": None}

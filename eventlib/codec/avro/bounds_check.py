@@ -1,7 +1,8 @@
 """Walks Avro bytes before fastavro reads them, where a few hostile bytes could make it recurse or loop without end.
 
 fastavro reads from the C stack, so a chain of ten thousand nested records ends the process; an array whose items take
-no bytes may claim to have 2^62 of them; and what a resolution skips, it skips without looking at lengths.
+no bytes may claim to have 2^62 of them; records of records that take no bytes double with each level, so that a schema of
+a few lines makes 2^30 values of one byte; and what a resolution skips, it skips without looking at lengths.
 Source: Apache Avro 1.12 specification, "Binary Encoding".
 """
 
@@ -12,14 +13,16 @@ from eventlib.model.schema.types import Json
 MAX_DEPTH = 200
 """The deepest nesting of records that is written or read; Pydantic refuses a little more than that."""
 
-MAX_EMPTY_ITEMS = 100_000
-"""How many array items that take no bytes one value may have."""
+MAX_EMPTY = 100_000
+"""How many values that take no bytes (nulls, and records of them) one value may hold, beside one for each of its bytes."""
 
 Guard = Callable[[bytes, int], None]
 _Walk = Callable[[bytes, int, int], int]
 
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _LONGEST_VARINT = 10
+_MANY = 1_000
+"""A class with more fields than that which take no bytes is read with the check, too."""
 
 
 def guard_of(schema: Json, *, always: bool = False) -> Guard | None:
@@ -34,7 +37,7 @@ def guard_of(schema: Json, *, always: bool = False) -> Guard | None:
         return None
 
     def guard(data: bytes, start: int) -> None:
-        walks.empty_items = 0
+        walks.left = MAX_EMPTY + len(data)
         end = walk(data, start, 0)
         if end != len(data):
             raise ValueError(f"{len(data) - end} bytes are left over")
@@ -43,13 +46,16 @@ def guard_of(schema: Json, *, always: bool = False) -> Guard | None:
 
 
 class _Walks:
-    """The walkers of one schema's types. `dangerous` tells whether bytes could recurse, or claim endless items."""
+    """The walkers of one schema's types. `dangerous` tells whether bytes could recurse, or claim endless values.
+
+    `left` is how many values that take no bytes the walk may still meet.
+    """
 
     def __init__(self) -> None:
         self._named: dict[str, _Walk] = {}
-        self._sized: dict[str, bool] = {}
+        self._empty: dict[str, int] = {}
         self.dangerous = False
-        self.empty_items = 0
+        self.left = 0
 
     def of(self, schema: Json) -> _Walk:  # noqa: PLR0911  one answer for each kind
         if isinstance(schema, list):
@@ -60,9 +66,9 @@ class _Walks:
             case "record" | "error":
                 return self._record(schema)
             case "enum":
-                return self._keep(schema, _enum(len(schema["symbols"])), sized=True)
+                return self._keep(schema, _enum(len(schema["symbols"])), empty=0)
             case "fixed":
-                return self._keep(schema, _fixed(schema["size"]), sized=schema["size"] > 0)
+                return self._keep(schema, _fixed(schema["size"]), empty=int(schema["size"] == 0))
             case "array":
                 return self._array(schema["items"])
             case "map":
@@ -82,49 +88,59 @@ class _Walks:
         return lambda data, at, depth: self._named[name](data, at, depth)  # noqa: PLW0108  made later
 
     def _record(self, schema: Json) -> _Walk:
-        self._sized[schema["name"]] = True
-        fields = [self.of(field["type"]) for field in schema["fields"]]
+        self._empty[schema["name"]] = 0
+        walks = [(self.of(field["type"]), self._empty_in(field["type"])) for field in schema["fields"]]
+        fields = [walk for walk, empty in walks if not empty]
+        empties = sum(empty for _, empty in walks)
+        self.dangerous = self.dangerous or empties > _MANY
 
         def walk(data: bytes, at: int, depth: int) -> int:
             if depth >= MAX_DEPTH:
                 raise ValueError(f"records are nested more than {MAX_DEPTH} deep")
+            if empties:
+                self._spend(empties)
             for field in fields:
                 at = field(data, at, depth + 1)
             return at
 
-        return self._keep(schema, walk, sized=any(self._takes_bytes(field["type"]) for field in schema["fields"]))
+        return self._keep(schema, walk, empty=0 if fields else 1 + empties)
 
-    def _keep(self, schema: Json, walk: _Walk, *, sized: bool) -> _Walk:
+    def _keep(self, schema: Json, walk: _Walk, *, empty: int) -> _Walk:
         self._named[schema["name"]] = walk
-        self._sized[schema["name"]] = sized
+        self._empty[schema["name"]] = empty
         return walk
+
+    def _spend(self, values: int) -> None:
+        self.left -= values
+        if self.left < 0:
+            raise ValueError(f"it claims more than {MAX_EMPTY} values that take no bytes")
 
     def _array(self, items: Json) -> _Walk:
         item = self.of(items)
-        if self._takes_bytes(items):
+        empty = self._empty_in(items)
+        if not empty:
             return _blocks(item)
         self.dangerous = True
 
         def walk(data: bytes, at: int, _: int) -> int:
             count, at = _block(data, at)
             while count:
-                self.empty_items += count
-                if self.empty_items > MAX_EMPTY_ITEMS:
-                    raise ValueError(f"it claims more than {MAX_EMPTY_ITEMS} items that take no bytes")
+                self._spend(count * empty)
                 count, at = _block(data, at)
             return at
 
         return walk
 
-    def _takes_bytes(self, schema: Json) -> bool:
+    def _empty_in(self, schema: Json) -> int:
+        """Return how many values a value of a type consists of that takes no bytes; 0 for a type that takes some."""
         if isinstance(schema, list):
-            return True
+            return 0
         if isinstance(schema, str):
-            return self._sized.get(schema, schema != "null")
+            return self._empty.get(schema, int(schema == "null"))
         kind = schema["type"]
         if kind in {"record", "error", "enum", "fixed"}:
-            return self._sized[schema["name"]]
-        return kind in {"array", "map"} or self._takes_bytes(kind)
+            return self._empty[schema["name"]]
+        return 0 if kind in {"array", "map"} else self._empty_in(kind)
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:

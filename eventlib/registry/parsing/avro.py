@@ -21,6 +21,7 @@ from eventlib.registry.parsing.avro_types import (
     Record,
     Type,
     Union,
+    empty_values,
     misfit,
     name_of,
 )
@@ -29,6 +30,8 @@ from eventlib.registry.parsing.parsed import DEEPEST, InvalidSchema
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
 _MOST_DIGITS = 10_000
+MOST_EMPTY = 100_000
+"""How many values that take no bytes a record may consist of: readers of its data give up on more."""
 
 
 def avro_type(document: Any, referenced: Iterable[Any] = ()) -> Type:
@@ -38,6 +41,7 @@ def avro_type(document: Any, referenced: Iterable[Any] = ()) -> Type:
         reading.type(other, "", "the reference", 0)
     found = reading.type(document, "", "", 0)
     reading.check_defaults()
+    reading.check_empty()
     return found
 
 
@@ -69,6 +73,15 @@ class _Reading:
             reason = misfit(each.default, each.type)
             if reason is not None:
                 raise InvalidSchema(f"{path}/default: {reason}")
+
+    def check_empty(self) -> None:
+        """Refuse records that make values without end of no bytes: nested in each other, they double with each level."""
+        known = dict[str, int]()
+        for name, each in self._named.items():
+            if empty_values(each, known) > MOST_EMPTY:
+                raise InvalidSchema(
+                    f"{name[:80]} consists of more than {MOST_EMPTY:,} values that take no bytes: nest fewer records of nulls"
+                )
 
     def _by_name(self, name: str, namespace: str, path: str) -> Type:
         if name in PRIMITIVES:

@@ -99,6 +99,26 @@ def name_of(found: Type) -> str:
     return found.name if isinstance(found, Record | Enum | Fixed) else found.kind
 
 
+def empty_values(of: Type, known: dict[str, int]) -> int:
+    """Return how many values that take no bytes a value of a type consists of; 0 for a type that takes some.
+
+    `known` has the answers for records by name, and gets those that are found.
+    """
+    match of:
+        case Primitive(kind="null"):
+            return 1
+        case Fixed(size=0):
+            return 1
+        case Record(name=name):
+            if name not in known:
+                known[name] = 0  # one that contains itself has no value without a union or an array, which take bytes
+                parts = [empty_values(each.type, known) for each in of.fields.values()]
+                known[name] = 1 + sum(parts) if all(parts) else 0
+            return known[name]
+        case _:
+            return 0
+
+
 _INT, _LONG = 1 << 31, 1 << 63
 
 
