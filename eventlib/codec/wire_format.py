@@ -66,9 +66,12 @@ def _reason_against(cls: type[Any], written: Schema) -> str:
 
     try:
         reader, writer = (parse(SchemaType(written.kind), schema.text) for schema in (own, written))
+        broken = unreadable(reader=reader, writer=writer)
     except InvalidSchema as error:
         return str(error)
-    found = [each for each in unreadable(reader=reader, writer=writer) if each.rule not in _VALUE_CHANGES]
+    except RecursionError:
+        return "its types lead to each other too deeply to be compared"
+    found = [each for each in broken if each.rule not in _VALUE_CHANGES]
     return f"{found[0].path}: {found[0].message}" if found else ""
 
 

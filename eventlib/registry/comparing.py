@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from eventlib.registry.compatibility import Budget, Incompatibility, OverBudgetError, within
-from eventlib.registry.errors import stopping, too_complex
+from eventlib.registry.errors import invalid_schema, stopping, too_complex
 
 Compare = Callable[[], list[Incompatibility]]
 _SHORT_PAIRS = 2_000
@@ -45,8 +45,8 @@ class Comparer:
         if is_small:
             try:
                 return _within(Budget(min(_SHORT_PAIRS, self._limits.pairs), _SHORT_S), compare)
-            except OverBudgetError:
-                pass  # small texts can be long to compare
+            except (OverBudgetError, RecursionError):
+                pass  # small texts can be long to compare, and a thread has a stack of its own
         async with self._beside:
             budget = Budget(self._limits.pairs, 0 if self._is_ended else self._limits.seconds)
             self._running.add(budget)
@@ -56,6 +56,8 @@ class Comparer:
                 if self._is_ended:
                     raise stopping() from error
                 raise too_complex(self._limits.pairs, self._limits.seconds) from error
+            except RecursionError as error:
+                raise invalid_schema("its types lead to each other too deeply to be compared: nest less") from error
             finally:
                 self._running.discard(budget)
                 budget.end()  # the thread goes on when its request is cancelled

@@ -4,10 +4,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from eventlib.registry.canonical import normal
-from eventlib.registry.parsing import Parsed, parse
+from eventlib.registry.compatibility import Budget, OverBudgetError, compared, within
+from eventlib.registry.parsing import InvalidSchema, Parsed, parse
 from eventlib.registry.records import Schema
 
 _PARSED_KEPT = 512
+_TRIED_PAIRS, _TRIED_S = 2_000, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,4 +29,18 @@ def parsed_once(schema: Schema, referenced_texts: tuple[tuple[str, str], ...], *
     if normalize:
         kept = normal(kept, parsed, texts)
         parsed = parse(kept.kind, kept.text, texts)
+    _refuse_incomparable(parsed)
     return Understood(kept, parsed)
+
+
+def _refuse_incomparable(parsed: Parsed) -> None:
+    """Refuse a schema that is nested too deeply to be compared with any later one. Raises: InvalidSchema."""
+    try:
+        with within(Budget(_TRIED_PAIRS, _TRIED_S)):
+            compared(reader=parsed, writer=parsed)
+    except OverBudgetError:
+        pass  # a comparison says so, where there is one
+    except RecursionError:
+        raise InvalidSchema(
+            "its types lead to each other too deeply to be compared with other versions: nest less"
+        ) from None

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from eventlib.registry.server.app import LARGEST_BODY
+from tests.contract.registry_client import record
 from tests.contract.registry_servers import listening_registry, registry
 
 DEEP = '{"type":"array","items":' * 2_000 + '"int"' + "}" * 2_000
@@ -187,3 +188,56 @@ def test_no_request_is_the_servers_fault() -> None:
 
         calls()
         assert httpx.get(f"{url}/").json() == {}
+
+
+def chain(kind: str, length: int) -> str:
+    """Return a schema of types each of which has a field of the next."""
+    if kind == "PROTOBUF":
+        messages = [f"message M{i} {{ M{i + 1} a = 1; }}" for i in range(length)]
+        return f'syntax = "proto3"; {" ".join(messages)} message M{length} {{ int32 a = 1; }}'
+    if kind == "JSON":
+        of = {f"M{i}": {"properties": {"a": {"$ref": f"#/definitions/M{i + 1}"}}} for i in range(length)}
+        return json.dumps({"$ref": "#/definitions/M0", "definitions": {**of, f"M{length}": {"type": "string"}}})
+    found: Any = "int"
+    for i in reversed(range(length)):
+        found = {"type": "record", "name": f"M{i}", "fields": [{"name": "a", "type": found}]}
+    return json.dumps(found)
+
+
+@pytest.mark.parametrize("kind", ["AVRO", "JSON", "PROTOBUF"])
+async def test_a_chain_of_types_that_could_not_be_compared_is_refused_at_once(kind: str) -> None:
+    async with registry() as client:
+        for length in (150, 190):
+            body = {"schema": chain(kind, length), "schemaType": kind}
+            for path in (
+                "/subjects/x/versions",
+                "/subjects/x/versions?normalize=true",
+                "/compatibility/subjects/x/versions",
+            ):
+                answer = await client.post(path, json=body)
+                assert (answer.status_code, answer.json()["error_code"]) == (422, INVALID), answer.text
+        assert (await client.get("/subjects")).json() == []
+        short = {"schema": chain(kind, 40), "schemaType": kind}
+        assert (await client.post("/subjects/x/versions", json=short)).status_code == 200
+        other = {**short, "schema": short["schema"].replace("int", "long").replace('"string"', '"integer"')}
+        assert (await client.post("/subjects/x/versions", json=other)).status_code in {200, 409, 422}
+        assert (await client.post("/compatibility/subjects/x/versions", json=other)).status_code in {200, 422}
+
+
+@pytest.mark.parametrize("kind", ["AVRO", "JSON", "PROTOBUF"])
+async def test_a_chain_of_references_is_bounded_too(kind: str) -> None:
+    async with registry() as client:
+        codes = list[int]()
+        for i in range(90):
+            name = {"AVRO": f"M{i - 1}", "JSON": f"m{i - 1}.json", "PROTOBUF": f"m{i - 1}.proto"}[kind]
+            schema = {
+                "AVRO": record(("a", f"M{i - 1}" if i else "int"), name=f"M{i}"),
+                "JSON": json.dumps({"properties": {"a": {"$ref": name} if i else {"type": "string"}}}),
+                "PROTOBUF": f'syntax = "proto3"; {f"""import "{name}";""" if i else ""} message M{i} {{ {f"M{i - 1}" if i else "int32"} a = 1; }}',
+            }[kind]
+            references = [{"name": name, "subject": f"s{i - 1}", "version": 1}] if i else []
+            body = {"schema": schema, "schemaType": kind, "references": references}
+            codes.append((await client.post(f"/subjects/s{i}/versions", json=body)).status_code)
+            if codes[-1] != 200:
+                break
+        assert codes[-1] == 422

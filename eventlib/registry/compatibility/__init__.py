@@ -16,6 +16,7 @@ __all__ = [
     "Level",
     "OverBudgetError",
     "SchemaType",
+    "compared",
     "incompatibilities",
     "unreadable",
     "within",
@@ -68,12 +69,11 @@ def incompatibilities(kind: SchemaType, new: Parsed, old: Sequence[Parsed], leve
 
 def unreadable(*, reader: Parsed, writer: Parsed) -> list[Incompatibility]:
     """Return what keeps a schema from reading another's data; both of one format."""
-    if reader == writer:
-        return []
-    return list(dict.fromkeys(_unreadable(reader, writer)))
+    return [] if reader == writer else list(dict.fromkeys(compared(reader=reader, writer=writer)))
 
 
-def _unreadable(reader: Parsed, writer: Parsed) -> list[Incompatibility]:
+def compared(*, reader: Parsed, writer: Parsed) -> list[Incompatibility]:
+    """Compare two schemas of one format type by type, also where they are equal."""
     match reader.kind:
         case SchemaType.AVRO:
             from eventlib.registry.compatibility.avro import avro_unreadable

@@ -62,6 +62,10 @@ def spend() -> None:
         budget.spend()
 
 
+DEEPEST_PAIRS = 80
+"""How many pairs a comparison is in at once: well below what Python's stack holds, since native code fails at its end."""
+
+
 class Pairs:
     """What is known of pairs. One that is being compared counts as readable: what breaks it shows elsewhere in it.
 
@@ -70,13 +74,18 @@ class Pairs:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Found] = {}
+        self._depth = 0
 
     def once(self, pair: Hashable, compare: Callable[[], Found]) -> Found:
-        """Return what a comparison of a pair finds."""
+        """Return what a comparison of a pair finds. Raises: RecursionError for types that lead to each other too deeply."""
         if pair not in self._known:
+            if self._depth == DEEPEST_PAIRS:
+                raise RecursionError(f"more than {DEEPEST_PAIRS} types lead to each other")
             before = len(self._known)
             self._known[pair] = []
+            self._depth += 1
             found = compare()
+            self._depth -= 1
             if found:  # what was found readable inside may have counted on this pair
                 for later in [*self._known][before:]:
                     if not self._known[later]:

@@ -7,6 +7,8 @@ from typing import Any
 from eventlib.registry.parsing.parsed import InvalidSchema, Parsed, SchemaType
 
 _NOTHING: Mapping[str, str] = {}
+_DEEPEST_JSON = 150
+"""How many objects and lists of a JSON Schema may be in each other."""
 
 
 def parse(kind: SchemaType, text: str, referenced: Mapping[str, str] = _NOTHING) -> Parsed:
@@ -40,6 +42,7 @@ def _json_schema(text: str, referenced: Mapping[str, str]) -> Parsed:
     from eventlib.registry.parsing.json_schema import json_schema
 
     document = _document(text)
+    _refuse_deep(document)
     others = {name: _document(each) for name, each in referenced.items()}
     return Parsed(SchemaType.JSON, compact(document), json_schema(document, others))
 
@@ -67,6 +70,20 @@ def _document(text: str) -> Any:
     except UnicodeEncodeError as error:
         raise InvalidSchema("it has half a character (a lone surrogate), which no UTF-8 text can hold") from error
     return document
+
+
+def _refuse_deep(document: Any) -> None:
+    """Refuse a document before validators walk through it, whose native code fails at the end of Python's stack."""
+    level, depth = [document], 0
+    while level := [
+        part
+        for each in level
+        if isinstance(each, dict | list)
+        for part in (each.values() if isinstance(each, dict) else each)
+    ]:
+        depth += 1
+        if depth > _DEEPEST_JSON:
+            raise InvalidSchema(f"it is nested more than {_DEEPEST_JSON} deep: name what is nested and refer to it")
 
 
 def _refuse_constant(name: str) -> Any:

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException as RoutingError
 from eventlib.errors import EventlibError
 from eventlib.http.body_limit import compression_of
 from eventlib.registry.errors import Refused, invalid_schema, store_failed
-from eventlib.registry.parsing import SchemaType
+from eventlib.registry.parsing import InvalidSchema, SchemaType
 from eventlib.registry.records import Reference, Schema, Version, schema_json
 from eventlib.registry.registrar import RegistrationRequest
 from eventlib.strict_json import JsonRefused, decode_json
@@ -68,6 +68,8 @@ def refusal_of(error: Exception) -> Refused:
             return Refused(422, 422, f"{first['loc'][0]} {place}: {first['msg']}")
         case RoutingError(status_code=status, detail=detail):
             return Refused(status, status, f"HTTP {status} {detail}")
+        case InvalidSchema():  # one that is kept, and that an earlier release took
+            return invalid_schema(f"a schema that is registered cannot be read any more: {error}")
         case EventlibError():
             return store_failed(str(error))
         case _:
