@@ -6,6 +6,7 @@ union says which of its types it is where JSON alone would be read as another on
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from functools import lru_cache
 from types import GenericAlias
@@ -41,14 +42,16 @@ Convert = Callable[[Any], Any]
 BASE64 = "data:;base64,"
 """What stands before bytes that are no UTF-8 text: they are a data URL (RFC 2397)."""
 _TYPE, _VALUE = "$type", "value"
+_AS_IT_IS = frozenset({str, int, bool, type(None)})
 
 
-def json_of(value: object) -> Any:
-    """Return the JSON form of an event, a state, or a part of one: dicts, lists, texts, numbers, booleans and None."""
+def json_of(value: Any) -> Any:
+    """Return the JSON form of an event, a state, a part of one, or what has such: dicts, lists, texts, numbers, booleans, None."""
     cls = value.__class__
+    if cls in _AS_IT_IS:
+        return value
     if is_record(cls):
-        write = _writer_of(cls)
-        return to_jsonable_python(value, by_alias=False) if write is None else write(value)
+        return _writer_of(cls)(value)
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -71,7 +74,7 @@ def read_json(cls: type[T], text: str | bytes) -> T:
     It takes whatever else Pydantic takes for the class, too. Raises: pydantic.ValidationError; ContractError, with the name
     of the field, for bytes whose base64 is broken.
     """
-    adapter = _adapter_of(cls)
+    adapter: TypeAdapter[T] = _adapter_of(cls)
     content = text.encode() if isinstance(text, str) else text
     if BASE64.encode() not in content and _TYPE.encode() not in content:
         return normal(adapter.validate_json(content))
@@ -85,16 +88,17 @@ def read_json(cls: type[T], text: str | bytes) -> T:
 
 
 @lru_cache(maxsize=1_024)
-def _adapter_of(cls: type[T]) -> TypeAdapter[T]:
+def _adapter_of(cls: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(cls)
 
 
 @lru_cache(maxsize=1_024)
-def _writer_of(cls: type[Any]) -> Convert | None:
+def _writer_of(cls: type[Any]) -> Convert:
     try:
-        return _Writers().of(record_of(cls))
-    except WiringError:  # neither an event nor a state
-        return None
+        return _Writers().of(record_of(cls)) or _plain
+    except WiringError:  # neither an event nor a state, but it may have some
+        names = [each.name for each in fields(cls)] if is_dataclass(cls) else []
+        return (lambda value: {name: json_of(getattr(value, name)) for name in names}) if names else _plain
 
 
 @lru_cache(maxsize=1_024)
@@ -108,7 +112,7 @@ class _Writers:
     def __init__(self) -> None:
         self._records: dict[Record, Convert] = {}
 
-    def of(self, node: Node) -> Convert | None:
+    def of(self, node: Node) -> Convert | None:  # noqa: PLR0911  one answer for each kind
         if not any(map(_is_lossy, nodes_in(node))):
             return None
         match node:
@@ -139,7 +143,7 @@ class _Writers:
 
         def write(value: Any) -> Any:
             if isinstance(value, BaseModel):
-                rest = value.model_dump(mode="json", exclude=own.keys(), by_alias=False)
+                rest = value.model_dump(mode="json", exclude=set(own), by_alias=False)
             else:
                 rest = {name: to_jsonable_python(getattr(value, name)) for name in names if name not in own}
             made = dict[str, Any]()
@@ -188,7 +192,7 @@ class _Readers:
     def __init__(self) -> None:
         self._records: dict[Record, Convert] = {}
 
-    def of(self, node: Node, where: str) -> Convert | None:
+    def of(self, node: Node, where: str) -> Convert | None:  # noqa: PLR0911  one answer for each kind
         if not any(map(_is_lossy, nodes_in(node))):
             return None
         match node:
@@ -227,7 +231,7 @@ class _Readers:
         self._records[record] = read
         return read
 
-    def _union(self, union: Union, where: str) -> Convert:
+    def _union(self, union: Union, where: str) -> Convert | None:
         if union.optional is not None:
             return self.of(union.optional, where)
         by_name = {name_of(branch): self._branch(branch, where) for branch in _branches(union).values()}
@@ -295,6 +299,10 @@ def _annotation(node: Node) -> Any:
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _plain(value: Any) -> Any:
+    return to_jsonable_python(value, by_alias=False)
 
 
 def _number(value: Any) -> Any:

@@ -8,6 +8,7 @@ from pyspark.sql import types as t
 
 from analytics.whatif.figures import Figure
 from eventlib.eventlog import EventLog
+from eventlib.json_form import json_text
 from eventlib.log.record import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
@@ -128,7 +129,7 @@ class RowMaker:
         if event is None:
             return record.type, from_ms(record.timestamp_ms), False, None, None
         contract, reason = contract_of(type(event)), getattr(event, "reason", None)
-        fields = event.model_dump_json() if whole else None
+        fields = json_text(event) if whole else None
         text = None if reason is None else str(reason)
         return contract.type, from_ms(record.timestamp_ms), contract.final, text, fields
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from eventlib.console.reading import as_seen
+from eventlib.json_form import json_of
 from eventlib.log.record import Record
 from eventlib.model.decider import FORGET
 from eventlib.model.saga import Saga, SagaEvent
@@ -106,7 +105,7 @@ def _fields(state: Any, before: Any, *, is_moved: bool, personal: bool) -> Seque
 
 
 def _values(state: Any) -> dict[str, Any]:
-    found = to_jsonable_python(state, fallback=str, inf_nan_mode="strings")
+    found = json_of(state)
     return found if isinstance(found, dict) else {"value": found}
 
 

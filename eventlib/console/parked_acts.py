@@ -19,6 +19,7 @@ from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import READERS, Role, allow
+from eventlib.json_form import json_of
 from eventlib.model.event import Event
 from eventlib.operations.command_status import CommandQuery, Outcomes, send_retries
 from eventlib.operations.dry_run import refuse_moved
@@ -197,8 +198,8 @@ async def _edited(
 ) -> tuple[Event, Sequence[tuple[str, Any, Any]]]:
     """Return the event that a form makes of a parked input, and how it differs. Raises: ContractError."""
     first = await first_waiting(reader.log, parking)
-    before = first.reading.value.model_dump(mode="json") if isinstance(first.reading.value, Event) else {}
+    before = json_of(first.reading.value) if isinstance(first.reading.value, Event) else {}
     after = values_in(fields, form.under("field."), form.under("none."))
     changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
     event = await event_with(reader.log, parking, None if before else after, changed)
-    return event, differences(before, event.model_dump(mode="json"))
+    return event, differences(before, json_of(event))

@@ -17,6 +17,7 @@ from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import READERS, Principal, Role, allow
+from eventlib.json_form import json_of
 from eventlib.log.record import key_text
 from eventlib.model.event import Event, contract_of
 from eventlib.operations.dry_run import token_of
@@ -182,7 +183,7 @@ def _fields(reader: ParkedReader, parking: Parking, waiting: Sequence[WaitingInp
         return []
     value, key = first.reading.value, contract_of(event_type).key
     known = {} if key is None else {key: key_text(first.record)}
-    return fields_of(event_type, value.model_dump(mode="json") if isinstance(value, Event) else known)
+    return fields_of(event_type, json_of(value) if isinstance(value, Event) else known)
 
 
 def token_of_group(group: ParkedGroup, found: Sequence[Preview]) -> str:

@@ -19,6 +19,7 @@ from eventlib.console.sessions import FORMS, Seals, cookie_of, set_cookie
 from eventlib.http.paths import segment_of
 from eventlib.identity.gate import PRINCIPAL
 from eventlib.identity.principal import Principal, Role
+from eventlib.json_form import json_of
 from eventlib.values import escaped, from_ms
 
 _PACKAGE = files("eventlib") / "console"
@@ -166,9 +167,7 @@ def short(value: object) -> str:
 
 def json(value: object, indent: int | None = 2) -> str:
     """Return a value as JSON for a person."""
-    return to_json(
-        value, indent=indent, by_alias=False, inf_nan_mode="constants", bytes_mode="base64", fallback=str
-    ).decode()
+    return to_json(json_of(value), indent=indent).decode()
 
 
 def facts(values: Mapping[str, object]) -> list[tuple[str, str]]:

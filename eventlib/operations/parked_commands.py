@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.json_form import json_of
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, Position, contract_of, key_of
 from eventlib.model.evolution import wire_name_of
@@ -150,7 +151,7 @@ async def event_with(log: EventLog, parking: Parking, data: object, changes: Map
     if data is None:
         if not isinstance(first.reading.value, Event):
             raise ContractError(f"{first.record.type} cannot be read ({first.reading.error}): give all of its data")
-        fields = first.reading.value.model_dump(mode="json")
+        fields = json_of(first.reading.value)
     return event_of(event_type, {**fields, **changes} if isinstance(fields, Mapping) else fields)
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
+from eventlib.json_form import json_text
 from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
 from eventlib.operations.dry_run import TaskParts, dry_run_of, masks, token_of
@@ -180,7 +181,7 @@ class _Trial:
         if not isinstance(request, ParkedInputEdited):
             return ""
         event_type = self._log.choreography.event(request.type)
-        return self._log.codec.decode(event_type, request.data).model_dump_json()
+        return json_text(self._log.codec.decode(event_type, request.data))
 
     async def _pass_deadlines(self, task: Task, now: int) -> None:
         """Let deadlines pass that fell due while the key was parked: that is what the task does next."""

@@ -7,6 +7,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.json_form import read_json
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, Position, contract_of, key_of
 from eventlib.model.personal import MASKED, personal_fields
@@ -46,7 +47,7 @@ def event_of(event_type: type[Event], fields: object) -> Event:
     if not isinstance(fields, Mapping):
         raise ContractError(f"the data is a JSON {type(fields).__name__}, and an event is an object of fields")
     try:
-        return event_type.model_validate_json(to_json(fields))
+        return read_json(event_type, to_json(fields))
     except ValidationError as error:
         raise ContractError(f"{contract_of(event_type).type} does not fit: {sentence_of(error)}") from error
     except PydanticSerializationError as error:  # the fields came as JSON, which can escape what is no text

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import CALLER
+from eventlib.json_form import json_text, read_json
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.operations.sending import refuse_facts, refuse_masked
@@ -88,7 +89,7 @@ def _row(choreography: Choreography, publication: Publication) -> dict[str, Any]
         "type": contract.type,
         "topic": contract.topic.name,
         "key": None if key is None else escaped(key),  # as PostgreSQL's text can have it; it only keeps the order
-        "body": event.model_dump_json(),
+        "body": json_text(event),
         "headers": dumps(dict(publication.headers)),
         "traceparent": CALLER.get(),
     }
@@ -105,7 +106,7 @@ def refuse_unpublished(choreography: Choreography, event: type[Event]) -> None:
 def event_in(row: OutboxRow, choreography: Choreography) -> Event:
     """Return the event in a row. Raises: ContractError when today's contract does not fit it."""
     try:
-        return choreography.event(row.type).model_validate_json(row.body)
+        return read_json(choreography.event(row.type), row.body)
     except WiringError as error:
         raise ContractError(str(error)) from error
     except ValidationError as error:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
+from eventlib.json_form import json_of, json_text
 from eventlib.log.record import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of, key_of
@@ -60,7 +61,7 @@ def same(now: Sequence[Event], then: Sequence[Item]) -> bool:
 
 def _equal(event: Event, emitted: Event) -> bool:
     """Compare serialized forms: NaN is not equal to itself."""
-    return event.model_dump_json() == emitted.model_dump_json()
+    return json_text(event) == json_text(emitted)
 
 
 @lru_cache(maxsize=1_024)
@@ -125,7 +126,7 @@ def recorded_event(event: Any, record: Record) -> ComparedEvent:
 
 
 def _facts(event: object) -> dict[str, object]:
-    return event.model_dump(mode="json") if isinstance(event, Event) else {}
+    return json_of(event) if isinstance(event, Event) else {}
 
 
 class Absent(Enum):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from urllib.parse import quote, unquote
 
 from eventlib.errors import ContractError
+from eventlib.json_form import json_of
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
 from eventlib.model.evolution import version_of
@@ -83,7 +84,7 @@ def cloud_event(record: Record, event: Event, application: str, *, personal: boo
     if record.traceparent is not None:
         attributes["traceparent"] = record.traceparent
     shown = event if personal else masked(event)
-    return CloudEvent({name: value for name, value in attributes.items() if value}, shown.model_dump(mode="json"))
+    return CloudEvent({name: value for name, value in attributes.items() if value}, json_of(shown))
 
 
 def content_of(events: Sequence[CloudEvent], mode: ContentMode) -> Content:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.table import Table
 
+from eventlib.json_form import json_of
 from eventlib.values import escaped, escaped_lines, from_ms, to_ms
 
 WIDTH_WHEN_PIPED = 120
@@ -87,7 +88,7 @@ def print_json(values: Iterable[object]) -> None:
 
 def json_line(value: object) -> bytes:
     """Return a value as JSON, on one line. Raises: ValueError for what JSON cannot represent."""
-    line = to_json(value, by_alias=False, inf_nan_mode="null")
+    line = to_json(json_of(value))
     return line if line.isascii() and b"\x7f" not in line else escaped(line.decode()).encode()
 
 
