@@ -45,7 +45,7 @@ _TYPE, _VALUE = "$type", "value"
 _AS_IT_IS = frozenset({str, int, bool, type(None)})
 
 
-def json_of(value: Any) -> Any:
+def json_of(value: Any) -> Any:  # noqa: PLR0911  one answer for each kind
     """Return the JSON form of an event, a state, a part of one, or what has such: dicts, lists, texts, numbers, booleans, None."""
     cls = value.__class__
     if cls in _AS_IT_IS:
@@ -74,12 +74,13 @@ def read_json(cls: type[T], text: str | bytes) -> T:
     It takes whatever else Pydantic takes for the class, too. Raises: pydantic.ValidationError; ContractError, with the name
     of the field, for bytes whose base64 is broken.
     """
-    adapter: TypeAdapter[T] = _adapter_of(cls)
+    known: type[Any] = cls
+    adapter: TypeAdapter[T] = _adapter_of(known)
     content = text.encode() if isinstance(text, str) else text
     if BASE64.encode() not in content and _TYPE.encode() not in content:
         return normal(adapter.validate_json(content))
     try:
-        made = _reader_of(cls)(from_json(content))
+        made = _reader_of(known)(from_json(content))
     except ContractError:
         raise
     except ValueError:

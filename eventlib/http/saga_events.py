@@ -16,6 +16,7 @@ from eventlib.errors import EventlibError, RetryableError
 from eventlib.http.config import ApiConfig
 from eventlib.http.open_streams import CountedStream, OpenStreams
 from eventlib.http.problems import Refusal, refused_field
+from eventlib.json_form import json_of
 from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
@@ -62,7 +63,7 @@ class Shown:
     def of(self, event: Event) -> dict[str, Any]:
         """Return the fields of an event."""
         seen = event if self.personal else masked(event)
-        return {name: value for name, value in seen if name not in self.without}
+        return {name: value for name, value in json_of(seen).items() if name not in self.without}
 
 
 EVERYTHING = Shown()
