@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pydantic_core import to_json
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.asking import from_anywhere
@@ -21,6 +20,7 @@ from analytics.reconciling.difference import FOUND, Difference, compared_of, row
 from analytics.reconciling.live import LIVE, STORE, take_down
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
+from eventlib.json_form import json_of, json_text
 from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.service import Service
@@ -154,7 +154,7 @@ class _Task:
         live = self._entry(decider, record)
         pairs: Mapping[str, tuple[Any, Any]]
         if isinstance(live, str):
-            pairs = {"(bytes)": (live, to_json(entry.state).decode())}
+            pairs = {"(bytes)": (live, json_text(entry.state))}
         else:
             logged = {each.name: getattr(entry.state, each.name) for each in fields(entry.state)}
             pairs = {name: (getattr(live.state, name), value) for name, value in logged.items()}
@@ -162,7 +162,7 @@ class _Task:
         return [
             Difference(source.where, decider.name, key, name, _value(mine), _value(its), source.until)
             for name, (mine, its) in pairs.items()
-            if mine != its
+            if mine != its and json_of(mine) != json_of(its)  # NaN is not equal to itself
         ]
 
     def _entry(self, decider: Decider[Any], record: Record) -> KeyedState | str:
@@ -213,10 +213,10 @@ def _told(source: _Source) -> Iterator[tuple[object, ...]]:
 
 
 def _text(entry: KeyedState | str) -> str:
-    return entry if isinstance(entry, str) else to_json(entry.state).decode()
+    return entry if isinstance(entry, str) else json_text(entry.state)
 
 
 def _value(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    return str(value) if isinstance(value, int) else to_json(value).decode().strip('"')
+    return str(value) if isinstance(value, int) else json_text(value).strip('"')

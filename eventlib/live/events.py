@@ -13,6 +13,7 @@ from pydantic_core import from_json, to_json
 
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
+from eventlib.json_form import json_of
 from eventlib.live.connection import Connection
 from eventlib.live.counters import ViewCounters
 from eventlib.live.transport import Sent
@@ -64,7 +65,7 @@ class Carried:
 
     def encoded(self) -> bytes:
         """Return it as it stands in a topic between views."""
-        return to_json({"from": self.origin, "value": self.value})
+        return to_json({"from": self.origin, "value": json_of(self.value)})
 
 
 class Unwanted:

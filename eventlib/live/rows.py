@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from faust.streams import current_event
 from pydantic_core import from_json, to_json
 
+from eventlib.json_form import json_of
 from eventlib.live.events import Origin
 from eventlib.live.store import LiveTable
 
@@ -74,7 +75,7 @@ class Rows:
         return found["seen"], found["row"]
 
     def _put(self, key: str, seen: Mapping[str, int], row: Row) -> None:
-        self.table[key.encode()] = to_json({"seen": seen, "row": row})
+        self.table[key.encode()] = to_json({"seen": seen, "row": json_of(row)})
 
     def _remove(self, key: str) -> None:
         del self.table[key.encode()]
