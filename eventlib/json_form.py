@@ -5,7 +5,7 @@ union says which of its types it is where JSON alone would be read as another on
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -74,7 +74,7 @@ def read_json(cls: type[T], text: str | bytes) -> T:
     It takes whatever else Pydantic takes for the class, too. Raises: pydantic.ValidationError; ContractError, with the name
     of the field, for bytes whose base64 is broken.
     """
-    known: Hashable = cls
+    known: Any = cls
     adapter: TypeAdapter[T] = _adapter_of(known)
     content = text.encode() if isinstance(text, str) else text
     if BASE64.encode() not in content and _TYPE.encode() not in content:
