@@ -36,6 +36,8 @@ from eventlib.model.schema.types import (
     nodes_in,
 )
 
+__all__ = ["json_of", "json_text", "read_json"]
+
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
 

@@ -73,7 +73,7 @@ def done(_: Any, asked: Any) -> Any:
 
 
 evolve.__annotations__ |= {"state": State, "event": Event, "return": State}
-done.__annotations__ |= {"_": State, "asked": OddAsked, "return": list[OddDone]}
+done.__annotations__ |= {"_": State, "asked": OddAsked, "return": GenericAlias(list, (OddDone,))}
 odds.evolve(evolve)
 odds.on(done)
 APP = Choreography("odds", [Service("odds", deciders=[odds])])

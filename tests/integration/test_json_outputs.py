@@ -71,7 +71,7 @@ def test_commands_show_every_value(url: str) -> None:
     assert lines(url, "replay")[0]["decisions"] == 1
 
 
-def test_what_is_shown_can_be_published(url: str, tmp_path: Path) -> None:
+def test_what_is_shown_can_be_published(tmp_path: Path) -> None:
     other = f"sqlite:///{tmp_path}/log.db"
     text = json_text(asked())
     said("publish", "OddAsked", "--data", text, "--log", other, "--app", "tests.integration.odd_app:APP")
@@ -124,7 +124,7 @@ async def test_the_consoles_pages_show_every_value(url: str) -> None:
         for page in pages:
             found = await client.get(page, headers={"accept": "text/html"})
             assert found.status_code == 200, page
-            if "compare" not in page:
+            if page.startswith(("/record", "/saga", "/moment")):  # the others show the first fields
                 assert "data:;base64,/wA=" in html.unescape(found.text), page
 
 

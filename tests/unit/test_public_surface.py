@@ -17,6 +17,7 @@ PUBLIC = {
     "eventlib.http": 37,
     "eventlib.identity": 15,
     "eventlib.invariants": 8,
+    "eventlib.json_form": 3,
     "eventlib.limits": 1,
     "eventlib.live": 11,
     "eventlib.operations": 4,
