@@ -1,5 +1,6 @@
 """The attributes of a state as columns that SQLite compares."""
 
+import logging
 import math
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -11,6 +12,7 @@ from eventlib.model.decider import Decider
 from eventlib.model.personal import personal_fields
 from eventlib.values import to_ms
 
+_log = logging.getLogger(__name__)
 _LARGEST = 2**63 - 1
 
 
@@ -34,6 +36,15 @@ def columns_of(decider: Decider[Any], indexes: Sequence[tuple[str, ...]]) -> lis
     return names
 
 
+def column_of(state: object, name: str) -> str | int | float | None:
+    """Return an attribute of a state as its column has it; None, with a warning, for a value that no column can have."""
+    try:
+        return stored(getattr(state, name), name)
+    except ContractError as error:
+        _log.warning("a state of %s is not found by %s: %s", type(state).__name__, name, error)
+        return None
+
+
 def quoted(name: str) -> str:
     """Return a name as SQL has it."""
     return f'"{name}"'
@@ -48,7 +59,7 @@ def stored(value: object, name: str = "a value") -> str | int | float | None:
             return to_ms(value if value.tzinfo else value.replace(tzinfo=UTC))
         case date():
             return value.isoformat()
-        case int() if abs(value) <= _LARGEST:
+        case int() if -_LARGEST - 1 <= value <= _LARGEST:
             return int(value)
         case float() if not math.isnan(value):
             return value

@@ -12,7 +12,7 @@ from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
-from eventlib.queries.index_columns import columns_of, quoted, stored
+from eventlib.queries.index_columns import column_of, columns_of, quoted, stored
 from eventlib.queries.state import task_of
 from eventlib.runtime.records import POSITION_KEY, STATE, Positions, modules_version, state_name
 from eventlib.state.projection import Projection
@@ -49,6 +49,7 @@ class StateIndex(Projection, Generic[S]):
     A decider without keys has its states under the numbers of its partitions.
     Guarantee: a state is exactly what its service committed; none is older than one that was read here before. When
     the modules of the decider change, the tables are made again from the log.
+    A state whose attribute no column can have, such as NaN, is found by its key, and in no index of that attribute; the log says so.
     Cost: the memory of one batch; a query reads the rows that it returns. Raises: WiringError for an attribute that
     the state does not have, or that cannot be compared.
     """
@@ -200,7 +201,7 @@ class StateIndex(Projection, Generic[S]):
             db.execute("DELETE FROM states WHERE _key = ?", (key,))
         else:
             # A state that cannot be read is found by its key, where reading it says why.
-            columns = [None if value is None else stored(getattr(value, each), each) for each in self._columns]
+            columns = [None if value is None else column_of(value, each) for each in self._columns]
             db.execute(self._put, (key, record.value, record.correlation_id, record.timestamp_ms, *columns))
         return [key]
 

@@ -15,7 +15,8 @@ from eventlib.values import time_of, to_ms
 _LARGEST = 2**63 - 1
 _MOST_WILDCARDS = 10
 _MIRRORED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_GLOB = {"%": "*", "_": "?", "*": "[*]", "?": "[?]", "[": "[[]"}
+_GLOB_OF_TEXT = {"*": "[*]", "?": "[?]", "[": "[[]"}
+_GLOB = {"%": "*", "_": "?", **_GLOB_OF_TEXT}
 Stored = str | int | float
 
 
@@ -216,16 +217,18 @@ def _number(attribute: Attribute, value: Decimal, column: int) -> int | float:
     if scaled != scaled.to_integral_value():
         places = f"{kind.places} digits after the point" if kind.places else "no digits after the point"
         raise QueryError(f"{attribute.name} has {places}, so it is never compared with {value}", column)
-    if abs(scaled) > _LARGEST:
+    if not -_LARGEST - 1 <= scaled <= _LARGEST:
         raise QueryError(f"{value} is more than {attribute.name} can be", column)
     return int(scaled)
 
 
 def _glob(found: Value) -> str:
-    """Return a pattern of SQL's LIKE as one of GLOB, which tells capital letters from small ones."""
+    r"""Return a pattern of SQL's LIKE as one of GLOB, which tells capital letters from small ones; `\` escapes `%`, `_` and itself."""
     if not isinstance(found.value, str):
         raise QueryError("`like` takes a text: '%KeyError%'", found.column)
-    pattern = re.sub("%+", "%", found.value)
-    if pattern.count("%") > _MOST_WILDCARDS:
+    parts = re.findall(r"%+|\\[%_\\]|[^%]", found.value, re.DOTALL)
+    if sum(each.startswith("%") for each in parts) > _MOST_WILDCARDS:
         raise QueryError(f"a pattern has {_MOST_WILDCARDS} % at most", found.column)
-    return "".join(_GLOB.get(each, each) for each in pattern)
+    return "".join(
+        _GLOB_OF_TEXT.get(each[-1], each[-1]) if each[0] == "\\" else _GLOB.get(each[0], each[0]) for each in parts
+    )

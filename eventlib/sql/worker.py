@@ -57,7 +57,7 @@ class _Asked:
             raise _Refused("made anew")
         positions = db.execute("SELECT topic, partition, next FROM eventlib_positions ORDER BY 1, 2").fetchall()
         of_topics = "(SELECT count(*) FROM {} WHERE topic IN (SELECT value FROM json_each(?1)))"
-        unread = f"SELECT {of_topics.format('eventlib_damaged')} + {of_topics.format('_unread')}"
+        unread = f"SELECT {of_topics.format('eventlib_damaged')} + {of_topics.format('eventlib_misfits')} + {of_topics.format('_unread')}"
         (damaged,) = db.execute(unread, (json.dumps(self._asked["topics"]),)).fetchone()
         self._restrict(db)
         db.set_progress_handler(lambda: monotonic() > self._until, _OPERATIONS)

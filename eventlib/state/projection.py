@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -23,6 +24,8 @@ from eventlib.state.waiters import Waiters
 _log = logging.getLogger(__name__)
 _RETRY_S = 0.2
 _CHANGED = "changed"
+_MISFITS = (ContractError, ValueError, ArithmeticError, sqlite3.DataError, sqlite3.IntegrityError)
+"""What `apply` raises about one record's values, and not for want of a log or a file, or for a bug such as a missing name."""
 
 
 class ProjectionBehind(LogUnavailable):
@@ -38,7 +41,9 @@ class Projection:
     from others stays as it was, and is right as soon as they are read, too, if `apply` does not depend on their order.
     Guarantee: each record counts once, whatever interrupts it, also `kill -9`: tables and positions are one
     transaction. A partition's records come in order; within a batch, all of them by time. A record that is damaged on the
-    log is gone past and stays named in `damaged`; once it has been repaired, the next start reads everything again.
+    log is gone past and stays named in `damaged`; once it has been repaired, the next start reads everything again. A record
+    whose values the tables do not take (`apply` raises ContractError, ValueError, ArithmeticError or IntegrityError, as for NaN
+    in a column that is NOT NULL) is left out, logged, and named in `misfits`: it does not end what the others are read by.
     Memory: one batch.
     """
 
@@ -123,6 +128,12 @@ class Projection:
         """How many offsets of a partition were gone from the log before this process could read them."""
         return self._reader.lost
 
+    @property
+    def misfits(self) -> Mapping[tuple[str, int, int], str]:
+        """The topic, partition and offset of each record that the tables did not take, with the reason."""
+        found = self.rows("SELECT topic, partition, offset, reason FROM eventlib_misfits ORDER BY 1, 2, 3")
+        return {(topic, partition, offset): reason for topic, partition, offset, reason in found}
+
     async def reached(self, topic: str, partition: int, offset: int, timeout_s: float) -> bool:
         """Wait until the record at an offset has been applied; False when it was not in time.
 
@@ -161,6 +172,7 @@ class Projection:
     async def up_to_date(self, topic_partitions: Collection[TopicPartition], timeout_s: float) -> None:
         """Wait until all has been applied that is on these partitions now: what is not in the tables then, is not.
 
+        But for what is in `misfits`, which the tables did not take.
         Raises: ProjectionBehind when that was not in time, or a record there is damaged, so that a missing row means
         nothing; what has ended it for good.
         """
@@ -273,7 +285,18 @@ class Projection:
             for record, event in changes:
                 changed.update(apply(db, record, event) or ())
 
-        self._opened.write(act, positions, damaged)
+        def act_singly(db: sqlite3.Connection) -> None:
+            for record, event in changes:
+                try:
+                    with _savepoint(db):
+                        changed.update(apply(db, record, event) or ())
+                except _MISFITS as error:
+                    self._leave_out(db, record, error)
+
+        try:
+            self._opened.write(act, positions, damaged)
+        except _MISFITS:  # nothing of it is written: again, with each record by itself
+            self._opened.write(act_singly, positions, damaged)
         self._waiters.wake(
             [
                 None,
@@ -285,3 +308,21 @@ class Projection:
                 ),
             ]
         )
+
+    def _leave_out(self, db: sqlite3.Connection, record: Record, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {error}"
+        place = record.topic, record.partition, record.offset
+        _log.warning("projection %s leaves %s/%d/%d out: %s", self.view.name, *place, reason)
+        db.execute("INSERT OR REPLACE INTO eventlib_misfits VALUES (?, ?, ?, ?)", (*place, reason))
+
+
+@contextmanager
+def _savepoint(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("SAVEPOINT one_record")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK TO one_record")
+        raise
+    finally:
+        db.execute("RELEASE one_record")

@@ -84,6 +84,9 @@ CREATE TABLE eventlib_positions (
 CREATE TABLE eventlib_damaged (
     topic TEXT, partition INTEGER, offset INTEGER, PRIMARY KEY (topic, partition, offset)
 ) WITHOUT ROWID;
+CREATE TABLE eventlib_misfits (
+    topic TEXT, partition INTEGER, offset INTEGER, reason TEXT NOT NULL, PRIMARY KEY (topic, partition, offset)
+) WITHOUT ROWID;
 CREATE TABLE eventlib_projection (log_id TEXT NOT NULL, fingerprint TEXT NOT NULL);
 CREATE TABLE eventlib_read (topics TEXT PRIMARY KEY, read_at INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -162,7 +165,7 @@ class ViewFile:
                 self.db.executemany("INSERT OR REPLACE INTO eventlib_positions VALUES (?, ?, ?)", moved)
                 self.db.executemany("INSERT OR IGNORE INTO eventlib_damaged VALUES (?, ?, ?)", damaged)
                 self.db.execute("INSERT OR REPLACE INTO eventlib_read VALUES (?, ?)", (self._topics, now_ms()))
-        except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+        except (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError):
             raise  # what `act` did wrong
         except sqlite3.DatabaseError as error:
             raise explained(error, self.path, WHAT) from error
@@ -226,7 +229,7 @@ class ViewFile:
         try:
             row = self.db.execute("SELECT log_id, fingerprint FROM eventlib_projection").fetchone()
             self.db.execute(
-                "SELECT 1 FROM eventlib_damaged, eventlib_read LIMIT 1"
+                "SELECT 1 FROM eventlib_damaged, eventlib_misfits, eventlib_read LIMIT 1"
             )  # files of older releases lack them
         except sqlite3.OperationalError:
             return False  # a new file, or another's tables
