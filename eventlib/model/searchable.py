@@ -62,8 +62,8 @@ class Kind:
             case date():
                 return value.isoformat()
             case Decimal():
-                return int(value.scaleb(self.places)) if value.is_finite() else None
-            case int() if abs(value) <= _LARGEST:
+                return self.stored(int(value.scaleb(self.places))) if value.is_finite() else None
+            case int() if -_LARGEST - 1 <= value <= _LARGEST:
                 return int(value)
             case float() if not math.isnan(value):
                 return value
