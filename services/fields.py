@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from eventlib import Money, Units
+from eventlib import Money, Units, minor_units
 from eventlib.values import unsafe_in
 
 
@@ -54,6 +54,16 @@ AmountCents = Annotated[int, Field(ge=0, lt=2**63), Money("currency")]
 
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 """An ISO 4217 code."""
+
+
+def _listed(currency: str) -> str:
+    if minor_units(currency) is None:
+        raise ValueError("is no currency of ISO 4217")
+    return currency
+
+
+Listed = AfterValidator(_listed)
+"""Checks a currency where it enters; events already on the log stay readable."""
 
 UtcTime = Annotated[datetime, AfterValidator(_aware)]
 UtcTimeOrNone = Annotated[datetime | None, AfterValidator(_aware)]

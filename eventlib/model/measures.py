@@ -14,11 +14,12 @@ from eventlib.errors import WiringError
 class Money:
     """Marks a field that is a sum of money: `amount_cents: Annotated[int, Money("currency")]`.
 
-    `currency` is the event's field that has the currency, `places` how many of the digits of an int are behind the point.
+    `currency` is the event's field that has the currency, `places` how many of the digits of an int are behind the point:
+    by default as many as the currency's minor unit has in ISO 4217, and 2 for what is no currency there.
     """
 
     currency: str
-    places: int = 2
+    places: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,22 @@ class Units:
     """Marks a field that counts something: `quantity: Annotated[int, Units("units")]`."""
 
     name: str
+
+
+@lru_cache(maxsize=1_024)
+def minor_units(currency: str) -> int | None:
+    """Return how many decimals a currency's minor unit is behind the point: 2 for GBP, 0 for JPY, 3 for KWD.
+
+    None for what ISO 4217 does not list as a currency, and for what has no minor unit there, as gold (XAU).
+    Source: ISO 4217, list one.
+    """
+    from iso4217 import Currency  # it reads its table when it is imported
+
+    try:
+        exponent = Currency(currency).exponent
+    except ValueError:
+        return None
+    return exponent if isinstance(exponent, int) else None
 
 
 Measures = Mapping[str, Decimal]
@@ -61,7 +78,10 @@ def measures_of(event: BaseModel) -> Measures:
             continue
         if isinstance(mark, Money):
             unit = str(getattr(event, mark.currency))
-            amount = Decimal(value).scaleb(-mark.places) if isinstance(value, int) else Decimal(value)
+            places = minor_units(unit) if mark.places is None else mark.places
+            amount = (
+                Decimal(value).scaleb(-(2 if places is None else places)) if isinstance(value, int) else Decimal(value)
+            )
         else:
             unit, amount = mark.name, Decimal(value)
         found[unit] = found.get(unit, Decimal()) + amount

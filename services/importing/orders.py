@@ -9,6 +9,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from eventlib import minor_units
 from eventlib.values import EARLIEST, LATEST, escaped, unsafe_in
 from services.fields import MOST_LINES, not_plain
 from services.importing.refusals import Malformed, Reason
@@ -23,10 +24,8 @@ LONGEST_DESCRIPTION = 1_000
 _ORDER_FIELDS = frozenset({"order_id", "placed_at", "customer_id", "country", "cancels", "lines", "currency"})
 _ORDER_NEEDS = ("order_id", "placed_at", "country", "cancels", "lines")
 _LINE_FIELDS = frozenset({"sku", "description", "quantity", "unit_price"})
-_PRICE = re.compile(r"-?[0-9]{1,15}(?:\.([0-9]{1,15}))?")
-_CURRENCY = re.compile(r"[A-Z]{3}")
+_PRICE = re.compile(r"-?([0-9]{1,15})(?:\.([0-9]{1,15}))?")
 _SHOWN = 40
-_CENT_DIGITS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,12 @@ class Order:
                 return Reason.QUANTITY, f"line {number} (sku {line.sku}): quantity is {line.quantity}"
         for number, line in enumerate(self.lines, start=1):
             if line.price.cents is None:
-                what = "is negative" if line.price.text.startswith("-") else "has more than two decimals"
+                decimals = minor_units(self.currency)
+                what = (
+                    "is negative"
+                    if line.price.text.startswith("-")
+                    else f"has more decimals than {self.currency}: {decimals}"
+                )
                 return Reason.UNIT_PRICE, f"line {number} (sku {line.sku}): unit_price {line.price.text} {what}"
         if not any(line.price.cents for line in self.lines):
             return Reason.NOTHING_TO_PAY, "the total of all lines is 0"
@@ -102,14 +106,15 @@ def order_of(raw: object) -> Order:
     cancels = raw["cancels"]
     if cancels is not None and not isinstance(cancels, bool):
         raise Malformed(f"cancels: expected true, false or null, not {_shown(cancels)}")
+    currency, decimals = _currency(raw.get("currency", DEFAULT_CURRENCY))
     return Order(
         order_id=_text(raw["order_id"], "order_id"),
         placed_at=_time(raw["placed_at"]),
         customer_id=_customer(raw.get("customer_id")),
         country=_text(raw["country"], "country"),
-        currency=_currency(raw.get("currency", DEFAULT_CURRENCY)),
+        currency=currency,
         cancels=bool(cancels),
-        lines=_lines(raw["lines"]),
+        lines=_lines(raw["lines"], decimals),
     )
 
 
@@ -125,17 +130,17 @@ def _customer(value: object) -> str | None:
     return None if value is None or value == "" else _text(value, "customer_id")
 
 
-def _lines(raw: object) -> tuple[Line, ...]:
+def _lines(raw: object, decimals: int) -> tuple[Line, ...]:
     if not isinstance(raw, list):
         raise Malformed(f"lines: expected a list, not {_shown(raw)}")
     if not raw:
         raise Malformed("lines: the order has none")
     if len(raw) > MOST_LINES:
         raise Malformed(f"lines: the order has {len(raw)}, and {MOST_LINES} is the most")
-    return tuple(_line(each, f"line {number}") for number, each in enumerate(raw, start=1))
+    return tuple(_line(each, f"line {number}", decimals) for number, each in enumerate(raw, start=1))
 
 
-def _line(raw: object, where: str) -> Line:
+def _line(raw: object, where: str, decimals: int) -> Line:
     if not isinstance(raw, dict):
         raise Malformed(f"{where}: expected an object, not {_shown(raw)}")
     if raw.keys() != _LINE_FIELDS:
@@ -145,9 +150,8 @@ def _line(raw: object, where: str) -> Line:
     sku, description = raw["sku"], raw["description"]
     if description is not None:
         description = _description(description, where)
-    return Line(
-        _text(sku, where, "sku"), description, _quantity(raw["quantity"], where), _price(raw["unit_price"], where)
-    )
+    price = _price(raw["unit_price"], where, decimals)
+    return Line(_text(sku, where, "sku"), description, _quantity(raw["quantity"], where), price)
 
 
 def _text(value: object, *where: str) -> str:
@@ -183,25 +187,26 @@ def _quantity(value: object, where: str) -> int:
     return value
 
 
-def _price(value: object, where: str) -> Price:
+def _price(value: object, where: str, decimals: int) -> Price:
     if not isinstance(value, str):
         raise Malformed(f'{where}, unit_price: expected a decimal as text, such as "2.55", not {_shown(value)}')
     try:
-        return _price_of(value)
+        return _price_of(value, decimals)
     except Malformed as error:
         raise Malformed(f"{where}, unit_price: {error}") from None
 
 
 @lru_cache(maxsize=8_192)
-def _price_of(text: str) -> Price:
+def _price_of(text: str, decimals: int) -> Price:
     found = _PRICE.fullmatch(text)
     if found is None:
         raise Malformed(f'expected a decimal, such as "2.55", not {_shown(text)}')
-    amount = Decimal(text)
-    if amount > MOST_CENTS // 100:
-        raise Malformed(f"{text} is out of bounds; {MOST_CENTS // 100} is the most")
-    is_payable = amount >= 0 and len(found[1] or "") <= _CENT_DIGITS
-    return Price(text, int(amount.scaleb(_CENT_DIGITS)) if is_payable else None)
+    most = MOST_CENTS // 10**decimals
+    if Decimal(text) > most:
+        raise Malformed(f"{text} is out of bounds; {most} is the most")
+    fraction = (found[2] or "").rstrip("0")
+    is_payable = Decimal(text) >= 0 and len(fraction) <= decimals
+    return Price(text, int(found[1] + fraction.ljust(decimals, "0")) if is_payable else None)
 
 
 def _time(value: object) -> datetime:
@@ -219,10 +224,12 @@ def _time(value: object) -> datetime:
     return utc
 
 
-def _currency(value: object) -> str:
-    if not isinstance(value, str) or not _CURRENCY.fullmatch(value):
-        raise Malformed(f"currency: expected a code of three capital letters, such as GBP, not {_shown(value)}")
-    return value
+def _currency(value: object) -> tuple[str, int]:
+    """Return a currency, and how many decimals its minor unit is behind the point."""
+    decimals = minor_units(value) if isinstance(value, str) else None
+    if not isinstance(value, str) or decimals is None:
+        raise Malformed(f"currency: expected an ISO 4217 code, such as GBP, not {_shown(value)}")
+    return value, decimals
 
 
 def _refuse_unknown(raw: Mapping[Any, Any], known: frozenset[str], where: str) -> None:

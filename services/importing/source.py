@@ -14,6 +14,7 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
+_WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class UnreadableFile(TerminalError):
@@ -79,6 +80,8 @@ class Source:
                 self._digest.update(rest)
                 length += len(rest)
                 line = rest
+            if first and (line.startswith(_WIDE_BOMS) or b"\0" in line):
+                raise UnreadableFile(f"{self.path.name} is UTF-16, or no text: save it as UTF-8")
             text = line.removeprefix(_BOM) if first else line
             first = False
             yield FileLine(0, text.rstrip(b"\r\n") if length == len(line) else None, length)

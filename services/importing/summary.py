@@ -5,6 +5,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from eventlib import minor_units
 from eventlib.config import eventlib_settings
 from services import shop
 from services.importing.outcomes import COMPENSATIONS
@@ -68,7 +70,7 @@ def _intake(report: Report) -> Table:
 def _endings(report: Report) -> Table:
     outcomes = report.outcomes
     table = _table("Outcomes", "")
-    money = " · ".join(f"{_amount(m.completed_cents)} {c}" for c, m in sorted(outcomes.money.items()))
+    money = " · ".join(f"{_amount(m.completed_cents, c)} {c}" for c, m in sorted(outcomes.money.items()))
     shipped = f"{outcomes.units:,} units, {money}" if outcomes.completed else ""
     table.add_row(Text("completed", style="green"), f"{outcomes.completed:,}", shipped)
     for reason, count in outcomes.cancelled.most_common():
@@ -86,7 +88,9 @@ def _returned(report: Report, kind: str) -> str:
     if kind != "PaymentRefunded":
         return ""
     money = sorted(report.outcomes.money.items())
-    return ", ".join(f"{_amount(m.refunded_cents)} {currency} returned" for currency, m in money if m.refunded_cents)
+    return ", ".join(
+        f"{_amount(m.refunded_cents, currency)} {currency} returned" for currency, m in money if m.refunded_cents
+    )
 
 
 def _times(report: Report) -> RenderableType:
@@ -169,8 +173,9 @@ def _eventlib() -> str:
     return os.path.relpath(beside) if beside.exists() else "eventlib"
 
 
-def _amount(cents: int) -> str:
-    return f"{cents // 100:,}.{cents % 100:02}"
+def _amount(cents: int, currency: str) -> str:
+    places = minor_units(currency)
+    return f"{Decimal(cents).scaleb(-(2 if places is None else places)):,f}"
 
 
 def _share(count: int, total: int) -> str:

@@ -49,6 +49,70 @@ def test_other_spellings_of_time_and_customer(tmp_path: Path, written: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("day_first", "placed_at"), [(True, "2010-01-12T08:26:00+00:00"), (False, "2010-12-01T08:26:00+00:00")]
+)
+def test_dates_are_in_one_order_in_the_whole_file(tmp_path: Path, placed_at: str, *, day_first: bool) -> None:
+    decided = NEXT.replace("12/1/2010", "31/1/2010" if day_first else "1/31/2010")
+    for (_, order), *_ in (read(tmp_path, FIRST, decided), read(tmp_path, FIRST.replace("536365", "1"), decided)):
+        assert isinstance(order, Order)
+        assert order.placed_at.isoformat() == placed_at
+
+
+@pytest.mark.parametrize(("written", "cents"), [("2.5500", 255), ("2.5", 250), ("3", 300), ("2.50000000000000", 250)])
+def test_a_price_is_what_it_is_worth_and_not_how_it_is_written(tmp_path: Path, written: str, cents: int) -> None:
+    ((_, order),) = read(tmp_path, FIRST.replace("2.55", written))
+    assert isinstance(order, Order)
+    assert order.lines[0].price.cents == cents
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([FIRST.replace("HOLDER", 'HOLDER 12"'), NEXT], None),
+        ([FIRST.replace("WHITE", '"WHITE'), SECOND, NEXT], "line 2: .*quote"),
+        ([FIRST.replace(",WHITE", ',"WHITE'), NEXT], "line 2: .*quote"),
+        (
+            [FIRST.replace(",WHITE", ',"WHITE'), NEXT, FIRST.replace("HOLDER", 'HOLDER"')],
+            "line 2: a quote is open at its end",
+        ),
+        ([FIRST.replace(",WHITE HANGING", ',"WHITE" HANGING'), NEXT], "line 2: not a CSV row"),
+        ([FIRST, NEXT, SECOND], "line 4: invoice 536365 goes on after other invoices"),
+        ([FIRST, FIRST.replace("536365", ""), SECOND], "line 4: invoice 536365 goes on"),
+        ([NEXT.replace("12/1/", "13/1/"), FIRST.replace("12/1/", "1/13/")], "line 2 .*its day first.*line 3 "),
+        ([FIRST.replace("WHITE", "W" * 10_000_000), NEXT], "line 2: it has 10,000,"),
+    ],
+)
+def test_what_is_not_certain_is_refused_as_a_whole(tmp_path: Path, rows: list[str], says: str | None) -> None:
+    if says is None:
+        assert len(read(tmp_path, *rows)) == 2, "a quote within a text opens nothing"
+        return
+    with pytest.raises(UnreadableFile, match=says):
+        read(tmp_path, *rows)
+
+
+@pytest.mark.parametrize(
+    ("whole", "says"),
+    [
+        (f"{HEADER}\n{FIRST}".encode("utf-16"), "is UTF-16"),
+        (f"{HEADER}\n{FIRST}".encode("utf-16-le"), "is UTF-16"),
+        (f"{HEADER}\n{FIRST}".replace(",", ";").encode(), "divided by semicolons: save it with commas"),
+        (f"{HEADER}\n{FIRST}".replace(",", "\t").encode(), "divided by tabs"),
+        (f"{HEADER},UnitPrice\n{FIRST},9.99".encode(), r"column UnitPrice is there 2 times \(columns 6, 9\)"),
+        (f"{HEADER},quantity \n{FIRST},9".encode(), r"column Quantity is there 2 times \(columns 4, 9\)"),
+        (
+            f"{HEADER}\n{FIRST.replace('WHITE', 'É')}\n".encode() + NEXT.replace("HAND", "É").encode("cp1252"),
+            "line 3 is not",
+        ),
+        (f"{HEADER}\n".encode() + FIRST.encode().replace(b"WHITE", b"\x81"), "byte 0x81 is neither UTF-8 nor"),
+    ],
+)
+def test_a_file_of_another_form_is_named(tmp_path: Path, whole: bytes, says: str) -> None:
+    (tmp_path / "orders.csv").write_bytes(whole)
+    with pytest.raises(UnreadableFile, match=says):
+        list(read_orders(Source(tmp_path / "orders.csv")))
+
+
+@pytest.mark.parametrize(
     ("row", "reason", "says"),
     [
         (FIRST.replace("536365", "C536365"), Reason.CREDIT_NOTE, "cancels is true"),
@@ -62,8 +126,17 @@ def test_other_spellings_of_time_and_customer(tmp_path: Path, written: str) -> N
         (FIRST.replace("536365", ""), Reason.MALFORMED, "order_id: is empty"),
         (FIRST + ",more", Reason.MALFORMED, "row 2 of the file has more columns than the header"),
         ("536365,85123A", Reason.MALFORMED, "row 2 of the file has fewer columns than the header"),
-        (FIRST.replace("WHITE", "W" * 200_000), Reason.MALFORMED, "not a CSV row: field larger than field limit"),
-        (FIRST.replace("WHITE", "W" * 10_000_000), Reason.MALFORMED, "the line has 10,000,"),
+        (FIRST.replace("WHITE", "W" * 200_000), Reason.MALFORMED, "line 1, description: has 200029 characters"),
+        (
+            f"{FIRST}\r\n{SECOND.replace('17850', '17851')}",
+            Reason.MALFORMED,
+            "row 3 of the file has another CustomerID",
+        ),
+        (
+            f"{FIRST}\r\n{SECOND.replace('United Kingdom', 'EIRE')}",
+            Reason.MALFORMED,
+            "row 3 of the file has another Country",
+        ),
     ],
 )
 def test_refused_and_the_next_goes_on(tmp_path: Path, row: str, reason: Reason, says: str) -> None:

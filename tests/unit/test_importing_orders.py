@@ -71,6 +71,36 @@ def test_an_order_may_name_its_currency(tmp_path: Path) -> None:
     assert order.currency == "EUR"
 
 
+@pytest.mark.parametrize(
+    ("currency", "written", "cents"),
+    [
+        ("JPY", "1000", 1000),
+        ("JPY", "1000.00", 1000),
+        ("KWD", "1.234", 1234),
+        ("KWD", "1.2340", 1234),
+        ("EUR", "2.5500", 255),
+    ],
+)
+def test_a_price_is_in_the_minor_unit_of_its_currency(tmp_path: Path, currency: str, written: str, cents: int) -> None:
+    (order,) = read(tmp_path, ORDER | {"currency": currency, "lines": [LINE | {"unit_price": written}]})
+    assert isinstance(order, Order)
+    assert order.lines[0].price.cents == cents
+
+
+@pytest.mark.parametrize(
+    ("currency", "written", "says"),
+    [
+        ("JPY", "10.5", "has more decimals than JPY: 0"),
+        ("KWD", "1.2345", "than KWD: 3"),
+        ("GBP", "2.555", "than GBP: 2"),
+    ],
+)
+def test_a_price_below_the_minor_unit_is_refused(tmp_path: Path, currency: str, written: str, says: str) -> None:
+    reason, detail = refusal(tmp_path, ORDER | {"currency": currency, "lines": [LINE | {"unit_price": written}]})
+    assert reason is Reason.UNIT_PRICE
+    assert says in detail
+
+
 def test_empty_lines_and_a_byte_order_mark_are_passed_over(tmp_path: Path) -> None:
     first, second = read(tmp_path, b"\xef\xbb\xbf" + json.dumps(ORDER).encode(), "", "  ", ORDER | {"order_id": "2"})
     assert isinstance(first, Order)
@@ -110,7 +140,7 @@ def test_empty_lines_and_a_byte_order_mark_are_passed_over(tmp_path: Path) -> No
         (ORDER | {"customer_id": []}, "customer_id: expected text, not a list"),
         (ORDER | {"country": None}, "country: expected text, not null"),
         (ORDER | {"cancels": 1}, "cancels: expected true, false or null, not 1"),
-        (ORDER | {"currency": "£"}, "currency: expected a code of three capital letters"),
+        (ORDER | {"currency": "£"}, "currency: expected an ISO 4217 code"),
         (ORDER | {"lines": []}, "lines: the order has none"),
         (ORDER | {"lines": {}}, "lines: expected a list"),
         (ORDER | {"lines": [LINE] * 5_001}, "lines: the order has 5001"),
@@ -165,7 +195,7 @@ def test_the_longest_line_is_read(tmp_path: Path) -> None:
         (with_line(unit_price="-0.001"), Reason.UNIT_PRICE),
         (with_line(unit_price="-99999999999.00"), Reason.UNIT_PRICE),
         (with_line(unit_price="0.001"), Reason.UNIT_PRICE),
-        (with_line(unit_price="2.550"), Reason.UNIT_PRICE),
+        (with_line(unit_price="2.551"), Reason.UNIT_PRICE),
         (ORDER | {"lines": [LINE | {"unit_price": "0.00"}]}, Reason.NOTHING_TO_PAY),
         (ORDER | {"lines": [LINE | {"unit_price": "-0"}]}, Reason.NOTHING_TO_PAY),
     ],

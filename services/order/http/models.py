@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from eventlib.http import POSITION, TimelineEvent
-from services.fields import MOST_LINES, AmountCents, Country, Currency, Plain, PriceCents, Quantity, Sku
+from services.fields import MOST_LINES, AmountCents, Country, Currency, Listed, Plain, PriceCents, Quantity, Sku
 from services.order.index import Found
 from services.order.state import Cancel, Money, Order, Parcel, Status, Stock
 
@@ -46,7 +46,7 @@ class WantedOrder(Asked):
 
     customer_id: Annotated[CustomerId, Plain] | None = None
     country: Annotated[Country, Plain]
-    currency: Currency
+    currency: Annotated[Currency, Listed]
     lines: Annotated[list[WantedLine], Field(min_length=1, max_length=MOST_LINES)]
 
 
