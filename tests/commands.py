@@ -10,8 +10,11 @@ from eventlib.cli import run
 
 Run = Callable[[Sequence[str]], int]
 
-NO_PLUGINS = "-p no:cloudcoil -p no:schemathesis"
-"""For pytest in a process that a test starts: a project's own environment has not got them, and they take a second."""
+NO_PLUGINS = "-p no:cloudcoil -p no:schemathesis -W ignore::pytest.PytestAssertRewriteWarning"
+"""For pytest in a process that a test starts: a project's own environment has not got them, and they take a second.
+
+In a forked process (tests.forked), plugins are imported already; that their assertions are as they are is no news.
+"""
 
 
 def said(*arguments: str, by: Run = run) -> str:

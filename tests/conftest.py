@@ -21,7 +21,7 @@ from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from eventlib.devtools.kafka.layout import alone_in
 from eventlib.devtools.kafka.owned import owned_directory
 from eventlib.proof.elsewhere import end_libraries
-from tests import leftovers
+from tests import forked, leftovers
 from tests.cheaper import keep_files_in_memory, read_authorities_once
 from tests.postgres import Postgres, running_postgres
 from tests.signals import hear_ctrl_c
@@ -143,6 +143,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     faulthandler.dump_traceback_later(_CLEANING_UP_S, exit=True)  # a thread that hangs would keep this process
     session.config.stash[_endings].close()
     end_libraries()
+    forked.end_server()
     if hasattr(session.config, "workerinput"):
         faulthandler.cancel_dump_traceback_later()  # it is there until the others have finished, too
     elif left := leftovers.end_leftovers():

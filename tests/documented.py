@@ -16,8 +16,8 @@ from typing import Any, Self
 
 import pytest
 
+from tests import forked
 from tests.commands import NO_PLUGINS, Run, ended
-from tests.forked import Forks
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(?:^ *<!-- no-run: ([^\n]+) -->\n)?^( *)```(\w*) ?([^\n]*)\n(.*?)^\2```", re.DOTALL | re.MULTILINE)
@@ -103,7 +103,7 @@ class Reader:
     """One shell and one Python namespace in a directory, for all blocks of a page.
 
     Commands that begin with a key of `here` are run in this process, which has to be in that directory; Python's, that
-    need no shell, by `forks`.
+    need no shell, with the library imported if `forks`.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Reader:
         directory: Path,
         environment: dict[str, str],
         here: Mapping[str, Run] | None = None,
-        forks: Forks | None = None,
+        forks: bool = False,
     ) -> None:
         self.directory = directory
         self._here, self._forks = here or {}, forks
@@ -169,8 +169,11 @@ class Reader:
                 done = ended(*shlex.split(command.removeprefix(begin)), by=run)
                 path.write_text(done.stderr + done.stdout, encoding="utf-8")
                 return done.returncode, path
-        if self._forks is not None and _PYTHONS.match(command):
-            return self._forks.run(shlex.split(command), self._cwd, self._environment, path), path
+        if self._forks and _PYTHONS.match(command):
+            with path.open("wb") as file:
+                where: dict[str, Any] = {"cwd": self._cwd, "env": self._environment, "stdin": subprocess.DEVNULL}
+                done = forked.run(shlex.split(command), **where, stdout=file, stderr=file)
+            return done.returncode, path
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
         kept = self.directory.with_name("environment")
@@ -192,7 +195,7 @@ def read_page(
     temporary: Path,
     here: Mapping[str, Run] | None = None,
     instead: Mapping[str, str] | None = None,
-    forks: Forks | None = None,
+    forks: bool = False,
 ) -> None:
     """Run a page from its top to its end, as a reader who has the repository where it says that it needs it.
 

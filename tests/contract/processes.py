@@ -16,6 +16,7 @@ from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic
 from eventlib.state.sqlite import SqliteStores
+from tests import forked
 
 TOPICS = [Topic("a", partitions=2), Topic("b", partitions=2)]
 IMPATIENT = SqliteOptions(heartbeat_s=0.2, lease_s=1.0)
@@ -73,7 +74,7 @@ async def store(place: Path, _: str) -> None:
 def process(role: str, place: Path, argument: str = "") -> Iterator["subprocess.Popen[str]"]:
     """Start a process in a role, and kill it in the end."""
     command = [sys.executable, __file__, role, str(place), argument]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+    with forked.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         try:
             yield started
         finally:

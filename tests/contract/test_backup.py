@@ -19,6 +19,7 @@ from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.topic import Topic
 from eventlib.operations.backup.manifest import chain, manifest_of
 from eventlib.operations.backup.restore import restore
+from tests import forked
 from tests.contract.backed_up import ORDERS, beside, cleared, content, incompressible, made, numbered, opened
 from tests.contract.places import tiny_file_system
 from tests.contract.processes import TOPICS, line_of, process
@@ -174,7 +175,7 @@ def started_backup(place: Path, backups: Path) -> "subprocess.Popen[str]":
         "back_up(Path(sys.argv[1]), 'sqlite:', Path(sys.argv[2]), full=True, progress=told)\n"
     )
     command = [sys.executable, "-c", script, str(place), str(backups)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return forked.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("waits", [0, 3, 4])  # while it copies, before it has a manifest, and after

@@ -21,6 +21,7 @@ from services.http_calls import Calls, open_calls
 from services.payment.http_gateway import HttpGateway
 from services.payment.ports import Accepted, Charged, Declined, Voided
 from services.settings import ShopSettings
+from tests import forked
 from tests.contract.outsides import over_http
 from tests.ports import free_port
 
@@ -123,7 +124,7 @@ async def test_a_server_that_cuts_every_connection_is_an_unknown_outcome(tmp_pat
 @contextmanager
 def command(port: int, ledger: Path) -> Iterator["subprocess.Popen[str]"]:
     arguments = [sys.executable, "-m", "services", "simulators", "--port", str(port), "--ledger", str(ledger)]
-    with subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE, text=True) as started:
+    with forked.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE, text=True) as started:
         try:
             assert started.stderr is not None
             assert started.stderr.readline().startswith(f"Gateway and carrier on http://127.0.0.1:{port} (/docs)")

@@ -16,6 +16,8 @@ from typing import Self
 
 import httpx
 
+from tests import forked
+
 PATIENCE_S = 120.0
 
 
@@ -43,7 +45,7 @@ class Instance:
             self._log,
         ]
         with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(command, stderr=errors, env=self._environment)
+            self._process = forked.Popen(command, stderr=errors, env=self._environment)
 
     async def answers(self) -> None:
         """Wait until it serves."""

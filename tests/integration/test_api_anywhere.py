@@ -16,6 +16,7 @@ import httpx
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
 from services import shop
+from tests import forked
 from tests.integration.api_shop import placed_when_it_can_be, reachable, ready, refused, stock_up
 from tests.ports import free_port
 
@@ -30,7 +31,7 @@ ORDERS = 8
 def process(directory: Path, url: str, *options: str) -> "Iterator[subprocess.Popen[bytes]]":
     command = [EVENTLIB, "run", "--app", "services:shop", "--log", url, *options]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    running = subprocess.Popen(command, cwd=directory, stderr=subprocess.DEVNULL, env=environment)
+    running = forked.Popen(command, cwd=directory, stderr=subprocess.DEVNULL, env=environment)
     try:
         yield running
     finally:

@@ -13,6 +13,7 @@ from eventlib import Publication, open_log
 from services import shop
 from services.order.events import ProductListed
 from services.stock.events import DeliveryLine, DeliverySubmitted
+from tests import forked
 from tests.integration.api_shop import place, reachable, ready, wanted
 from tests.integration.otlp import receiving, spans_of
 from tests.ports import free_port
@@ -24,7 +25,7 @@ EVENTLIB = str(Path(sys.executable).with_name("eventlib"))
 def run(directory: Path, *options: str, **variables: str) -> "subprocess.Popen[str]":
     command = [EVENTLIB, "run", "--log", f"sqlite:///{directory}/shop.db", *options]
     environment = {**os.environ, **variables}
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment)
+    return forked.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 async def stock_up(directory: Path) -> None:

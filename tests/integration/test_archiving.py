@@ -5,7 +5,6 @@ import json
 import os
 import random
 import sqlite3
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.schema import archived_ends
 from eventlib.model.topic import Topic
 from eventlib.testing.log_fixture import record
+from tests import forked
 
 ROOT = Path(__file__).resolve().parents[2]
 DAY_MS = 86_400_000
@@ -245,16 +245,14 @@ async def test_a_damaged_manifest_is_said(log: SqliteLog, tmp_path: Path, conten
 def test_the_command_says_what_it_did(tmp_path: Path) -> None:
     url = asyncio.run(one_record(tmp_path / "log.db"))
     command = [sys.executable, "-m", "analytics", "archive", "--log", url, "--to", str(tmp_path / "a"), "--json"]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=True, text=True)
+    said = forked.run(command, cwd=ROOT, capture_output=True, timeout=120, check=True)
     told = json.loads(said.stdout)
     assert (told["records"], told["files"], told["read"]) == (1, 1, {"facts": {"0": [0, 1]}})
-    wrong = subprocess.run(
+    wrong = forked.run(
         [*command[:5], "sqlite:///no/such.db", *command[6:]],
         cwd=ROOT,
         capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert wrong.stderr.startswith("analytics: there is no log at no/such.db")
@@ -263,10 +261,10 @@ def test_the_command_says_what_it_did(tmp_path: Path) -> None:
 def test_a_log_can_be_released_from_its_archive(tmp_path: Path) -> None:
     url = asyncio.run(one_record(tmp_path / "log.db"))
     command = [sys.executable, "-m", "analytics", "archive", "--log", url]
-    subprocess.run([*command, "--to", str(tmp_path / "a")], cwd=ROOT, capture_output=True, timeout=120, check=True)
+    forked.run([*command, "--to", str(tmp_path / "a")], cwd=ROOT, capture_output=True, timeout=120, check=True)
     with sqlite3.connect(tmp_path / "log.db") as connection:
         assert archived_ends(connection)
-    subprocess.run([*command, "--release"], cwd=ROOT, capture_output=True, timeout=120, check=True)
+    forked.run([*command, "--release"], cwd=ROOT, capture_output=True, timeout=120, check=True)
     with sqlite3.connect(tmp_path / "log.db") as connection:
         assert archived_ends(connection) is None
 

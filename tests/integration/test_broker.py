@@ -18,6 +18,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from eventlib.devtools.kafka import Cluster, ClusterConfig
 from eventlib.devtools.kafka.layout import new_cluster_id
 from eventlib.errors import BrokerFailed
+from tests import forked
 from tests.commands import ended
 from tests.paused import paused
 from tests.saga.shop_runs import EVENTLIB
@@ -59,7 +60,7 @@ async def test_of_three_nodes_any_may_die_the_leading_controller_too(three_broke
 
 
 def test_nothing_is_left_when_its_owner_is_killed() -> None:
-    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
+    with forked.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         pid, directory = owner.stdout.readline().split()
         owner.kill()
@@ -171,12 +172,10 @@ def looked(place: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def eventlib(command: str, place: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return forked.run(
         [EVENTLIB, "broker", command, "--dir", str(place), *options],
         capture_output=True,
-        text=True,
         timeout=300,
-        check=False,
     )
 
 

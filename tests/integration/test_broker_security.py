@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaError
 
 from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster, unsigned_token
 from eventlib.errors import BrokerFailed
+from tests import forked
 from tests.saga.shop_runs import EVENTLIB
 
 USERS = {"admin": "admin-secret", "clerk": "clerk-secret"}
@@ -84,7 +85,7 @@ async def test_scram_as_the_command_line_says_that_clients_have_to_come(tmp_path
 
 
 def broker_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([EVENTLIB, "broker", *arguments], capture_output=True, text=True, timeout=300, check=False)
+    return forked.run([EVENTLIB, "broker", *arguments], capture_output=True, timeout=300)
 
 
 def test_security_that_cannot_be_is_refused() -> None:

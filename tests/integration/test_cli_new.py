@@ -16,6 +16,7 @@ import pytest
 from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from eventlib.cli import run
+from tests import forked
 from tests.commands import NO_PLUGINS
 from tests.ports import free_port
 
@@ -50,13 +51,14 @@ def done(directory: Path, *command: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("EVENTLIB")}
     environment["PYTEST_ADDOPTS"] = NO_PLUGINS
     environment["MYPY_CACHE_DIR"] = str(ROOT / "build" / "mypy" / "new")  # with what the run before has found out
-    finished = subprocess.run(
-        [str(BIN / command[0]), *command[1:]],
+    program, *rest = command
+    line = [sys.executable, "-m", program, *rest] if program == "pytest" else [str(BIN / program), *rest]
+    finished = (forked.run if program in {"eventlib", "pytest"} else subprocess.run)(
+        line,
         cwd=directory,
         env=environment,
         capture_output=True,
         text=True,
-        check=False,
         timeout=LONGEST_S,
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -119,7 +121,7 @@ def test_beside_others_it_joins_them_and_changes_nothing(tmp_path: Path) -> None
 def test_the_commands_that_it_prints_work_in_order(tmp_path: Path) -> None:
     told = done(tmp_path, "eventlib", "new", "gift-cards")
     commands = [line.strip() for line in told.splitlines() if line.startswith("  eventlib")]
-    service = subprocess.Popen([str(BIN / "eventlib"), *commands[0].split()[1:]], cwd=tmp_path)
+    service = forked.Popen([str(BIN / "eventlib"), *commands[0].split()[1:]], cwd=tmp_path)
     try:
         assert commands[1].startswith("eventlib publish GiftCardsRequested --data '")
         data = commands[1].split("'")[1]

@@ -16,6 +16,7 @@ from eventlib import open_log
 from eventlib.cli import run
 from services import shop
 from services.order.events import ProductListed
+from tests import forked
 from tests.integration.shop_log import order, served
 
 
@@ -43,7 +44,7 @@ def test_follow_waits_for_what_comes_and_ctrl_c_ends_it_quietly(tmp_path: Path) 
             await log.publish(ProductListed(sku=name, description="", unit_price_cents=1, currency="EUR"))
 
     asyncio.run(publish("before"))
-    with subprocess.Popen(
+    with forked.Popen(
         command("tail", "products", "--follow", "--json", "--log", url), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
@@ -69,7 +70,7 @@ def test_a_saga_is_followed_from_before_its_first_event_to_its_end(tmp_path: Pat
             await served(log)
 
     asyncio.run(delivered())
-    with subprocess.Popen(
+    with forked.Popen(
         command("saga", "1", "--follow", "--log", url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
@@ -105,7 +106,7 @@ def test_run_serves_until_it_is_told_to_stop(
     (tmp_path / "runnable.py").write_text(RUNNABLE)
     url = f"sqlite:///{tmp_path}/shop.db"
     here = Path(__file__).parents[2]
-    with subprocess.Popen(
+    with forked.Popen(
         command("run", "--app", "runnable:shop", "--log", url),
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(here)},

@@ -17,6 +17,7 @@ import pytest
 
 from eventlib import open_log
 from eventlib.cli import run
+from tests import forked
 from tests.integration.market import Code, GivenBack, market
 from tests.integration.reopening import events
 from tests.integration.rerunning import send, settle, shelves_of, some_short_baskets
@@ -100,7 +101,7 @@ def kill_at_some_moment(url: str, arguments: list[str], after_s: float) -> None:
     """Kill a command some time after it has begun to write."""
     main = [sys.executable, "-c", "from eventlib.cli import main; main()"]
     app = ["--app", "tests.integration.test_cli_rerun:right", "--log", url]
-    with subprocess.Popen([*main, *arguments, *app], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with forked.Popen([*main, *arguments, *app], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         records = count(url)
         while process.poll() is None and count(url) == records:
             time.sleep(0.001)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from eventlib.proof.corpus.values import Values
 from services import shop
 from services.payment.decider import payments
 from services.stock.events import StockReserved
+from tests import forked
 from tests.commands import NO_PLUGINS, ended, said
 from tests.integration.repository import FOR_A_REASON, REFUNDS, Repository
 
@@ -50,7 +50,7 @@ def tested(repository: Repository, corpus: Path) -> Pytest:
         plugins = ("-p", "no:cacheprovider", *NO_PLUGINS.split())
         # pytest's own summary repeats whole messages where CI is set
         command = [sys.executable, "-m", "pytest", "-q", "-r", "N", *plugins, *arguments]
-        return subprocess.run(command, cwd=repository.directory, capture_output=True, text=True, check=False)
+        return forked.run(command, cwd=repository.directory, capture_output=True)
 
     return run
 

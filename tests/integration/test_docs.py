@@ -2,14 +2,12 @@
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
 
 import pytest
 
 from tests.documented import ROOT, RUN, blocks, matches, read_page, session
-from tests.forked import Forks, forks
 from tests.postgres import PASSWORD, Postgres
 
 DOCS = ROOT / "docs"
@@ -55,21 +53,15 @@ def pages() -> list[object]:
     ]
 
 
-@pytest.fixture(scope="module")
-def forked() -> Iterator[Forks]:
-    with forks() as found:
-        yield found
-
-
 @pytest.mark.parametrize("page", pages())
-def test_a_page_runs_from_its_top_to_its_end(page: Path, tmp_path: Path, forked: Forks) -> None:
-    read_page(page, tmp_path, forks=forked)
+def test_a_page_runs_from_its_top_to_its_end(page: Path, tmp_path: Path) -> None:
+    read_page(page, tmp_path, forks=True)
 
 
 @pytest.mark.extended
 @pytest.mark.parametrize("page", WITH_POSTGRES)
 def test_a_page_about_a_database_runs(
-    page: str, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked: Forks
+    page: str, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     monkeypatch.setenv("PATH", f"{postgres.programs}:{os.environ['PATH']}")
@@ -80,7 +72,7 @@ def test_a_page_about_a_database_runs(
         there = postgres.url.removeprefix("postgresql://").rpartition("/")[0]
         instead[f"shop@db/{shown}"] = f"{there}/{database}"
         instead[f"://db/{shown}"] = f"://{there.rpartition('@')[2]}/{database}"
-    read_page(DOCS / page, tmp_path, instead=instead, forks=forked)
+    read_page(DOCS / page, tmp_path, instead=instead, forks=True)
 
 
 def test_what_is_shown_of_examples_is_all_of_them() -> None:

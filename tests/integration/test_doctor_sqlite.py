@@ -21,6 +21,7 @@ from eventlib.operations.doctor.sqlite import examine_file
 from eventlib.registry.records import SCHEMAS
 from eventlib.values import now_ms
 from services import shop
+from tests import forked
 from tests.contract.places import read_only, tiny_file_system
 
 Examine = Callable[[Path | str], list[dict[str, Any]]]
@@ -90,7 +91,7 @@ def test_another_journal_mode(examine: Examine, log: Path) -> None:
 
 
 def test_a_lock_that_is_held_names_the_process(examine: Examine, log: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLDER, log], stdout=subprocess.PIPE, text=True) as holder:
+    with forked.Popen([sys.executable, "-c", HOLDER, log], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         try:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 
+from tests import forked
 from tests.commands import NO_PLUGINS
 from tests.integration.repository import DECIDER, RAISES, Repository
 
@@ -64,11 +65,11 @@ payments.follows(OrderCancelled)"""
 def subprocess_of(*arguments: str) -> CompletedProcess[str]:
     """Run a command in a process that imports the repository's code."""
     command = [sys.executable, "-m", "eventlib", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
+    return forked.run(command, capture_output=True)
 
 
 def checked(directory: Path) -> CompletedProcess[str]:
     """Run the tests that stand in the repository."""
     plugins = ("-p", "no:cacheprovider", *NO_PLUGINS.split())
     command = [sys.executable, "-m", "pytest", "-q", *plugins, "-W", "ignore", "--rootdir", str(directory)]
-    return subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True)
+    return forked.run(command, cwd=directory, capture_output=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.commands import said
 
 ROOT = Path(__file__).parents[2]
@@ -31,9 +32,7 @@ class Shop:
         self.environment = {**os.environ, "EVENTLIB_LOG": self.url}
 
     def run(self, *command: str) -> str:
-        done = subprocess.run(
-            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False, timeout=LONGEST_S
-        )
+        done = forked.run(command, cwd=ROOT, env=self.environment, capture_output=True, timeout=LONGEST_S)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -70,9 +69,7 @@ class Shop:
     @contextmanager
     def serving(self) -> "Iterator[subprocess.Popen[bytes]]":
         """Run the fifth service alone."""
-        process = subprocess.Popen(
-            [*EVENTLIB, "run", "--app", APP, "--service", "loyalty"], cwd=ROOT, env=self.environment
-        )
+        process = forked.Popen([*EVENTLIB, "run", "--app", APP, "--service", "loyalty"], cwd=ROOT, env=self.environment)
         try:
             yield process
         finally:

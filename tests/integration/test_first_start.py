@@ -16,6 +16,7 @@ from eventlib.queries.parked import Parking, parkings
 from eventlib.replay.key_history import key_history
 from eventlib.runtime.bootstrap import MARK
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions
+from tests import forked
 from tests.integration import mailing as service_module
 from tests.integration.mailing import Outbox, Signed, both, mailing, older
 from tests.integration.reopening import Opened, everything
@@ -200,7 +201,7 @@ async def test_positions_of_an_earlier_version_are_read_as_they_were_meant() -> 
 
 def start(url: str, outbox: Path, effects: str) -> "subprocess.Popen[str]":
     command = [sys.executable, str(service_module.__file__), url, str(outbox), effects, "earliest"]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def end(process: "subprocess.Popen[str]") -> None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from getpass import getuser
@@ -19,6 +18,7 @@ from eventlib.personal.receipt import NOT_COVERED
 from eventlib.queries.state import state_of
 from eventlib.replay import replay
 from examples.letters import app
+from tests import forked
 from tests.commands import ended, said
 from tests.integration.planted_people import erased, files_in, key_store, leaks, person, posted, streams
 from tests.postgres import PASSWORD, Postgres
@@ -85,7 +85,7 @@ async def test_a_forget_killed_at_any_step_is_completed_by_the_next(
         assert row is not None
     arguments = ["forget", "c0", "--reason", "asked", "--log", letters_url, *APP, "--json"]
     killed = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", _KILLED, step, *arguments], capture_output=True, text=True
+        forked.run, [sys.executable, "-c", _KILLED, step, *arguments], capture_output=True, text=True
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     async with open_log(letters_url, app) as log:

@@ -5,7 +5,6 @@ The table in docs/how-to/prove-a-change.md tells the same.
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests import forked
 from tests.commands import NO_PLUGINS, ended
 from tests.integration.repository import Repository
 from tests.saga.victims import FOUND, put_in_flight, write_victims
@@ -130,11 +130,11 @@ def test_what_is_in_flight_is_found_before_it_is_a_victim(
 def in_its_directory(incident: Incident, *arguments: str) -> CompletedProcess[str]:
     """Run a command in a process that imports the code of the repository."""
     command = [sys.executable, "-m", "eventlib", *arguments, "--log", incident.url]
-    return subprocess.run(command, cwd=incident.repository.directory, check=False, capture_output=True, text=True)
+    return forked.run(command, cwd=incident.repository.directory, capture_output=True)
 
 
 def checked(incident: Incident) -> int:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *NO_PLUGINS.split(), "test_victim.py"]
-    done = subprocess.run(command, cwd=incident.repository.directory, check=False, capture_output=True, text=True)
+    done = forked.run(command, cwd=incident.repository.directory, capture_output=True)
     assert done.returncode in {0, 1}, done.stdout + done.stderr
     return done.returncode

@@ -16,6 +16,7 @@ from sqlalchemy.exc import ProgrammingError
 from eventlib import EventLog, open_log
 from services import shop
 from services.order.events import OrderLine, OrderPlaced
+from tests import forked
 from tests.postgres import PASSWORD, Postgres
 from tests.waiting import until
 
@@ -43,7 +44,7 @@ def desk(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine
 
 
 def started(log_url: str) -> "Popen[str]":
-    return Popen([sys.executable, "-m", "eventlib", "sink", "run", NAMED, "--log", log_url], text=True)
+    return forked.Popen([sys.executable, "-m", "eventlib", "sink", "run", NAMED, "--log", log_url], text=True)
 
 
 def printed(command: str, *more: str) -> str:

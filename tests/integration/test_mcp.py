@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from eventlib import open_log
 from examples.letters import app as letters
+from tests import forked
 from tests.commands import ended, said
 from tests.integration import parcels_app
 from tests.integration.parcels_log import send
@@ -238,7 +239,7 @@ def test_a_log_that_is_not_there_is_a_sentence_before_anything_is_served() -> No
 def test_a_signal_ends_it_also_while_it_waits_for_a_question(filled: str, number: signal.Signals) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     line = [sys.executable, "-m", "eventlib", "mcp", "--log", filled]
-    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as server:
+    with forked.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.write(

@@ -21,6 +21,7 @@ from eventlib.http.serving import Listening
 from eventlib.identity import Identity, IdentityOptions, Role, add_token
 from eventlib.identity.options import identity_options
 from services import shop
+from tests import forked
 from tests.commands import ended
 from tests.integration.test_mcp import told
 from tests.issuers import SECRET
@@ -86,7 +87,7 @@ def test_what_would_let_anyone_in_is_refused(filled: str, options: tuple[str, ..
 
 def test_the_command_serves_until_it_is_stopped(filled: str) -> None:
     line = [sys.executable, "-m", "eventlib", "mcp", "--app", "services:shop", "--log", filled, "--http", "0"]
-    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as server:
+    with forked.Popen(line, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         said = server.stderr.readline()
         address = said.partition(" is at ")[2].partition(";")[0]

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import httpx
 from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from eventlib.cli.console import console
+from tests import forked
 from tests.integration.images import ROOT
 from tests.integration.test_installed import DRIVER
 from tests.ports import free_port
@@ -28,7 +28,7 @@ def _open_console(shown: str, saga: str, environment: dict[str, str]) -> None:
     default = inspect.signature(console).parameters["http"].default
     assert told.endswith(f"open http://127.0.0.1:{default}")
     port = free_port()
-    process = subprocess.Popen([*shlex.split(command), "--http", f"127.0.0.1:{port}"], cwd=ROOT, env=environment)
+    process = forked.Popen([*shlex.split(command), "--http", f"127.0.0.1:{port}"], cwd=ROOT, env=environment)
     try:
         for attempt in Retrying(wait=wait_fixed(0.1), stop=stop_after_delay(60)):
             with attempt:
@@ -46,9 +46,7 @@ def test_what_the_docs_show_works_after_the_demo(tmp_path: Path) -> None:
     environment = {**kept, "HOME": str(home), "EVENTLIB_LOG": url}
 
     def done(*command: str, stdin: str = "") -> str:
-        finished = subprocess.run(
-            command, cwd=ROOT, env=environment, input=stdin, capture_output=True, text=True, check=False, timeout=240
-        )
+        finished = forked.run(command, cwd=ROOT, env=environment, input=stdin, capture_output=True, timeout=240)
         assert finished.returncode == 0, finished.stdout + finished.stderr
         return finished.stdout
 

@@ -17,6 +17,7 @@ from eventlib import Event, EventLog
 from eventlib.queries.sagas import find_saga
 from services.order.index import OrderIndex
 from services.order.state import Status
+from tests import forked
 from tests.integration.api_shop import Shop, api, client_of, open_shop, place, wanted
 from tests.ports import free_port
 
@@ -97,7 +98,7 @@ async def test_the_index_equals_an_independent_fold_also_when_it_is_rebuilt(tmp_
 async def api_process(shop: Shop, port: int) -> AsyncIterator[tuple["subprocess.Popen[bytes]", httpx.AsyncClient]]:
     """Start `eventlib run --http` without services, in a process of its own; kill it at the end."""
     command = [EVENTLIB, "run", "--no-services", "--http", str(port), "--log", f"sqlite:///{shop.directory}/shop.db"]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)  # noqa: ASYNC220  a start takes a moment
+    process = forked.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     async with client_of(process, port) as client:
         yield process, client
 

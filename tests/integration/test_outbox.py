@@ -24,6 +24,7 @@ from eventlib.outbox import SqlAlchemyOutbox
 from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import OUTBOXES, Relay
+from tests import forked
 from tests.commands import ended, said
 from tests.integration.outbox_app import APP, COUNTERS, Counted, Noted
 from tests.postgres import PASSWORD, Postgres
@@ -199,7 +200,7 @@ async def test_rows_that_are_there_again_are_not_brought_again(url: str, databas
 
 def started(diary: Path, *arguments: str) -> "subprocess.Popen[str]":
     with diary.open("w") as stderr:
-        return subprocess.Popen([sys.executable, "-m", *arguments], text=True, stderr=stderr)
+        return forked.Popen([sys.executable, "-m", *arguments], text=True, stderr=stderr)
 
 
 @pytest.mark.heavy

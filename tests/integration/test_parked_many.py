@@ -18,6 +18,7 @@ from eventlib import Publication, Runtime, RuntimeConfig, open_log
 from eventlib.devtools.kafka import Cluster
 from eventlib.queries.parked import parkings
 from eventlib.replay import replay
+from tests import forked
 from tests.integration.parked_app import BUG, DIES_AT, ExternalStates, Heard, app
 
 PATIENCE_S = 120
@@ -45,7 +46,7 @@ def eventlib(url: str, *arguments: str) -> list[str]:
 @contextmanager
 def process(url: str, environment: Mapping[str, str], *arguments: str) -> Iterator["subprocess.Popen[str]"]:
     command = eventlib(url, *arguments)
-    started = subprocess.Popen(
+    started = forked.Popen(
         command, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     try:

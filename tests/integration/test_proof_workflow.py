@@ -12,6 +12,7 @@ import yaml
 
 from eventlib import open_log
 from services import shop
+from tests import forked
 from tests.commands import NO_PLUGINS, said
 from tests.integration.repository import SURCHARGE, Repository
 from tests.integration.shop_log import fill_ended
@@ -103,7 +104,7 @@ def test_a_pull_request_is_proved_and_what_it_intends_is_declared(tmp_path: Path
     assert "ChargeRequested" in done.comment
     assert "Nothing is in flight." in done.comment
     command = [sys.executable, "-m", "eventlib", "diff", "origin/main..HEAD", "--accept", "a surcharge", "--log", log]
-    subprocess.run(command, cwd=repository.directory, check=True, capture_output=True)
+    forked.run(command, cwd=repository.directory, check=True, capture_output=True)
     repository.commit("declared")
     done = run_steps(repository, log)
     assert not any(done.codes.values()), done.told

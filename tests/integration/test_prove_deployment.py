@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from eventlib.admin_api import create_admin
 from eventlib.queries.parked import parkings
 from services import shop
 from services.order.events import CancelSubmitted
+from tests import forked
 from tests.commands import ended
 from tests.in_rows import change_row
 from tests.integration.repository import SURCHARGE, Repository
@@ -107,13 +107,11 @@ def deploy(repository: Repository, log: str) -> None:
         "asyncio.run(main())"
     )
     command = [sys.executable, "-c", script, log]
-    done = subprocess.run(
+    done = forked.run(
         command,
         cwd=repository.directory,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
         capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stderr
 

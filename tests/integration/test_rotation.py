@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
+from tests import forked
 from tests.integration.authorities import Authority, together
 from tests.integration.rotating import LISTENER, alter_broker, alter_password, scram
 from tests.integration.upgraded import Upgraded
@@ -170,8 +170,6 @@ def come_as_admin(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, own: Mappin
 def denied(cluster: Cluster, variables: Mapping[str, str]) -> str:
     """Return why a client with these variables is not let in; nothing when it is."""
     command = [EVENTLIB, "topics", "--log", cluster.url]
-    done = subprocess.run(
-        command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    done = forked.run(command, env={**os.environ, **variables}, capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode == 0) == (done.stderr == ""), done.stderr
     return done.stderr

@@ -1,7 +1,6 @@
 """Whatever a handler fails on in a log becomes a test of a few events, which fails on the bug and passes without it."""
 
 import asyncio
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from eventlib.proof.writing import as_test
 from eventlib.replay.key_history import KeyHistory, key_history
 from eventlib.testing import given
 from services import shop
+from tests import forked
 from tests.integration.reopening import everything
 from tests.saga.shop_runs import ROOT
 
@@ -79,7 +79,7 @@ def bugs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Shape, KeyHistory]
     """One bug for each way in which a handler was called, with a history that has it."""
     url = f"sqlite:///{tmp_path_factory.mktemp('shop')}/shop.db"
     command = [sys.executable, "-m", "services", "demo", "--orders", "40", "--seed", "7", "--log", url, "--json"]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    forked.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     found = dict[Shape, KeyHistory]()
     for history in asyncio.run(histories_on(url)):
         for _, case in cases_of(history):

@@ -17,6 +17,7 @@ from eventlib import Publication, open_log
 from eventlib.devtools.kafka import Cluster
 from eventlib.search import SagaQuery, SagaSearch
 from eventlib.sql import SqlQuery, ask
+from tests import forked
 from tests.commands import ended, said
 from tests.integration.asking import answer, command
 from tests.integration.parcels_app import APP, ParcelSubmitted
@@ -142,7 +143,7 @@ def test_csv_is_read_back_and_moves_no_cursor(sent: tuple[str, list[ParcelSubmit
 def test_two_questions_at_once_have_the_same_answer(sent: tuple[str, Any]) -> None:
     question = command(sent[0], "SELECT count(*) AS n FROM event_parcel_submitted", "--json")
     line = [sys.executable, "-m", "eventlib", *question]
-    both = [subprocess.Popen(line, stdout=subprocess.PIPE, env=dict(os.environ), text=True) for _ in range(2)]
+    both = [forked.Popen(line, stdout=subprocess.PIPE, env=dict(os.environ), text=True) for _ in range(2)]
     assert [json.loads(each.communicate(timeout=120)[0])["rows"] for each in both] == [[{"n": 60}]] * 2
 
 

@@ -17,6 +17,7 @@ from eventlib.cli.run_process import Running, Tuning, serve_until
 from eventlib.devtools.kafka.config import HOST
 from eventlib.telemetry.options import telemetry_options
 from services import shop
+from tests import forked
 from tests.ports import free_port
 from tests.saga.shop_runs import ROOT
 
@@ -72,7 +73,7 @@ def said_of_waiting(text: str) -> list[str]:
 class Process:
     """A command, and what it has said on stderr."""
 
-    def __init__(self, process: asyncio.subprocess.Process, diary: Path) -> None:
+    def __init__(self, process: forked.Popen, diary: Path) -> None:
         self._process = process
         self._diary = diary
 
@@ -84,20 +85,18 @@ class Process:
         """Wait until it has said something."""
         async with asyncio.timeout(PATIENCE_S):
             while sentence not in self.said:
-                assert self._process.returncode is None, self.said
+                assert self._process.poll() is None, self.said
                 await asyncio.sleep(0.05)
 
     async def ended(self, number: signal.Signals) -> int:
         """Send it a signal, and return its exit code."""
         self._process.send_signal(number)
-        async with asyncio.timeout(PATIENCE_S):
-            return await self._process.wait()
+        return await asyncio.to_thread(self._process.wait, PATIENCE_S)
 
     async def end(self) -> None:
         """Leave nothing behind."""
-        if self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
+        self._process.kill()
+        await asyncio.to_thread(self._process.wait)
 
 
 @asynccontextmanager
@@ -111,14 +110,8 @@ async def processes(
             diary = directory / f"{name}.stderr"
             environment = {**os.environ, "EVENTLIB_STATE_DIR": str(directory / "state"), **variables}
             with diary.open("w") as stderr:
-                process = await asyncio.create_subprocess_exec(
-                    *EVENTLIB, *arguments, env=environment, cwd=ROOT, stderr=stderr, preexec_fn=hears_signals
-                )
+                process = forked.Popen([*EVENTLIB, *arguments], env=environment, cwd=ROOT, stderr=stderr)
             started[name] = Process(process, diary)
         yield started
     finally:
         await asyncio.gather(*(each.end() for each in started.values()))
-
-
-def hears_signals() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # in the background, a shell has it ignored

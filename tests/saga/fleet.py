@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import httpx
 
+from tests import forked
 from tests.saga.shop_runs import EVENTLIB, LONGEST_S, ROOT, ShopLog
 
 SERVICES = (sys.executable, "-m", "services")
@@ -42,7 +43,7 @@ class Fleet:
         self._commands[name] = command or self._commands[name]
         environment = {**os.environ, **self._environment, "EVENTLIB_LOG": self.shop.url}
         with self._diary(name).open("a", encoding="utf-8") as diary:
-            self._running[name] = subprocess.Popen(
+            self._running[name] = forked.Popen(
                 self._commands[name], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=diary, text=True
             )
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tests import forked
 from tests.commands import said
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +48,7 @@ class ShopLog:
     def start_import(self, file: Path, *options: str) -> "subprocess.Popen[str]":
         """Start an import, and do not wait for it."""
         arguments = ["-m", "services", "import", str(file), "--log", self.url, "--rejects", str(self.rejects), *options]
-        return subprocess.Popen(
+        return forked.Popen(
             [sys.executable, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
@@ -89,7 +90,7 @@ class ShopLog:
     def replay(self, longest_s: float = LONGEST_S) -> dict[str, Any]:
         """Return what `eventlib replay --json` prints, whatever it finds."""
         command = [EVENTLIB, "replay", "--json", "--log", self.url]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=longest_s)
+        done = forked.run(command, cwd=ROOT, capture_output=True, timeout=longest_s)
         assert done.stdout, done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
         assert done.returncode == (1 if found["differences"] or found["unknown"] else 0), done.stderr

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from services.payment.decider import payments
 from services.payment.events import ChargeRequested
 from services.stock.events import StockReserved
 from services.stock.shelf import shelves
+from tests import forked
 from tests.saga.running import IMPATIENT, RunningShop, running_shop
 from tests.saga.shop_runs import EVENTLIB, ROOT
 
@@ -170,6 +170,6 @@ shelves.handlers[LineRequested] = Handler(reserve_twice, handler.emits, handler.
 def _command(directory: Path, app: str, url: str, *options: str) -> tuple[int, dict[str, Any]]:
     command = [EVENTLIB, "replay", "--in-flight", "--json", "--app", app, "--log", url, *options]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{directory}"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    done = forked.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=120)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)
