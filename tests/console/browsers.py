@@ -6,10 +6,10 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
+from playwright.async_api import Browser, BrowserContext
 
 from eventlib import EventLog
 from eventlib.analysis.connectors import Connector
@@ -19,6 +19,9 @@ from eventlib.console.sessions import SessionIdentity
 from eventlib.http.serving import Listening
 from eventlib.identity import IdentityOptions
 
+if TYPE_CHECKING:
+    from playwright.async_api import ConsoleMessage, Page, Request
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _AXE = gzip.decompress((Path(__file__).parent / "axe" / "axe.min.js.gz").read_bytes()).decode()
 _STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -27,6 +30,9 @@ _STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-prac
 @asynccontextmanager
 async def running_browser() -> AsyncIterator[Browser]:
     """Start the machine's Chromium; nothing is downloaded."""
+
+    from playwright.async_api import async_playwright
+
     options = ["--no-sandbox"] if os.geteuid() == 0 else []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=options)
@@ -54,7 +60,7 @@ async def running_console(
 class Visit:
     """A page of a browser that is watched: what it asked for, and what went wrong in it."""
 
-    def __init__(self, context: BrowserContext, page: Page, url: str) -> None:
+    def __init__(self, context: BrowserContext, page: "Page", url: str) -> None:
         self.context = context
         self.page = page
         self.url = url
@@ -75,14 +81,14 @@ class Visit:
         for name, heard in self._on_page.items():
             self.page.remove_listener(name, heard)
 
-    def _on_request(self, request: Request) -> None:
+    def _on_request(self, request: "Request") -> None:
         self.asked.append(request.url)
 
-    def _on_console(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: "ConsoleMessage") -> None:
         if message.type in {"error", "warning"} and "the server responded with a status of" not in message.text:
             self.wrong.append(message.text)
 
-    async def open(self, path: str) -> Page:
+    async def open(self, path: str) -> "Page":
         """Open a page, and wait until its parts are there."""
         await self.page.goto(f"{self.url}{path}")
         await self.settled()

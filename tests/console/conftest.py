@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser
 
 from eventlib import EventLog, open_log
 from eventlib.analysis.connectors import Connector
@@ -13,6 +13,9 @@ from services import shop
 from services.order.events import OrderCompleted, OrderPlaced
 from tests.console.browsers import CHROMIUM, running_browser, running_console
 from tests.integration.shop_log import fill
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 CONNECTORS = [
     Connector("sink", "reports", (OrderPlaced,), tables=1),
@@ -31,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
+async def browser() -> "AsyncIterator[Browser]":
     async with running_browser() as browser:
         yield browser
 

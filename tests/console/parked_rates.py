@@ -5,8 +5,7 @@ import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-
-from playwright.async_api import Browser, Page
+from typing import TYPE_CHECKING
 
 from eventlib import EventLog, Runtime, open_log
 from eventlib.console.sessions import SessionIdentity
@@ -15,6 +14,9 @@ from eventlib.identity.options import identity_options
 from tests.console.browsers import Visit, running_console, visiting
 from tests.console.rates_app import BROKEN, RateAsked, app
 from tests.issuers import SECRET
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
 
 NAMES = ("MT", "IS", "FO")
 
@@ -46,8 +48,8 @@ async def parked_log(directory: Path, names: Sequence[str] = NAMES) -> AsyncIter
 
 @asynccontextmanager
 async def logged_in(
-    browser: Browser, log: EventLog, directory: Path, *roles: Role
-) -> AsyncIterator[tuple[Visit, Page]]:
+    browser: "Browser", log: EventLog, directory: Path, *roles: Role
+) -> "AsyncIterator[tuple[Visit, Page]]":
     """A window on a console with an identity, after a login with these roles."""
     file = directory / "tokens.json"
     text, _ = add_token(file, "ada", roles)

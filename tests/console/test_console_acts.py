@@ -5,9 +5,9 @@ import sys
 from asyncio.subprocess import DEVNULL
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import Browser
 
 from eventlib import EventLog
 from eventlib.identity import Role
@@ -16,6 +16,9 @@ from eventlib.queries.parked import parkings
 from tests.console.parked_rates import broken, logged_in, parked_log, settled
 from tests.console.rates_app import RateAsked, RateQuoted, app
 from tests.saga.shop_runs import ROOT
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -27,7 +30,7 @@ async def quoted(log: EventLog) -> list[tuple[str, int]]:
     return sorted((event.name, event.number) for event in events if isinstance(event, RateQuoted))
 
 
-async def test_a_group_is_tried_and_retried_once_by_two_operators(browser: Browser, tmp_path: Path) -> None:
+async def test_a_group_is_tried_and_retried_once_by_two_operators(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         assert await page.locator(".group").count() == 1, "KeyErrors about other names are one cause"
         await page.locator(".group .button").click()
@@ -55,7 +58,7 @@ async def test_a_group_is_tried_and_retried_once_by_two_operators(browser: Brows
 
 
 async def test_two_retry_at_once_while_the_service_is_killed_and_each_input_is_handled_once(
-    browser: Browser, tmp_path: Path
+    browser: "Browser", tmp_path: Path
 ) -> None:
     names, drawn = [f"N{number}" for number in range(30)], Random(22)
     async with parked_log(tmp_path, names) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
@@ -86,7 +89,9 @@ async def test_two_retry_at_once_while_the_service_is_killed_and_each_input_is_h
         assert await parkings(log) == []
 
 
-async def test_some_are_chosen_and_what_parks_again_is_told_before_and_after(browser: Browser, tmp_path: Path) -> None:
+async def test_some_are_chosen_and_what_parks_again_is_told_before_and_after(
+    browser: "Browser", tmp_path: Path
+) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (_, page):
         with broken():
             await page.locator(".group .button").click()
@@ -103,7 +108,7 @@ async def test_some_are_chosen_and_what_parks_again_is_told_before_and_after(bro
         assert await quoted(log) == []
 
 
-async def test_an_input_is_edited_after_its_difference_was_shown(browser: Browser, tmp_path: Path) -> None:
+async def test_an_input_is_edited_after_its_difference_was_shown(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         await visit.open("/parked/rates/quotes/IS")
         await page.fill("#field-number", "seven")
@@ -125,7 +130,7 @@ async def test_an_input_is_edited_after_its_difference_was_shown(browser: Browse
         assert [(act.what, act.reason) for act in await acts(log)] == [("edit", "a typo")]
 
 
-async def test_an_act_is_refused_when_the_log_has_moved_on_since_its_page(browser: Browser, tmp_path: Path) -> None:
+async def test_an_act_is_refused_when_the_log_has_moved_on_since_its_page(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         await visit.open("/parked/rates/quotes/IS")
         assert "it would be discarded" in await page.locator("#preview-discard").inner_text()
@@ -145,7 +150,7 @@ async def test_an_act_is_refused_when_the_log_has_moved_on_since_its_page(browse
         assert ("IS", 9) in await quoted(log)
 
 
-async def test_a_group_is_discarded_only_by_its_number(browser: Browser, tmp_path: Path) -> None:
+async def test_a_group_is_discarded_only_by_its_number(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (_, page):
         await page.locator(".group .button").click()
         await page.fill("#group-reason", "tests")
@@ -164,7 +169,7 @@ async def test_a_group_is_discarded_only_by_its_number(browser: Browser, tmp_pat
         assert await quoted(log) == [("MT", 3)]
 
 
-async def test_a_group_that_has_grown_since_its_preview_is_not_retried(browser: Browser, tmp_path: Path) -> None:
+async def test_a_group_that_has_grown_since_its_preview_is_not_retried(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (_, page):
         await page.locator(".group .button").click()
         await page.locator(".prospect").first.wait_for()
@@ -184,7 +189,7 @@ async def test_a_group_that_has_grown_since_its_preview_is_not_retried(browser: 
         assert ("IS", 9) in await quoted(log)
 
 
-async def test_what_is_parked_is_found_by_a_query(browser: Browser, tmp_path: Path) -> None:
+async def test_what_is_parked_is_found_by_a_query(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         for where, count in (("key = 'IS'", "1"), ("waiting > 1", "1"), ("age > 2h", "0")):
             await page.fill("input[name=where]", where)

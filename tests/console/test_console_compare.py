@@ -1,13 +1,17 @@
 """Two sagas side by side: aligned by the types of their events, and their states where these differ."""
 
+from typing import TYPE_CHECKING
+
 import pytest
-from playwright.async_api import Browser
 
 from eventlib.console.compare_page import aligned
 from eventlib.log.record import Record
 from eventlib.model.saga import Saga, saga_of
 from tests.console.browsers import visiting
 from tests.console.rates_app import app
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -45,7 +49,7 @@ async def test_a_saga_that_never_ends_is_compared_in_its_first_lines() -> None:
     assert len(shown("AB" * 3_000, "BA" * 3_000)) <= 1_000
 
 
-async def test_two_sagas_are_compared_from_the_page_of_one(browser: Browser, console: str) -> None:
+async def test_two_sagas_are_compared_from_the_page_of_one(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/saga/declined")
         await page.click("text=Compare")
@@ -70,14 +74,14 @@ async def test_two_sagas_are_compared_from_the_page_of_one(browser: Browser, con
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-async def test_a_saga_and_itself_do_not_differ(browser: Browser, console: str) -> None:
+async def test_a_saga_and_itself_do_not_differ(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/compare?one=declined&other=declined")
         assert "both have the same" in await page.locator("main").inner_text()
         assert await page.locator(".states .diff, .compare details").count() == 0
 
 
-async def test_a_key_that_is_not_there_is_named(browser: Browser, console: str) -> None:
+async def test_a_key_that_is_not_there_is_named(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/compare?one=declined&other=nothing")
         assert "nothing" in await page.locator("[role=alert]").inner_text()

@@ -1,9 +1,9 @@
 """The preview of a deployment in a browser: begun, followed, and what speaks against it."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import Browser
 
 from eventlib import open_log
 from services import shop
@@ -13,11 +13,14 @@ from tests.integration.repository import SURCHARGE, Repository
 from tests.integration.shop_log import order, served, supplied
 from tests.integration.test_prove import FAILS
 
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 BEGIN = "Begin"
 
 
-async def test_a_deployment_is_previewed(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deployment_is_previewed(browser: "Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = Repository(tmp_path / "mine")
     settings = repository.directory / "pyproject.toml"
     settings.write_text(f'{settings.read_text()}simulation = "services.simulation.scenario:ShopScenario"\n')

@@ -6,14 +6,13 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import httpx
 import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
-from playwright.async_api import Browser, Page
 
 from eventlib.config.console import ConsoleOptions
 from eventlib.console.sessions import LOGIN, SESSION, SessionIdentity
@@ -23,6 +22,9 @@ from eventlib.identity.options import identity_options
 from tests.console.browsers import running_console
 from tests.console.parked_rates import parked_log
 from tests.issuers import AUDIENCE, SECRET, Issuer, rsa
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 CLIENT = "console"
@@ -104,11 +106,11 @@ async def provided(directory: Path, roles: list[str]) -> AsyncIterator[tuple[Pro
             yield provider, url
 
 
-async def page_of(browser: Browser) -> Page:
+async def page_of(browser: "Browser") -> "Page":
     return await browser.new_page()
 
 
-async def test_people_log_in_at_the_issuer_and_come_back_to_their_page(browser: Browser, tmp_path: Path) -> None:
+async def test_people_log_in_at_the_issuer_and_come_back_to_their_page(browser: "Browser", tmp_path: Path) -> None:
     async with provided(tmp_path, ["operator"]) as (provider, url):
         page = await page_of(browser)
         await page.goto(f"{url}/parked?service=rates")
@@ -125,7 +127,7 @@ async def test_people_log_in_at_the_issuer_and_come_back_to_their_page(browser: 
         await page.close()
 
 
-async def test_those_without_a_role_are_told_so(browser: Browser, tmp_path: Path) -> None:
+async def test_those_without_a_role_are_told_so(browser: "Browser", tmp_path: Path) -> None:
     async with provided(tmp_path, ["customer"]) as (_, url):
         page = await page_of(browser)
         await page.goto(f"{url}/login/issuer")
@@ -144,7 +146,7 @@ async def test_those_without_a_role_are_told_so(browser: Browser, tmp_path: Path
     ],
 )
 async def test_id_tokens_of_another_login_are_refused(
-    browser: Browser, tmp_path: Path, changed: dict[str, Any], sentence: str
+    browser: "Browser", tmp_path: Path, changed: dict[str, Any], sentence: str
 ) -> None:
     async with provided(tmp_path, ["operator"]) as (provider, url):
         provider.changed = changed

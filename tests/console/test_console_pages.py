@@ -1,9 +1,9 @@
 """Each page in a real browser: what it shows, that it is accessible, and that it asks no other host."""
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import Browser
 
 from eventlib import EventLog
 from eventlib.operations.edge_traffic import Passage, Passages
@@ -12,10 +12,13 @@ from eventlib.queries.parked import parkings
 from tests.console.browsers import visiting
 from tests.integration.shop_log import order, served
 
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_sagas_are_found_by_a_query_whose_address_can_be_sent(browser: Browser, console: str) -> None:
+async def test_sagas_are_found_by_a_query_whose_address_can_be_sent(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/sagas")
         assert await page.locator("#found tbody tr").count() == 5
@@ -29,7 +32,7 @@ async def test_sagas_are_found_by_a_query_whose_address_can_be_sent(browser: Bro
             assert await other.locator("#found tbody th").all_inner_texts() == ["declined"]
 
 
-async def test_a_wrong_query_is_marked_where_it_is_wrong(browser: Browser, console: str) -> None:
+async def test_a_wrong_query_is_marked_where_it_is_wrong(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/sagas?where=status+=+'open'+and+nothing+=+1")
         assert await page.locator("#wrong mark").inner_text() == "nothing = 1"
@@ -37,7 +40,7 @@ async def test_a_wrong_query_is_marked_where_it_is_wrong(browser: Browser, conso
         assert await visit.findings() == []
 
 
-async def test_a_saga_shows_what_happened_and_what_was_known(browser: Browser, console: str) -> None:
+async def test_a_saga_shows_what_happened_and_what_was_known(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/saga/declined")
         assert "order_cancelled" in await page.locator(".title").inner_text()
@@ -49,7 +52,7 @@ async def test_a_saga_shows_what_happened_and_what_was_known(browser: Browser, c
         assert "charging → failed" in (await payment.inner_text()).replace("\n", " ")
 
 
-async def test_the_slider_moves_the_whole_saga(browser: Browser, console: str) -> None:
+async def test_the_slider_moves_the_whole_saga(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/saga/declined")
         await page.locator("#moment-slider").focus()
@@ -63,7 +66,7 @@ async def test_the_slider_moves_the_whole_saga(browser: Browser, console: str) -
         assert await page.locator(".timeline tr.later").count() == 10
 
 
-async def test_an_event_opens_with_its_data_and_what_it_changed(browser: Browser, console: str) -> None:
+async def test_an_event_opens_with_its_data_and_what_it_changed(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/saga/declined")
         event = page.locator("#e7 details")
@@ -80,7 +83,7 @@ PAGES = ("/overview", "/sagas", "/sagas?where=status+=+'open'", "/saga/declined"
 
 @pytest.mark.parametrize("path", PAGES)
 async def test_pages_are_accessible_in_light_and_dark_and_fit_on_a_phone(
-    browser: Browser, console: str, path: str
+    browser: "Browser", console: str, path: str
 ) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open(path)
@@ -95,7 +98,7 @@ async def test_pages_are_accessible_in_light_and_dark_and_fit_on_a_phone(
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-async def test_everything_can_be_reached_by_keys(browser: Browser, console: str) -> None:
+async def test_everything_can_be_reached_by_keys(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/overview")
         for key, path in (("s", "/sagas"), ("p", "/parked"), ("c", "/choreography"), ("t", "/topics"), ("a", "/acts")):
@@ -118,7 +121,7 @@ async def test_everything_can_be_reached_by_keys(browser: Browser, console: str)
         await page.wait_for_url("**at=*")
 
 
-async def test_the_theme_is_chosen_and_kept(browser: Browser, console: str) -> None:
+async def test_the_theme_is_chosen_and_kept(browser: "Browser", console: str) -> None:
     async with visiting(browser, console, color_scheme="light") as visit:
         page = await visit.open("/sagas")
         light = await page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -128,7 +131,7 @@ async def test_the_theme_is_chosen_and_kept(browser: Browser, console: str) -> N
         assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == dark != light
 
 
-async def test_a_browser_keeps_filters_of_its_own(browser: Browser, console: str) -> None:
+async def test_a_browser_keeps_filters_of_its_own(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/sagas?where=compensations+%3E+0")
         await page.click("text=Keep this filter")
@@ -144,7 +147,7 @@ async def test_a_browser_keeps_filters_of_its_own(browser: Browser, console: str
         assert await page.locator("#own-filters li").count() == 0
 
 
-async def test_open_pages_follow_what_happens(browser: Browser, log: EventLog, console: str) -> None:
+async def test_open_pages_follow_what_happens(browser: "Browser", log: EventLog, console: str) -> None:
     async with visiting(browser, console) as visit, visiting(browser, console) as other:
         page, sagas = await visit.open("/saga/broken"), await other.open("/sagas?where=saga+%3D+'new'")
         await page.evaluate("window.same = true")
@@ -158,7 +161,7 @@ async def test_open_pages_follow_what_happens(browser: Browser, log: EventLog, c
         await sagas.locator("#found tbody .badge", has_text="order_completed").wait_for()
 
 
-async def test_an_arrow_leads_to_the_sagas_that_went_along_it(browser: Browser, console: str) -> None:
+async def test_an_arrow_leads_to_the_sagas_that_went_along_it(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/choreography")
         row = page.get_by_label("Arrows").locator("tr", has=page.get_by_role("link", name="PaymentFailed")).first
@@ -180,7 +183,7 @@ async def test_an_arrow_leads_to_the_sagas_that_went_along_it(browser: Browser, 
         await page.wait_for_url("**/saga/declined")
 
 
-async def test_sinks_and_subscribers_stand_below_what_they_get(browser: Browser, console: str) -> None:
+async def test_sinks_and_subscribers_stand_below_what_they_get(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/choreography")
         rows = page.get_by_label("Arrows").locator("tbody tr", has_text="webhook billing")

@@ -1,9 +1,9 @@
 """Pauses in a browser: what would wait is counted first, then paused and resumed, with who and why on the log."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import Browser
 
 from eventlib import open_log
 from eventlib.identity import Role
@@ -14,10 +14,13 @@ from examples.payouts import desk
 from tests.console.parked_rates import broken, logged_in, parked_log, settled
 from tests.console.rates_app import RateAsked
 
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_a_service_is_paused_seen_on_the_overview_and_resumed(browser: Browser, tmp_path: Path) -> None:
+async def test_a_service_is_paused_seen_on_the_overview_and_resumed(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         await visit.open("/overview")
         await page.get_by_role("link", name="Pause rates").click()
@@ -51,7 +54,7 @@ async def test_a_service_is_paused_seen_on_the_overview_and_resumed(browser: Bro
         }
 
 
-async def test_a_paused_key_shows_what_its_inputs_would_come_to(browser: Browser, tmp_path: Path) -> None:
+async def test_a_paused_key_shows_what_its_inputs_would_come_to(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         await pause(log, PauseTarget.of(log, "rates", key="NZ"), "eve", "a call")
         await log.publish(RateAsked(name="NZ", number=7))
@@ -64,7 +67,7 @@ async def test_a_paused_key_shows_what_its_inputs_would_come_to(browser: Browser
             assert "would park again: KeyError" in await page.locator("#released").inner_text()
 
 
-async def test_a_limit_is_set_at_run_time_and_goes_back(browser: Browser, tmp_path: Path) -> None:
+async def test_a_limit_is_set_at_run_time_and_goes_back(browser: "Browser", tmp_path: Path) -> None:
     async with (
         open_log(f"sqlite:///{tmp_path}/desk.db", desk) as log,
         logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page),
@@ -102,7 +105,7 @@ async def test_a_limit_is_set_at_run_time_and_goes_back(browser: Browser, tmp_pa
         assert all(each.is_ending for each in await pauses(log))
 
 
-async def test_a_pause_that_cannot_be_says_why(browser: Browser, tmp_path: Path) -> None:
+async def test_a_pause_that_cannot_be_says_why(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         await visit.open("/pause?service=rates&what=decider:nobody")
         assert "rates has no decider 'nobody'" in await page.get_by_role("alert").inner_text()

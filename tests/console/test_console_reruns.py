@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import Browser, Page
 
 from eventlib import EventLog, open_log
 from eventlib.console.sessions import SessionIdentity
@@ -19,13 +19,16 @@ from tests.integration.rerunning import send, settle, some_short_baskets
 from tests.integration.test_admin_reruns import MENDED, WRONG_DAY, stock
 from tests.issuers import SECRET
 
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @asynccontextmanager
 async def on_a_wrong_day(
-    browser: Browser, directory: Path, role: Role = Role.OPERATOR
-) -> AsyncIterator[tuple[EventLog, Visit, Page]]:
+    browser: "Browser", directory: Path, role: Role = Role.OPERATOR
+) -> "AsyncIterator[tuple[EventLog, Visit, Page]]":
     """A console of the mended code, on a log that wrong code has written; a window on its page of reruns."""
     url, file = f"sqlite:///{directory}/log.db", directory / "tokens.json"
     async with open_log(url, market(Code(gives_back=False))) as log:
@@ -44,7 +47,7 @@ async def on_a_wrong_day(
         yield log, visit, page
 
 
-async def begin(page: Page) -> None:
+async def begin(page: "Page") -> None:
     await page.get_by_role("button", name="See what that goes through").click()
     await page.fill("#rerun-name", "again")
     await page.fill("#rerun-reason", "returns were <b>forgotten</b>")
@@ -52,7 +55,7 @@ async def begin(page: Page) -> None:
     await page.wait_for_url("**/reruns/store/again")
 
 
-async def test_a_rerun_is_begun_compared_and_taken_over(browser: Browser, tmp_path: Path) -> None:
+async def test_a_rerun_is_begun_compared_and_taken_over(browser: "Browser", tmp_path: Path) -> None:
     async with on_a_wrong_day(browser, tmp_path) as (log, visit, page):
         assert await visit.findings() == []
         await page.get_by_role("button", name="See what that goes through").click()
@@ -89,7 +92,7 @@ async def test_a_rerun_is_begun_compared_and_taken_over(browser: Browser, tmp_pa
         }
 
 
-async def test_a_rerun_of_another_process_is_compared_and_deleted(browser: Browser, tmp_path: Path) -> None:
+async def test_a_rerun_of_another_process_is_compared_and_deleted(browser: "Browser", tmp_path: Path) -> None:
     async with on_a_wrong_day(browser, tmp_path) as (log, visit, page):
         await begin(page)
         await page.get_by_role("heading", name="What differs").wait_for()
@@ -106,7 +109,7 @@ async def test_a_rerun_of_another_process_is_compared_and_deleted(browser: Brows
         assert await stock(log) == WRONG_DAY
 
 
-async def test_what_cannot_be_begun_is_said_beside_the_form(browser: Browser, tmp_path: Path) -> None:
+async def test_what_cannot_be_begun_is_said_beside_the_form(browser: "Browser", tmp_path: Path) -> None:
     async with on_a_wrong_day(browser, tmp_path) as (log, visit, page):
         for field, text, said in (
             ("#rerun-name", "a name", "a name"),
@@ -127,7 +130,7 @@ async def test_what_cannot_be_begun_is_said_beside_the_form(browser: Browser, tm
         assert await reruns(log) == []
 
 
-async def test_a_reset_forwards_shows_what_it_skips(browser: Browser, tmp_path: Path) -> None:
+async def test_a_reset_forwards_shows_what_it_skips(browser: "Browser", tmp_path: Path) -> None:
     async with on_a_wrong_day(browser, tmp_path) as (log, visit, page):
         await settle(log)
         await log.prepare()
@@ -156,7 +159,7 @@ async def test_a_reset_forwards_shows_what_it_skips(browser: Browser, tmp_path: 
         assert "write earliest, latest, or a time" in await page.locator("[role=alert]").inner_text()
 
 
-async def test_a_reset_backwards_is_a_rerun_first(browser: Browser, tmp_path: Path) -> None:
+async def test_a_reset_backwards_is_a_rerun_first(browser: "Browser", tmp_path: Path) -> None:
     async with on_a_wrong_day(browser, tmp_path) as (log, visit, page):
         await visit.open("/reset?service=store&to=earliest")
         assert await visit.findings() == []
@@ -167,7 +170,7 @@ async def test_a_reset_backwards_is_a_rerun_first(browser: Browser, tmp_path: Pa
         assert await stock(log) == WRONG_DAY
 
 
-async def test_an_auditor_sees_reruns_and_begins_none(browser: Browser, tmp_path: Path) -> None:
+async def test_an_auditor_sees_reruns_and_begins_none(browser: "Browser", tmp_path: Path) -> None:
     async with on_a_wrong_day(browser, tmp_path, Role.AUDITOR) as (_, visit, page):
         assert await page.locator("main form").count() == 0
         for path in ("/reruns/new?service=store", "/reset?service=store"):

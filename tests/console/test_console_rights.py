@@ -2,12 +2,12 @@
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import httpx
 import pytest
 from fastapi.routing import iter_route_contexts
-from playwright.async_api import Browser
 
 from eventlib import EventLog
 from eventlib.config.console import ConsoleOptions
@@ -25,6 +25,9 @@ from eventlib.queries.parked import parkings
 from eventlib.values import now_ms
 from tests.console.browsers import Visit, running_console, visiting
 from tests.console.parked_rates import logged_in, parked_log
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 HOSTILE = """<img src=x onerror=alert(1)>"'--></script><script>alert(2)</script>{{7*7}}/javascript:alert(3)"""
@@ -52,7 +55,7 @@ async def cookies_of(visit: Visit) -> dict[str, str]:
     return {each.get("name", ""): each.get("value", "") for each in await visit.context.cookies()}
 
 
-async def test_an_auditor_finds_no_way_to_write(browser: Browser, tmp_path: Path) -> None:
+async def test_an_auditor_finds_no_way_to_write(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.AUDITOR) as (visit, page):
         for path in await paths_of(log, "MT"):
             await visit.open(path)
@@ -89,7 +92,7 @@ async def test_an_auditor_finds_no_way_to_write(browser: Browser, tmp_path: Path
         assert await acts(log) == []
 
 
-async def test_no_form_of_another_page_or_browser_is_taken(browser: Browser, tmp_path: Path) -> None:
+async def test_no_form_of_another_page_or_browser_is_taken(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         await visit.open("/parked/rates/quotes/MT")
         form_token = TOKEN.findall(await page.content())[0]
@@ -114,7 +117,7 @@ async def test_no_form_of_another_page_or_browser_is_taken(browser: Browser, tmp
         assert [act.by for act in await acts(log)] == ["token:ada"]
 
 
-async def test_no_text_from_outside_becomes_a_part_of_a_page(browser: Browser, tmp_path: Path) -> None:
+async def test_no_text_from_outside_becomes_a_part_of_a_page(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path, [HOSTILE, "other"]) as log:
         headers = (("<script>alert(4)</script>", HOSTILE.encode()),)
         strange = Record(
@@ -143,7 +146,7 @@ async def test_no_text_from_outside_becomes_a_part_of_a_page(browser: Browser, t
             assert len(visit.asked) > 20
 
 
-async def test_a_login_leads_to_no_other_site(browser: Browser, tmp_path: Path) -> None:
+async def test_a_login_leads_to_no_other_site(browser: "Browser", tmp_path: Path) -> None:
     elsewhere = ["https://evil.example", "//evil.example", "/\\evil.example", "\\\\evil.example", "javascript:alert(1)"]
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, _):
         for each in elsewhere:
@@ -151,7 +154,7 @@ async def test_a_login_leads_to_no_other_site(browser: Browser, tmp_path: Path) 
             assert await page.get_attribute("input[name=next]", "value") == "/"
 
 
-async def test_only_those_with_a_role_get_in_and_only_by_their_own_token(browser: Browser, tmp_path: Path) -> None:
+async def test_only_those_with_a_role_get_in_and_only_by_their_own_token(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         cookie = (await cookies_of(visit))[SESSION]
         async with httpx.AsyncClient(base_url=visit.url) as client:

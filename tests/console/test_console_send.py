@@ -1,10 +1,10 @@
 """Sending an event from a form made of its schema: looked at first, sent once, with who and why on the log."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from playwright.async_api import Browser
 
 from eventlib import EventLog
 from eventlib.errors import ContractError
@@ -16,6 +16,9 @@ from tests.console.parked_rates import logged_in, parked_log, settled
 from tests.console.rates_app import RateAsked
 from tests.console.test_console_acts import quoted
 
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
@@ -24,7 +27,7 @@ async def asked(log: EventLog) -> list[tuple[str, int, str | None]]:
     return sorted((e.name, e.number, e.note) for _, e in await log.decode_many(records) if isinstance(e, RateAsked))
 
 
-async def test_an_event_is_sent_from_its_contract(browser: Browser, tmp_path: Path) -> None:
+async def test_an_event_is_sent_from_its_contract(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path, []) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         await visit.open("/topics/asked")
         await page.click(".contract summary")
@@ -58,7 +61,7 @@ async def test_an_event_is_sent_from_its_contract(browser: Browser, tmp_path: Pa
         assert await page.locator("a[href='/saga/%3Cb%3EMT%3C%2Fb%3E']").count() == 1
 
 
-async def test_a_form_that_is_sent_again_sends_one_event(browser: Browser, tmp_path: Path) -> None:
+async def test_a_form_that_is_sent_again_sends_one_event(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path, []) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         await visit.open("/send/RateAsked")
         names = ("form_token", "once")
@@ -71,7 +74,7 @@ async def test_a_form_that_is_sent_again_sends_one_event(browser: Browser, tmp_p
         assert await asked(log) == [("MT", 1, None)]
 
 
-async def test_what_deciders_emit_is_not_sent(browser: Browser, tmp_path: Path) -> None:
+async def test_what_deciders_emit_is_not_sent(browser: "Browser", tmp_path: Path) -> None:
     async with parked_log(tmp_path, []) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
         await visit.open("/topics/quoted")
         assert await page.locator("text=Send one").count() == 0
@@ -82,7 +85,7 @@ async def test_what_deciders_emit_is_not_sent(browser: Browser, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("event", ["OrderSubmitted", "CancelSubmitted", "ProductListed"])
-async def test_a_form_outlines_what_is_nested(browser: Browser, console: str, event: str) -> None:
+async def test_a_form_outlines_what_is_nested(browser: "Browser", console: str, event: str) -> None:
     async with visiting(browser, console, viewport={"width": 360, "height": 740}) as visit:
         page = await visit.open(f"/send/{event}")
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -9,11 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import Schema as TheirSchema
-from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroDeserializer
-from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
@@ -138,6 +133,10 @@ async def codec_at(url: str, form: str) -> FramedCodec:
 
 
 async def test_json_goes_to_and_from_a_client_of_others(url: str) -> None:
+    from confluent_kafka.schema_registry import Schema as TheirSchema
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+
     codec, event = await codec_at(url, "json"), SHOPS["json"].event("b1", 2, 3)
     plain = {
         "basket": "b1",
@@ -155,6 +154,9 @@ async def test_json_goes_to_and_from_a_client_of_others(url: str) -> None:
 
 
 async def test_protobuf_goes_to_and_from_a_client_of_others(url: str) -> None:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+
     shop = SHOPS["protobuf"]
     codec, event = await codec_at(url, "protobuf"), shop.event("b1", 2, 3)
     pool = DescriptorPool()
@@ -174,6 +176,9 @@ async def test_protobuf_goes_to_and_from_a_client_of_others(url: str) -> None:
 
 
 async def test_avro_goes_to_a_client_of_others(url: str) -> None:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroDeserializer
+
     codec, event = await codec_at(url, "avro"), SHOPS["avro"].event("b1", 2)
     with SchemaRegistryClient({"url": url}) as client:
         read: Any = AvroDeserializer(client)

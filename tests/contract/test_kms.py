@@ -8,12 +8,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import boto3
 import pytest
-from botocore.exceptions import ClientError
 
 from eventlib.errors import LogUnavailable, WiringError
-from eventlib.personal.kms import KmsMaster
 from eventlib.personal.opening import open_master
 from eventlib.personal.options import PersonalOptions
 from eventlib.personal.ring import KeyRing
@@ -26,6 +23,9 @@ REGION = "eu-west-1"
 @pytest.fixture
 def client(moto: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a client of the server, and let the SDK's chain find it and nothing else."""
+
+    import boto3
+
     for name in [each for each in os.environ if each.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
@@ -53,6 +53,10 @@ def store(tmp_path: Path) -> Iterator[SqliteKeyStore]:
 def test_kms_wraps_the_key_of_the_store(
     client: Any, key: str, store: SqliteKeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from botocore.exceptions import ClientError
+
+    from eventlib.personal.kms import KmsMaster
+
     master = open_master(PersonalOptions(personal_master=f"aws-kms:{key}"))
     text = KeyRing(store, master, create=True).encrypt("p1", "name", "Ada")
     client.create_alias(AliasName="alias/shop", TargetKeyId=key)
@@ -66,6 +70,8 @@ def test_kms_wraps_the_key_of_the_store(
 
 
 def test_what_kms_refuses_names_the_remedy(client: Any, key: str, store: SqliteKeyStore) -> None:
+    from eventlib.personal.kms import KmsMaster
+
     KeyRing(store, KmsMaster(key), create=True)
     other = client.create_key()["KeyMetadata"]["Arn"]
     with pytest.raises(WiringError, match="AWS KMS refuses"):  # moto: AccessDenied; AWS: IncorrectKey
@@ -79,6 +85,8 @@ def test_what_kms_refuses_names_the_remedy(client: Any, key: str, store: SqliteK
 def test_unknown_credentials_are_refused(
     tmp_path: Path, client: Any, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from eventlib.personal.kms import KmsMaster
+
     assert client is not None
     with running_moto(tmp_path, INITIAL_NO_AUTH_ACTION_COUNT="0") as strict:
         monkeypatch.setenv("AWS_ENDPOINT_URL", strict)
@@ -89,6 +97,8 @@ def test_unknown_credentials_are_refused(
 def test_without_credentials_or_a_region_the_setting_is_named(
     client: Any, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from eventlib.personal.kms import KmsMaster
+
     assert client is not None
     with pytest.raises(WiringError, match="set AWS_DEFAULT_REGION"):
         KmsMaster("alias/shop")
@@ -117,6 +127,8 @@ class Busy(BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("answer", ["400/ThrottlingException", "500/KMSInternalException", "503/Unknown"])
 def test_what_may_pass_is_retryable(client: Any, key: str, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from eventlib.personal.kms import KmsMaster
+
     assert client is not None
     with HTTPServer(("127.0.0.1", 0), Busy) as server:
         thread = Thread(target=server.serve_forever)

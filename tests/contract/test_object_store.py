@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.client import BaseClient
-from botocore.exceptions import EndpointConnectionError
 
 from eventlib.errors import LogDenied, LogUnavailable, OwnershipLost, WiringError
 from eventlib.object_store import ObjectStore
@@ -27,6 +25,9 @@ def test_of_two_that_have_seen_the_same_state_one_writes(store: ObjectStore) -> 
 def test_a_write_whose_answer_is_lost_counts_if_it_is_there(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
+    from botocore.client import BaseClient
+    from botocore.exceptions import EndpointConnectionError
+
     tag, send = store.replace("lost", b"1", None), BaseClient._make_api_call  # noqa: SLF001  where all requests go through
 
     def lost(client: BaseClient, operation: str, given: Any) -> Any:

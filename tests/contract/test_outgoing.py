@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, contextmanager
 
 import httpx
 import pytest
-from opentelemetry.sdk.trace.export import SpanExportResult
 from pydantic import AnyHttpUrl, SecretStr
 
 from eventlib.codec.remote_registry import RemoteRegistry
@@ -17,7 +16,6 @@ from eventlib.errors import LogUnavailable, OutcomeUnknown, RegistryUnavailable
 from eventlib.http.client import http_client
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.security import NoToken, connection_arguments
-from eventlib.telemetry.process import exporter_of
 from services.analytics.orders_api import OrdersApi
 from services.http_calls import open_calls
 from services.payment.http_gateway import HttpGateway
@@ -94,6 +92,10 @@ async def test_an_order_apis_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_a_collectors_answer_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    from eventlib.telemetry.process import exporter_of
+
     async with answering(BOMB, "Content-Encoding: gzip") as url:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         exporter = exporter_of("otlp")

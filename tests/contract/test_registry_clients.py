@@ -2,20 +2,17 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
-from confluent_kafka.schema_registry.error import SchemaRegistryError
-from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
-from confluent_kafka.schema_registry.schema_registry_client import ConfigCompatibilityLevel, ServerConfig
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pool, message_factory
 
 from eventlib.registry.parsing import SchemaType, parse
 from tests.contract.registry_servers import listening_registry
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
 
 ORDERS = SerializationContext("orders", MessageField.VALUE)
 ORDER = {"order_id": "1", "amount_cents": 250}
@@ -53,12 +50,17 @@ def url() -> Iterator[str]:
 
 
 @pytest.fixture
-def client(url: str) -> Iterator[SchemaRegistryClient]:
+def client(url: str) -> "Iterator[SchemaRegistryClient]":
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
     with SchemaRegistryClient({"url": url, "max.retries": 0}) as opened:
         yield opened
 
 
-def test_the_client_manages_schemas(client: SchemaRegistryClient) -> None:
+def test_the_client_manages_schemas(client: "SchemaRegistryClient") -> None:
+    from confluent_kafka.schema_registry import Schema
+    from confluent_kafka.schema_registry.schema_registry_client import ConfigCompatibilityLevel, ServerConfig
+
     schema = Schema(AVRO, "AVRO")
     assert client.register_schema("orders-value", schema) == 1
     assert json.loads(client.get_schema(1).schema_str or "") == json.loads(AVRO)
@@ -84,7 +86,10 @@ def test_the_client_manages_schemas(client: SchemaRegistryClient) -> None:
     assert client.get_subjects() == []
 
 
-def test_the_client_is_told_why(client: SchemaRegistryClient) -> None:
+def test_the_client_is_told_why(client: "SchemaRegistryClient") -> None:
+    from confluent_kafka.schema_registry import Schema
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
     client.register_schema("x", Schema(AVRO, "AVRO"))
     with pytest.raises(SchemaRegistryError) as refused:
         client.register_schema("x", Schema(AVRO.replace("long", "string"), "AVRO"))
@@ -99,6 +104,9 @@ def test_the_client_is_told_why(client: SchemaRegistryClient) -> None:
 
 
 def test_the_client_says_who_it_is() -> None:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
     with listening_registry(writers='{"ann": "s3cret"}') as url:
         with SchemaRegistryClient({"url": url}) as client, pytest.raises(SchemaRegistryError) as refused:
             client.get_subjects()
@@ -107,7 +115,10 @@ def test_the_client_says_who_it_is() -> None:
             assert client.get_subjects() == []
 
 
-def test_avro_through_its_serializer(client: SchemaRegistryClient, url: str) -> None:
+def test_avro_through_its_serializer(client: "SchemaRegistryClient", url: str) -> None:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+
     data = AvroSerializer(client, AVRO)(ORDER, ORDERS)
     assert data is not None
     assert data[:5] == bytes([0, 0, 0, 0, 1])
@@ -119,7 +130,10 @@ def test_avro_through_its_serializer(client: SchemaRegistryClient, url: str) -> 
         assert AvroDeserializer(other, json.dumps(newer))(data, ORDERS) == {**ORDER, "currency": "EUR"}
 
 
-def test_avro_with_a_reference(client: SchemaRegistryClient) -> None:
+def test_avro_with_a_reference(client: "SchemaRegistryClient") -> None:
+    from confluent_kafka.schema_registry import Schema, SchemaReference
+    from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+
     money = {"type": "record", "name": "Money", "fields": [{"name": "amount_cents", "type": "long"}]}
     paid = {"type": "record", "name": "Paid", "fields": [{"name": "money", "type": "Money"}]}
     client.register_schema("money", Schema(json.dumps(money), "AVRO"))
@@ -129,7 +143,9 @@ def test_avro_with_a_reference(client: SchemaRegistryClient) -> None:
     assert client.get_referenced_by("money", 1) == [2]
 
 
-def test_json_through_its_serializer(client: SchemaRegistryClient) -> None:
+def test_json_through_its_serializer(client: "SchemaRegistryClient") -> None:
+    from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+
     data = JSONSerializer(JSON, client)(ORDER, ORDERS)
     assert JSONDeserializer(JSON, schema_registry_client=client)(data, ORDERS) == ORDER
     assert client.get_schema(1).schema_type == "JSON"
@@ -147,8 +163,11 @@ def _messages() -> tuple[Any, Any]:
     return order, money
 
 
-def test_protobuf_through_its_serializer(client: SchemaRegistryClient) -> None:
+def test_protobuf_through_its_serializer(client: "SchemaRegistryClient") -> None:
     """It sends the base64 of a descriptor; what is kept, and told to other clients, is text that says the same."""
+
+    from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+
     order, money = _messages()
     written = order(order_id="1", paid=money(amount_cents=250), lines=[order.Line(sku="A")])
     data = ProtobufSerializer(order, client, {"use.deprecated.format": False})(written, ORDERS)

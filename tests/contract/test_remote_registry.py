@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import Schema as TheirSchema
-from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from analytics.asking import schemas
@@ -181,6 +178,10 @@ def test_certificates_that_are_none_are_refused(tmp_path: Path) -> None:
 
 
 async def test_avro_goes_to_and_from_a_client_of_others(url: str) -> None:
+    from confluent_kafka.schema_registry import Schema as TheirSchema
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+
     codec = await other_codec(url)
     await codec.prepare([("payments", Paid)])
     with SchemaRegistryClient({"url": url}) as client:

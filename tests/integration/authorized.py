@@ -3,22 +3,16 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
 from eventlib.manifests.acls import Kind, User
 from eventlib.manifests.topics import TopicSpec
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AclBinding
 
 _ADMIN = "admin"
 _ANY: Any = None
@@ -35,6 +29,9 @@ _KINDS = {
 @contextmanager
 def authorized_broker(users: Iterable[User], topics: Iterable[TopicSpec]) -> Iterator[Cluster]:
     """Run a node with an authorizer, on which topics and rights were made by another client than ours."""
+
+    from confluent_kafka.admin import AdminClient, NewTopic
+
     users = [*users]
     passwords = {_ADMIN: "admin-secret", **{user.name: f"{user.name}-secret" for user in users}}
     security = Security(sasl=Sasl.SCRAM, tls=True, authorize=True, users=passwords)
@@ -64,7 +61,9 @@ def client_config(cluster: Cluster, user: str) -> dict[str, Any]:
     }
 
 
-def _bindings(user: User) -> Iterator[AclBinding]:
+def _bindings(user: User) -> "Iterator[AclBinding]":
+    from confluent_kafka.admin import AclBinding
+
     for right in user.rights:
         pattern = ResourcePatternType.PREFIXED if right.is_prefix else ResourcePatternType.LITERAL
         for operation in right.operations:

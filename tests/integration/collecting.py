@@ -10,19 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc  # type: ignore[import-untyped]  # it brings no types
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
-    TraceServiceServicer,
-    add_TraceServiceServicer_to_server,
-)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceServicer
 
 from tests.ports import free_port
 from tests.saga.fleet import is_up
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+        ExportTraceServiceRequest,
+        ExportTraceServiceResponse,
+    )
 
 SOURCE = Path(__file__).with_name("collector")
 DEPLOYED = Path(__file__).parents[2] / "deploy" / "compose" / "collector.yaml"
@@ -73,9 +73,12 @@ class Jaeger(TraceServiceServicer):
         self.bodies: list[tuple[str, bytes]] = []
 
     def Export(  # noqa: N802  as the protocol names it
-        self, request: ExportTraceServiceRequest, context: grpc.ServicerContext
-    ) -> ExportTraceServiceResponse:
+        self, request: "ExportTraceServiceRequest", context: grpc.ServicerContext
+    ) -> "ExportTraceServiceResponse":
         """Take spans."""
+
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
         del context
         self.bodies.append(("/v1/traces", request.SerializeToString()))
         return ExportTraceServiceResponse()
@@ -84,6 +87,9 @@ class Jaeger(TraceServiceServicer):
 @contextmanager
 def jaeger() -> Iterator[tuple[Jaeger, str]]:
     """Listen until the context is left; give what has come, and the address."""
+
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import add_TraceServiceServicer_to_server
+
     kept, server = Jaeger(), grpc.server(ThreadPoolExecutor(2))
     add_TraceServiceServicer_to_server(kept, server)  # type: ignore[no-untyped-call]  # generated without types
     port = server.add_insecure_port("127.0.0.1:0")

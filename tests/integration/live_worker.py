@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.live_answers import ANSWERS, Answer, History, as_answer
 from tests.ports import free_port
@@ -118,6 +117,9 @@ class LiveWorker:
 
     def samples(self) -> Samples:
         """Return its metrics, as Prometheus reads them; none while it starts."""
+
+        from prometheus_client.parser import text_string_to_metric_families
+
         try:
             answer = self._client.get(f"http://127.0.0.1:{self._metrics_port}/metrics")
         except httpx.ConnectError:

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Status
-
 
 class Taking(Protocol):
     """Something that has taken requests with spans: what was sent, by path."""
@@ -83,6 +80,9 @@ class Span:
 
 def spans_of(receiver: Taking) -> list[Span]:
     """Return the spans that were received, read with OpenTelemetry's own classes."""
+
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
     found = list[Span]()
     for path, body in receiver.bodies:
         assert path == "/v1/traces"
@@ -94,6 +94,8 @@ def spans_of(receiver: Taking) -> list[Span]:
 
 
 def _span(span: Any, service: str) -> Span:
+    from opentelemetry.proto.trace.v1.trace_pb2 import Status
+
     return Span(
         span.name,
         service,

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from openapi_spec_validator import validate
 
 from services.order.events import ProductDelisted, ProductListed
 from tests.integration.api_shop import Shop, api, asking, place, refused, wanted
@@ -136,6 +135,8 @@ async def test_products_are_listed_as_they_are_sold(shop: Shop, client: httpx.As
 
 
 async def test_the_description_is_valid_and_has_examples(client: httpx.AsyncClient) -> None:
+    from openapi_spec_validator import validate
+
     described = (await client.get("/openapi.json")).json()
     validate(described)
     assert (await client.get("/docs")).status_code == 200

@@ -5,17 +5,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
-from opentelemetry.sdk.metrics.export import HistogramDataPoint
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from eventlib import FOREVER, Choreography, Decider, Event, EventLog, Meta, Runtime, Service, open_log, replace
-from eventlib.telemetry.counters import Counters
-from eventlib.telemetry.recorder import Recorder
-from eventlib.telemetry.spans import SpanMaker, effect_span_id
-from eventlib.telemetry.tracer import Tracer
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from eventlib.telemetry.counters import Counters
+    from eventlib.telemetry.tracer import Tracer
 
 DAY_S = 86_400.0
 
@@ -113,7 +114,7 @@ app = Choreography("questions", [Service("questions", deciders=[questions], effe
 
 
 class Measured:
-    def __init__(self, log: EventLog, runtime: Runtime, desk: Desk, counters: Counters, tracer: Tracer) -> None:
+    def __init__(self, log: EventLog, runtime: Runtime, desk: Desk, counters: "Counters", tracer: "Tracer") -> None:
         self.log, self.runtime, self.desk, self.counters, self.tracer = log, runtime, desk, counters, tracer
 
     async def publish(self, event: Event, id_: str | None = None) -> None:
@@ -125,12 +126,19 @@ class Measured:
         return {outcome: count for (*_, outcome), count in self.counters.answers_awaited.items() if count}
 
     def came(self) -> int:
+        from opentelemetry.sdk.metrics.export import HistogramDataPoint
+
         points = self.counters.durations["eventlib.awaited.duration"].metric().data.data_points
         return sum(point.count for point in points if isinstance(point, HistogramDataPoint))
 
 
 @asynccontextmanager
-async def measured(exporter: InMemorySpanExporter) -> AsyncIterator[Measured]:
+async def measured(exporter: "InMemorySpanExporter") -> AsyncIterator[Measured]:
+    from eventlib.telemetry.counters import Counters
+    from eventlib.telemetry.recorder import Recorder
+    from eventlib.telemetry.spans import SpanMaker
+    from eventlib.telemetry.tracer import Tracer
+
     counters, tracer = Counters(app.services), Tracer(exporter)
     recorder, desk = Recorder(SpanMaker("eventlib", app.name), tracer, counters), Desk()
     tracer.start()
@@ -146,18 +154,22 @@ async def measured(exporter: InMemorySpanExporter) -> AsyncIterator[Measured]:
 
 
 @pytest.fixture(params=["1", "0"])
-def exporter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[InMemorySpanExporter, bool]:
+def exporter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "tuple[InMemorySpanExporter, bool]":
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
     monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", request.param)
     return InMemorySpanExporter(), request.param == "1"
 
 
-def awaits_in(spans: tuple[ReadableSpan, ...]) -> list[ReadableSpan]:
+def awaits_in(spans: "tuple[ReadableSpan, ...]") -> "list[ReadableSpan]":
     return [span for span in spans if span.name == "send await"]
 
 
 async def test_each_outcome_is_counted_and_a_wait_is_a_span_from_its_request(
-    exporter: tuple[InMemorySpanExporter, bool],
+    exporter: "tuple[InMemorySpanExporter, bool]",
 ) -> None:
+    from eventlib.telemetry.spans import effect_span_id
+
     spans, is_traced = exporter
     async with measured(spans) as seen:
         await seen.publish(Wanted(key="early"))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 import tests.integration.test_traces as traces
 from tests.integration.collecting import DEPLOYED, Jaeger, collector, has_go, jaeger, validated
@@ -42,6 +41,9 @@ async def test_sagas_come_out_as_the_traces_that_went_in(tmp_path: Path, monkeyp
 
 def counted(metrics: str, name: str) -> float:
     """Return a counter of the collector's own, over all its labels."""
+
+    from prometheus_client.parser import text_string_to_metric_families
+
     families = text_string_to_metric_families(httpx.get(metrics, trust_env=False).text)
     return sum(each.value for family in families for each in family.samples if each.name.removesuffix("_total") == name)
 

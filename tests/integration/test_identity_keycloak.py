@@ -5,11 +5,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from time import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from playwright.async_api import Page
 
 from eventlib.config.console import ConsoleOptions
 from eventlib.console.sessions import SessionIdentity
@@ -25,6 +24,9 @@ from tests.issuers import part
 from tests.keycloak import Keycloak
 from tests.ports import free_port
 from tests.realms import API, AUDIENCE, PASSWORD, ROLES, TOKEN_LIVES_S, WEB, Realm, Tokens, realm_of
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
 
 pytestmark = [pytest.mark.heavy, pytest.mark.extended]
 KEY = "00112233445566778899aabbccddeeff"
@@ -267,7 +269,7 @@ async def test_an_operator_logs_in_to_the_console_and_a_customer_does_not(realm:
         assert "has no role that sees the console" in await other.locator("main").inner_text()
 
 
-async def log_in(page: Page, where: str, user: str) -> None:
+async def log_in(page: "Page", where: str, user: str) -> None:
     """Open a page of the console, and log in as a person does, on Keycloak's own page."""
     await page.goto(where)
     await page.click("text=Log in with 127.0.0.1")

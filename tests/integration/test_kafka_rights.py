@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from eventlib import open_log
 from eventlib.cli._common.views import declared_views
@@ -28,6 +28,9 @@ from tests.saga.fleet import Fleet, importing, outside_at, summary_of
 from tests.saga.following import Endings
 from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.shop_runs import ShopLog, order_file
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
 
 OPTIONS = KafkaOptions(prefix="p.", application="shop", replication_factor=1)
 VIEWS = declared_views(shop)
@@ -138,6 +141,9 @@ def own_group(user: User) -> str:
 
 def refused_writing(cluster: Cluster, user: User, topics: set[str]) -> set[str]:
     """Return the topics that the cluster lets the user write nothing to."""
+
+    from confluent_kafka import KafkaError, Producer
+
     outcomes = dict[str, KafkaError | None]()
 
     def note(topic: str, error: KafkaError | None, _: object) -> None:
@@ -152,6 +158,9 @@ def refused_writing(cluster: Cluster, user: User, topics: set[str]) -> set[str]:
 
 def refused_reading(cluster: Cluster, user: User, topics: set[str]) -> set[str]:
     """Return the topics of which the cluster lets the user read nothing."""
+
+    from confluent_kafka import Consumer, TopicPartition
+
     consumer = Consumer({**client_config(cluster, user.name), "group.id": own_group(user)})
     try:
         seen = {topic: consumer.list_topics(topic, PATIENCE_S).topics[topic].error for topic in topics}
@@ -167,11 +176,15 @@ def refused_reading(cluster: Cluster, user: User, topics: set[str]) -> set[str]:
     return refused
 
 
-def is_refusal(error: KafkaError | None) -> bool:
+def is_refusal(error: "KafkaError | None") -> bool:
+    from confluent_kafka import KafkaError
+
     return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def refused_writing_as(cluster: Cluster, user: User, transactional_id: str) -> bool:
+    from confluent_kafka import KafkaError, KafkaException, Producer
+
     producer = Producer({**client_config(cluster, user.name), "transactional.id": transactional_id})
     with pytest.raises(KafkaException) as caught:
         producer.init_transactions(PATIENCE_S)
@@ -180,6 +193,8 @@ def refused_writing_as(cluster: Cluster, user: User, transactional_id: str) -> b
 
 
 def refused_joining(cluster: Cluster, user: User, group: str) -> bool:
+    from confluent_kafka import Consumer, KafkaError
+
     consumer = Consumer({**client_config(cluster, user.name), "group.id": group})
     try:
         consumer.subscribe([next(iter(sorted(allowed(user, Operation.READ))))])

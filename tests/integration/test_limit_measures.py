@@ -3,19 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import pytest
-from opentelemetry.sdk.metrics.export import HistogramDataPoint
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from eventlib import Choreography, Publication, Runtime, Service, open_log
 from eventlib.limits import Limit
-from eventlib.telemetry.counters import Counters
-from eventlib.telemetry.recorder import Recorder
-from eventlib.telemetry.spans import SpanMaker, effect_span_id
-from eventlib.telemetry.tracer import Tracer
 from examples.payouts import PayoutSubmitted, SimulatedBank, payouts
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from eventlib.telemetry.counters import Counters
 
 OUT, ASKED = 8, 20
 limited = Service("payout", deciders=[payouts], limits={"bank": Limit(concurrent=OUT)})
@@ -36,13 +36,20 @@ class Bank(SimulatedBank):
         await super().transfer(payout_id, amount_cents)
 
 
-def counted(counters: Counters, name: str) -> int:
+def counted(counters: "Counters", name: str) -> int:
+    from opentelemetry.sdk.metrics.export import HistogramDataPoint
+
     points = counters.durations[name].metric().data.data_points
     return sum(point.count for point in points if isinstance(point, HistogramDataPoint))
 
 
 @asynccontextmanager
-async def running(exporter: InMemorySpanExporter, bank: Bank) -> AsyncIterator[tuple[Runtime, Counters]]:
+async def running(exporter: "InMemorySpanExporter", bank: Bank) -> "AsyncIterator[tuple[Runtime, Counters]]":
+    from eventlib.telemetry.counters import Counters
+    from eventlib.telemetry.recorder import Recorder
+    from eventlib.telemetry.spans import SpanMaker
+    from eventlib.telemetry.tracer import Tracer
+
     counters, tracer = Counters(app.services), Tracer(exporter)
     recorder = Recorder(SpanMaker("eventlib", app.name), tracer, counters)
     tracer.start()
@@ -62,11 +69,15 @@ async def running(exporter: InMemorySpanExporter, bank: Bank) -> AsyncIterator[t
         tracer.close()
 
 
-def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
+def named(spans: "InMemorySpanExporter", name: str) -> "list[ReadableSpan]":
     return [span for span in spans.get_finished_spans() if span.name == name]
 
 
 async def test_what_waits_at_a_limit_is_counted_and_each_wait_is_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from eventlib.telemetry.spans import effect_span_id
+
     monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "1")
     spans, bank = InMemorySpanExporter(), Bank()
     async with running(spans, bank) as (runtime, counters):

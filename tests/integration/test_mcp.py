@@ -11,10 +11,9 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
 
 from eventlib import open_log
 from examples.letters import app as letters
@@ -23,6 +22,9 @@ from tests.commands import ended, said
 from tests.integration import parcels_app
 from tests.integration.parcels_log import send
 from tests.integration.planted_people import letter, person, settled
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 ROOT = Path(__file__).parents[2]
 PARCELS = "tests.integration.parcels_app:APP"
@@ -42,15 +44,18 @@ def parcels(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @asynccontextmanager
-async def assistant(url: str, app: str = "services:shop", **environment: str) -> AsyncIterator[Client]:
+async def assistant(url: str, app: str = "services:shop", **environment: str) -> "AsyncIterator[Client]":
     """Start the server as an assistant's program does, and return the client."""
+
+    from mcp import Client, StdioServerParameters, stdio_client
+
     line = ["-m", "eventlib", "mcp", "--log", url, "--app", app]
     server = StdioServerParameters(command=sys.executable, args=line, cwd=ROOT, env={**os.environ, **environment})
     async with asyncio.timeout(120), Client(stdio_client(server)) as client:
         yield client
 
 
-async def told(client: Client, tool: str, **arguments: Any) -> Answer:
+async def told(client: "Client", tool: str, **arguments: Any) -> Answer:
     found = await client.call_tool(tool, arguments)
     assert not found.is_error, found.content
     answer: Answer = found.structured_content or {}
@@ -58,7 +63,7 @@ async def told(client: Client, tool: str, **arguments: Any) -> Answer:
     return answer
 
 
-async def refusal(client: Client, tool: str, **arguments: Any) -> str:
+async def refusal(client: "Client", tool: str, **arguments: Any) -> str:
     found = await client.call_tool(tool, arguments)
     assert found.is_error
     text: str = getattr(found.content[0], "text", "")

@@ -7,16 +7,13 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from eventlib import open_log
-from eventlib.cli.mcp_http import mcp_app
-from eventlib.cli.mcp_server import server_of
 from eventlib.http.serving import Listening
 from eventlib.identity import Identity, IdentityOptions, Role, add_token
 from eventlib.identity.options import identity_options
@@ -26,12 +23,18 @@ from tests.commands import ended
 from tests.integration.test_mcp import told
 from tests.issuers import SECRET
 
+if TYPE_CHECKING:
+    from mcp import Client
+
 ASKED = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 HEADERS = {"accept": "application/json, text/event-stream"}
 
 
 @asynccontextmanager
 async def served(url: str, identity: Identity) -> AsyncIterator[str]:
+    from eventlib.cli.mcp_http import mcp_app
+    from eventlib.cli.mcp_server import server_of
+
     async with open_log(url, shop, read_only=True, personal=False) as log:
         with closing(Listening("0", identity=identity)) as listening:
             async with listening.serve(mcp_app(server_of(log), identity)):
@@ -39,7 +42,10 @@ async def served(url: str, identity: Identity) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def assistant(url: str, token: str | None = None) -> AsyncIterator[Client]:
+async def assistant(url: str, token: str | None = None) -> "AsyncIterator[Client]":
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     async with (
         asyncio.timeout(120),

@@ -9,7 +9,6 @@ from secrets import token_hex
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from eventlib import (
     Choreography,
@@ -29,7 +28,6 @@ from eventlib.queries.pauses import PauseTarget
 from eventlib.queries.sagas import find_saga
 from eventlib.telemetry.catalogue import METRICS
 from eventlib.telemetry.options import TelemetryOptions
-from eventlib.telemetry.process import telemetry_of
 from services import payment, shop
 from services.order.decider import orders, standing
 from services.order.events import OrderLine, OrderSubmitted
@@ -49,6 +47,8 @@ class Scraped:
         self._url = url
 
     async def samples(self) -> Samples:
+        from prometheus_client.parser import text_string_to_metric_families
+
         async with httpx.AsyncClient() as client:
             answer = await client.get(f"{self._url}/metrics")
         assert answer.status_code == 200
@@ -61,6 +61,8 @@ class Scraped:
 async def scraped(
     directory: Path, world: World, choreography: Choreography = shop, url: str = ""
 ) -> AsyncIterator[Scraped]:
+    from eventlib.telemetry.process import telemetry_of
+
     url = url or f"sqlite:///{directory}/shop.db"
     async with AsyncExitStack() as stack:
         log = await stack.enter_async_context(open_log(url, choreography))

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
 
 from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
 from eventlib.devtools.kafka.config import certificate, key_store
@@ -33,6 +32,8 @@ PATIENCE_S = 120
 
 @pytest.mark.extended
 async def test_a_log_stays_open_while_all_keys_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
+
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
     both = together(tmp_path / "both.pem", old, new)
     before, after = client_of(old, trusts=old.certificate), client_of(new, trusts=new.certificate)
@@ -63,6 +64,8 @@ async def test_a_log_stays_open_while_all_keys_change(tmp_path: Path, monkeypatc
 
 @pytest.mark.slow
 def test_a_users_password_changes_while_orders_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
+
     with running_cluster(ClusterConfig(security=Security(sasl=Sasl.SCRAM, tls=True, users=USERS))) as cluster:
         come_as_admin(cluster, monkeypatch)
         shop = Upgraded(tmp_path, cluster, steps=4)
@@ -87,6 +90,8 @@ def test_a_users_password_changes_while_orders_come(tmp_path: Path, monkeypatch:
 def test_a_process_whose_password_is_replaced_ends_when_it_has_to_connect_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from confluent_kafka.admin import UserScramCredentialUpsertion
+
     with running_cluster(ClusterConfig(security=Security(sasl=Sasl.SCRAM, tls=True, users=USERS))) as cluster:
         come_as_admin(cluster, monkeypatch)
         with Fleet(ShopLog(tmp_path, cluster.url), {**BEFORE, "EVENTLIB_STATE_DIR": str(tmp_path / "state")}) as fleet:

@@ -13,7 +13,6 @@ from eventlib import cli as eventlib_cli
 from eventlib.config.effective import Given, settings_now
 from eventlib.config.variables import SettingsError
 from eventlib.telemetry.options import telemetry_options
-from eventlib.telemetry.process import telemetry_of
 from services import shop
 from services.order.events import OrderLine, OrderSubmitted
 from services.outside import open_ports
@@ -142,6 +141,9 @@ def test_a_gateway_that_says_the_password_back_puts_it_nowhere(
 
 async def _charged(url: str, directory: Path) -> str:
     """Let an order come to its charge, which is parked, and return the metrics."""
+
+    from eventlib.telemetry.process import telemetry_of
+
     config = RuntimeConfig(state_dir=str(directory / "state"))
     async with (
         asyncio.timeout(120),

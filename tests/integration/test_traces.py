@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -17,12 +18,14 @@ from eventlib.model.event import contract_of
 from eventlib.model.identity import request_id
 from eventlib.queries.sagas import find_saga
 from eventlib.telemetry.options import telemetry_options
-from eventlib.telemetry.process import Telemetry, telemetry_of
 from services import shop
 from services.order.api import create_app
 from services.payment.ports import Charged, Declined
 from tests.integration.api_shop import World, serving, stock_up
 from tests.integration.otlp import Receiver, Span, Taking, receiving, spans_of
+
+if TYPE_CHECKING:
+    from eventlib.telemetry.process import Telemetry
 
 SERVER, CLIENT, PRODUCER, CONSUMER = 2, 3, 4, 5
 NOWHERE, FRANCE, CANCELLED = "1", "2", "3"
@@ -53,8 +56,13 @@ def told_to(receiver: Receiver, share: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @asynccontextmanager
-async def traced_shop(url: str, directory: Path) -> AsyncIterator[tuple[Telemetry, Runtime, World, httpx.AsyncClient]]:
+async def traced_shop(
+    url: str, directory: Path
+) -> "AsyncIterator[tuple[Telemetry, Runtime, World, httpx.AsyncClient]]":
     """Run the services and the API on a log, with the telemetry that the environment asks for."""
+
+    from eventlib.telemetry.process import telemetry_of
+
     config = RuntimeConfig(state_dir=str(directory / "state"))
     async with AsyncExitStack() as stack:
         log = await stack.enter_async_context(open_log(url, shop))
@@ -186,6 +194,8 @@ def test_a_cancellation_goes_on_in_the_trace_of_its_order(told: ExternalStates) 
 
 
 async def test_a_trace_is_whole_or_not_there(tmp_path: Path, receiver: Receiver) -> None:
+    from eventlib.telemetry.process import telemetry_of
+
     orders = [order(n) for n in range(20)]
     ids = [request_id("order.requests", each.idempotency_key or "") for each in orders]
     sampled = {each for each in ids if int(each[16:], 16) < 1 << 63}

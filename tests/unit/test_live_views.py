@@ -20,15 +20,11 @@ from faust.types import TP
 
 from eventlib import cli
 from eventlib.errors import ContractError, WiringError
-from eventlib.live.app import LiveApp
-from eventlib.live.counters import ViewCounters
-from eventlib.live.web import Pages
 from eventlib.log.kafka.batches import batches
 from eventlib.log.kafka.bounded_consumers import bound_fetches
 from eventlib.log.record import Record
 from eventlib.personal.secret_file import create_secret
 from services import shop
-from services.order import views
 from services.order.events import OrderLine, OrderPlaced
 from tests.ports import free_port
 from tests.unit.test_kafka_batches import NOBODY, batches_from, placed
@@ -43,6 +39,8 @@ def test_a_log_that_is_not_on_kafka_is_refused_with_the_remedy(capsys: pytest.Ca
 
 @pytest.mark.parametrize("service", ["order", "stock", "payment", "dispatch"])
 def test_views_are_imported_without_a_broker(service: str) -> None:
+    from eventlib.live.app import LiveApp
+
     app = importlib.import_module(f"services.{service}.views").app
     assert isinstance(app, LiveApp)
     assert all(topic.name.startswith(f"live.{service}.") for topic in app.own_topics())
@@ -63,6 +61,8 @@ PLACE = TP("orders", 0)
 def consumer() -> Iterator[Any]:
     """What Faust reads with, not started: nothing is asked of brokers."""
 
+    from services.order import views
+
     async def called(*_: object) -> None:
         pass
 
@@ -74,6 +74,8 @@ def consumer() -> Iterator[Any]:
 
 async def test_what_a_refused_commit_had_is_committed_later(consumer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that was silent for longer than its session reads again from where the brokers know it, and says so."""
+
+    from services.order import views
 
     async def refused(*_: object) -> bool:
         return False
@@ -91,6 +93,10 @@ async def test_a_fetch_that_a_rebalance_overtakes_is_taken_back(
     consumer: Any, monkeypatch: pytest.MonkeyPatch, *, overtaken: bool
 ) -> None:
     """It brings what is behind the new positions, and Faust drops that: it knows which partitions are active by then."""
+
+    from eventlib.live.counters import ViewCounters
+    from services.order import views
+
     record = SimpleNamespace(offset=25, headers=(), timestamp=1)
     arrives, taken_back = asyncio.Event(), list[Any]()
 
@@ -119,6 +125,8 @@ async def test_a_fetch_that_a_rebalance_overtakes_is_taken_back(
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
 async def test_a_full_buffer_is_no_warning(level: int, caplog: pytest.LogCaptureFixture) -> None:
+    from services.order import views
+
     buffer = views.app.transport.create_producer().buffer
     for _ in range(buffer.max_messages + 1):
         buffer.pending.put_nowait(None)
@@ -129,6 +137,8 @@ async def test_a_full_buffer_is_no_warning(level: int, caplog: pytest.LogCapture
 
 
 def test_a_time_is_in_one_tumbling_window() -> None:
+    from services.order import views
+
     assert [*views.outcomes.starts(59_999)] == [0]
     assert [*views.outcomes.starts(60_000)] == [60_000]
 
@@ -149,6 +159,8 @@ def bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_views_read_with_is_bounded_as_the_log_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    from services.order import views
+
     bounds = list[int]()
     monkeypatch.setattr("eventlib.live.app.bound_fetches", bounds.append)
     views.app._new_transport()  # noqa: SLF001  Faust calls it
@@ -193,6 +205,8 @@ def test_a_batch_that_no_view_can_take_is_named_with_the_remedy() -> None:
 
 
 def test_a_customers_hash_is_keyed_once_there_is_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from services.order import views
+
     without_person = views._without_person  # noqa: SLF001  what is published of a customer
     order = OrderPlaced(
         order_id="1",
@@ -218,6 +232,9 @@ def test_a_customers_hash_is_keyed_once_there_is_a_key(tmp_path: Path, monkeypat
 
 
 async def test_pages_are_served_within_the_limits_of_all_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from eventlib.live.app import LiveApp
+    from eventlib.live.web import Pages
+
     monkeypatch.setenv("EVENTLIB_HTTP_HEADER_S", "0.2")
     monkeypatch.setenv("EVENTLIB_HTTP_HEADER_COUNT", "20")
     monkeypatch.setenv("EVENTLIB_HTTP_CONNECTIONS", "3")
@@ -253,6 +270,9 @@ async def answered(port: int, head: bytes) -> bytes:
 
 
 async def test_pages_are_not_served_to_other_machines_without_identity() -> None:
+    from eventlib.live.app import LiveApp
+    from eventlib.live.web import Pages
+
     app = LiveApp(shop, "order")
     app.finalize()
     app.conf.web_bind = "0.0.0.0"  # noqa: S104  it is refused

@@ -2,10 +2,10 @@
 
 import httpx
 
-from eventlib.telemetry.http import Measured
-
 
 async def test_a_process_lives_from_the_start_and_is_ready_when_nothing_is_missing_any_more() -> None:
+    from eventlib.telemetry.http import Measured
+
     lacks = "3 tasks are being restored"
 
     async def exposition() -> bytes:

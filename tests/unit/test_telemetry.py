@@ -4,14 +4,10 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
-from opentelemetry.trace import SpanKind
-from prometheus_client.parser import text_string_to_metric_families
+from opentelemetry.sdk.trace.export import SpanExporter
 
 from eventlib.config.variables import SettingsError
 from eventlib.errors import WiringError
@@ -21,9 +17,11 @@ from eventlib.sampling import traced_share
 from eventlib.telemetry.jobs import job_span, write_textfile
 from eventlib.telemetry.logs import JsonFormatter, TextFormatter
 from eventlib.telemetry.options import telemetry_options
-from eventlib.telemetry.spans import EmittedSpan, Times, context_of, made
-from eventlib.telemetry.tracer import Tracer
 from tests.integration.otlp import receiving, spans_of
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExportResult
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +35,8 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("share", [0, 0.02, 0.3, 0.999, 1])
 def test_a_saga_is_traced_when_opentelemetrys_own_sampler_says_so(share: float) -> None:
+    from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
+
     sampler, bound = TraceIdRatioBased(share), sampling_bound(share)
     for number in range(2_000):
         event_id = derived_id("x", "d", "k", number)
@@ -119,23 +119,37 @@ def raise_two_lines() -> None:
 
 
 class Exporter(SpanExporter):
-    def __init__(self, *results: SpanExportResult) -> None:
+    def __init__(self, *results: "SpanExportResult") -> None:
+        from opentelemetry.sdk.trace import ReadableSpan
+
         self.got = list[ReadableSpan]()
         self._results = [*results]
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+    def export(self, spans: "Sequence[ReadableSpan]") -> "SpanExportResult":
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
         result = self._results.pop(0) if self._results else SpanExportResult.SUCCESS
         if result is SpanExportResult.SUCCESS:
             self.got += spans
         return result
 
 
-def span(number: int) -> ReadableSpan:
+def span(number: int) -> "ReadableSpan":
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.trace import SpanKind
+
+    from eventlib.telemetry.spans import EmittedSpan, Times, context_of, made
+
     context = context_of(root_traceparent(f"{number + 1:032x}", sampling_bound(1)))
     return made(context, None, Resource({}), EmittedSpan("x", SpanKind.INTERNAL, {}), Times(2, 1))
 
 
 def test_what_cannot_be_exported_is_counted_and_the_rest_goes_on() -> None:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    from eventlib.telemetry.tracer import Tracer
+
     exporter = Exporter(SpanExportResult.FAILURE)
     tracer = Tracer(exporter, pause_s=60)
     tracer.start()
@@ -153,6 +167,8 @@ def test_what_cannot_be_exported_is_counted_and_the_rest_goes_on() -> None:
 
 
 def test_there_is_room_for_so_many_and_the_loop_never_waits() -> None:
+    from eventlib.telemetry.tracer import Tracer
+
     tracer = Tracer(Exporter(), pause_s=60)
     for number in range(50_003):
         tracer.note(lambda number=number: [span(number)])  # type: ignore[misc]  # mypy sees no default of a lambda
@@ -177,6 +193,8 @@ def test_a_job_is_a_span_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_audit_leaves_a_file_that_prometheus_reads(tmp_path: Path) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
     path = tmp_path / "textfiles" / "laws.prom"
     write_textfile(path, "eventlib.laws.broken", {("stock is conserved",): 2, ("once",): 0})
     (family,) = text_string_to_metric_families(path.read_text())

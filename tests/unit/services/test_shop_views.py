@@ -2,20 +2,21 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from eventlib import Event, Meta
-from eventlib.live import Carried, Keeping, Origin
-from eventlib.live.events import Recorded
+from eventlib.live import Carried
 from services.dispatch import views as dispatch
 from services.order.events import ProductDelisted, ProductListed
 from services.payment import views as payment
 from services.payment.events import PaymentsDegraded
-from services.stock import views as stock
 from services.stock.events import LineReserved, ShelfRunningLow, StockReceived
 from tests.unit.services import telling as told
+
+if TYPE_CHECKING:
+    from eventlib.live import Origin
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -39,23 +40,23 @@ class Rows(dict[str, dict[str, Any]]):
 
     row: dict[str, Any]
 
-    def fold(self, key: str, _origin: Origin, change: Callable[[Any], Any]) -> "Rows":
+    def fold(self, key: str, _origin: "Origin", change: Callable[[Any], Any]) -> "Rows":
         self.row = self[key] = change(self.get(key, {}))
         return self
 
 
 class JoinedRows(Rows):
-    def add(self, key: str, origin: Origin, change: Callable[[Any], Any]) -> dict[str, Any]:
+    def add(self, key: str, origin: "Origin", change: Callable[[Any], Any]) -> dict[str, Any]:
         return self.fold(key, origin, change).row
 
 
 class OneWindow(Rows):
-    def add(self, key: str, origin: Origin, change: Callable[[Any], Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    def add(self, key: str, origin: "Origin", change: Callable[[Any], Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         yield 60_000, self.fold(key, origin, change).row
 
 
 class Carry(list[Carried]):
-    async def send(self, key: str, value: Mapping[str, Any], origin: Origin) -> None:
+    async def send(self, key: str, value: Mapping[str, Any], origin: "Origin") -> None:
         self.append(Carried(key, value, origin))
 
 
@@ -66,6 +67,9 @@ class Alerts(list[tuple[Event, str, datetime]]):
 
 def recorded(*events: Event) -> Stream:
     """Return events, each a second after the one before."""
+
+    from eventlib.live.events import Recorded
+
     return Stream(
         [
             Recorded(event, Meta(f"{n}", topic="t", offset=n, recorded_at=BEGIN + timedelta(seconds=n)))
@@ -76,6 +80,8 @@ def recorded(*events: Event) -> Stream:
 
 @pytest.fixture
 def shelves(monkeypatch: pytest.MonkeyPatch) -> tuple[Rows, Carry, Alerts]:
+    from services.stock import views as stock
+
     rows, carry, alerts = Rows(), Carry(), Alerts()
     for name, made in (("shelves", rows), ("by_sku", carry), ("alerts", alerts)):
         monkeypatch.setattr(stock, name, made)
@@ -83,6 +89,8 @@ def shelves(monkeypatch: pytest.MonkeyPatch) -> tuple[Rows, Carry, Alerts]:
 
 
 async def test_a_shelf_shows_what_is_free_of_what_was_delivered(shelves: tuple[Rows, Carry, Alerts]) -> None:
+    from services.stock import views as stock
+
     rows, carry, alerts = shelves
     listed = ProductListed(sku="A", description="a lamp", unit_price_cents=250, currency="GBP")
     await stock.fill.fun(recorded(listed, StockReceived(sku="A", quantity=100)))
@@ -104,6 +112,9 @@ async def test_a_shelf_shows_what_is_free_of_what_was_delivered(shelves: tuple[R
 async def test_a_shelf_that_runs_low_alerts_once(
     shelves: tuple[Rows, Carry, Alerts], received: int, reserved: int, alerted: list[int]
 ) -> None:
+    from eventlib.live import Origin
+    from services.stock import views as stock
+
     _, carry, alerts = shelves
     await stock.fill.fun(recorded(StockReceived(sku="A", quantity=received)))
     lines = [LineReserved(order_id="1", line_no=1, sku="A", quantity=units) for units in (reserved, 1)]
@@ -116,6 +127,9 @@ async def test_a_shelf_that_runs_low_alerts_once(
 
 
 async def test_a_shelf_that_was_never_filled_does_not_run_low(shelves: tuple[Rows, Carry, Alerts]) -> None:
+    from eventlib.live import Origin
+    from services.stock import views as stock
+
     rows, _, alerts = shelves
     await stock.fill.fun(recorded(ProductListed(sku="A", description="x", unit_price_cents=1, currency="GBP")))
     await stock.take.fun(Stream([Carried("A", {"released": 1}, Origin("t/1", 7, 0))]))
@@ -183,6 +197,8 @@ def test_a_payment_that_came_too_late_or_not_yet_is_not_timed(row: dict[str, Any
 
 
 def decided(*failed: bool) -> Stream:
+    from eventlib.live import Origin
+
     value = {True: {"taken": 0, "failed": 1}, False: {"taken": 1, "failed": 0}}
     return Stream([Carried("France", value[each], Origin("payments/2", n, n * 1000)) for n, each in enumerate(failed)])
 
@@ -253,4 +269,6 @@ async def test_an_order_is_joined_with_its_dispatch(monkeypatch: pytest.MonkeyPa
 def test_a_join_waits_for_the_later_event_as_long_as_orders_take_and_keeps_its_row_a_week(
     table: Any, days: int, sources: int
 ) -> None:
+    from eventlib.live import Keeping
+
     assert table._keeping == Keeping(timedelta(days=days), timedelta(days=7), sources)  # noqa: SLF001  a worker alone would show it, after weeks
