@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from playwright.async_api import Browser, BrowserContext
-
 from eventlib import EventLog
 from eventlib.analysis.connectors import Connector
 from eventlib.config.console import ConsoleOptions
@@ -20,15 +18,15 @@ from eventlib.http.serving import Listening
 from eventlib.identity import IdentityOptions
 
 if TYPE_CHECKING:
-    from playwright.async_api import ConsoleMessage, Page, Request
+    from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-_AXE = gzip.decompress((Path(__file__).parent / "axe" / "axe.min.js.gz").read_bytes()).decode()
+_AXE = Path(__file__).parent / "axe" / "axe.min.js.gz"
 _STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 @asynccontextmanager
-async def running_browser() -> AsyncIterator[Browser]:
+async def running_browser() -> "AsyncIterator[Browser]":
     """Start the machine's Chromium; nothing is downloaded."""
 
     from playwright.async_api import async_playwright
@@ -60,7 +58,7 @@ async def running_console(
 class Visit:
     """A page of a browser that is watched: what it asked for, and what went wrong in it."""
 
-    def __init__(self, context: BrowserContext, page: "Page", url: str) -> None:
+    def __init__(self, context: "BrowserContext", page: "Page", url: str) -> None:
         self.context = context
         self.page = page
         self.url = url
@@ -108,7 +106,7 @@ class Visit:
     async def findings(self, rule: str | None = None) -> Sequence[str]:
         """Return what axe-core finds wrong with the page as it is now, by all rules of the standards or by one."""
         if not await self.page.evaluate("'axe' in window"):
-            await self.page.evaluate(_AXE)
+            await self.page.evaluate(gzip.decompress(_AXE.read_bytes()).decode())
         # With the types of results named, it does not describe each element with which nothing is wrong: half its time.
         rules = f"{{type: 'rule', values: [{rule!r}]}}" if rule else repr(_STANDARDS)
         options = f"{{runOnly: {rules}, resultTypes: ['violations']}}"
@@ -121,7 +119,7 @@ class Visit:
 
 
 @asynccontextmanager
-async def visiting(browser: Browser, url: str, **options: Any) -> AsyncIterator[Visit]:
+async def visiting(browser: "Browser", url: str, **options: Any) -> AsyncIterator[Visit]:
     """Open a window on a console, with cookies and a storage of its own; at its end, check that nothing went wrong in it.
 
     Windows of a usual kind are cleared and used again: a new one starts a process, which takes a second of a processor.
@@ -144,10 +142,10 @@ async def visiting(browser: Browser, url: str, **options: Any) -> AsyncIterator[
 
 
 _VIEWPORT: Any = {"width": 1400, "height": 900}
-_idle = WeakKeyDictionary[Browser, list[BrowserContext]]()
+_idle: "WeakKeyDictionary[Browser, list[BrowserContext]]" = WeakKeyDictionary()
 
 
-async def _clear(context: BrowserContext) -> None:
+async def _clear(context: "BrowserContext") -> None:
     """Leave of a window what a new one has: an empty page of the usual size, no cookie, and an empty storage."""
     page, *others = context.pages
     for each in others:

@@ -5,11 +5,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
@@ -28,6 +28,9 @@ from eventlib.model.topic import FORMATS, Topic
 from eventlib.queries.state import state_of
 from eventlib.replay import replay
 from tests.contract.registry_servers import listening_registry
+
+if TYPE_CHECKING:
+    from confluent_kafka.serialization import SerializationContext
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,11 @@ def url() -> Iterator[str]:
         yield listening
 
 
-CONTEXT = SerializationContext("baskets", MessageField.VALUE)
+@cache
+def context() -> "SerializationContext":
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    return SerializationContext("baskets", MessageField.VALUE)
 
 
 async def codec_at(url: str, form: str) -> FramedCodec:
@@ -146,9 +153,9 @@ async def test_json_goes_to_and_from_a_client_of_others(url: str) -> None:
     }
     text = codec.schema_of(SHOPS["json"].sent).text
     with SchemaRegistryClient({"url": url}) as client:
-        assert JSONDeserializer(text, schema_registry_client=client)(codec.encode(event), CONTEXT) == plain
+        assert JSONDeserializer(text, schema_registry_client=client)(codec.encode(event), context()) == plain
         write: Any = JSONSerializer(TheirSchema(text, "JSON"), client)
-        data = write(plain, CONTEXT)
+        data = write(plain, context())
     assert await codec.known(lambda: codec.decode(SHOPS["json"].sent, data)) == event
     await codec.registry.close()
 
@@ -165,12 +172,12 @@ async def test_protobuf_goes_to_and_from_a_client_of_others(url: str) -> None:
     message_class = GetMessageClass(pool.FindMessageTypeByName("BasketSent"))
     with SchemaRegistryClient({"url": url}) as client:
         read: Any = ProtobufDeserializer(message_class, {"use.deprecated.format": False}, client)
-        found = read(codec.encode(event), CONTEXT)
+        found = read(codec.encode(event), context())
         assert (found.basket, [line.quantity for line in found.lines]) == ("b1", [2, 3])
         assert found.sent_at.ToJsonString() == "2026-01-02T03:04:05.678Z"
         assert not found.HasField("note")
         write: Any = ProtobufSerializer(message_class, client, {"use.deprecated.format": False})
-        data = write(found, CONTEXT)
+        data = write(found, context())
     assert await codec.known(lambda: codec.decode(shop.sent, data)) == event
     await codec.registry.close()
 
@@ -182,6 +189,6 @@ async def test_avro_goes_to_a_client_of_others(url: str) -> None:
     codec, event = await codec_at(url, "avro"), SHOPS["avro"].event("b1", 2)
     with SchemaRegistryClient({"url": url}) as client:
         read: Any = AvroDeserializer(client)
-        found = read(codec.encode(event), CONTEXT)
+        found = read(codec.encode(event), context())
     assert (found["basket"], found["lines"]) == ("b1", [{"sku": "sku-0", "quantity": 2}])
     await codec.registry.close()

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pool, message_factory
 
 from eventlib.registry.parsing import SchemaType, parse
@@ -13,8 +13,16 @@ from tests.contract.registry_servers import listening_registry
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.serialization import SerializationContext
 
-ORDERS = SerializationContext("orders", MessageField.VALUE)
+
+@cache
+def orders() -> "SerializationContext":
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    return SerializationContext("orders", MessageField.VALUE)
+
+
 ORDER = {"order_id": "1", "amount_cents": 250}
 AVRO = json.dumps(
     {
@@ -119,15 +127,15 @@ def test_avro_through_its_serializer(client: "SchemaRegistryClient", url: str) -
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 
-    data = AvroSerializer(client, AVRO)(ORDER, ORDERS)
+    data = AvroSerializer(client, AVRO)(ORDER, orders())
     assert data is not None
     assert data[:5] == bytes([0, 0, 0, 0, 1])
     newer = json.loads(AVRO)
     newer["fields"].append({"name": "currency", "type": "string", "default": "EUR"})
     with SchemaRegistryClient({"url": url}) as other:
-        assert AvroDeserializer(other)(data, ORDERS) == ORDER
-        AvroSerializer(client, json.dumps(newer))({**ORDER, "currency": "USD"}, ORDERS)
-        assert AvroDeserializer(other, json.dumps(newer))(data, ORDERS) == {**ORDER, "currency": "EUR"}
+        assert AvroDeserializer(other)(data, orders()) == ORDER
+        AvroSerializer(client, json.dumps(newer))({**ORDER, "currency": "USD"}, orders())
+        assert AvroDeserializer(other, json.dumps(newer))(data, orders()) == {**ORDER, "currency": "EUR"}
 
 
 def test_avro_with_a_reference(client: "SchemaRegistryClient") -> None:
@@ -138,16 +146,16 @@ def test_avro_with_a_reference(client: "SchemaRegistryClient") -> None:
     paid = {"type": "record", "name": "Paid", "fields": [{"name": "money", "type": "Money"}]}
     client.register_schema("money", Schema(json.dumps(money), "AVRO"))
     schema = Schema(json.dumps(paid), "AVRO", [SchemaReference("Money", "money", 1)])
-    data = AvroSerializer(client, schema)({"money": {"amount_cents": 5}}, ORDERS)
-    assert AvroDeserializer(client)(data, ORDERS) == {"money": {"amount_cents": 5}}
+    data = AvroSerializer(client, schema)({"money": {"amount_cents": 5}}, orders())
+    assert AvroDeserializer(client)(data, orders()) == {"money": {"amount_cents": 5}}
     assert client.get_referenced_by("money", 1) == [2]
 
 
 def test_json_through_its_serializer(client: "SchemaRegistryClient") -> None:
     from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 
-    data = JSONSerializer(JSON, client)(ORDER, ORDERS)
-    assert JSONDeserializer(JSON, schema_registry_client=client)(data, ORDERS) == ORDER
+    data = JSONSerializer(JSON, client)(ORDER, orders())
+    assert JSONDeserializer(JSON, schema_registry_client=client)(data, orders()) == ORDER
     assert client.get_schema(1).schema_type == "JSON"
 
 
@@ -170,8 +178,8 @@ def test_protobuf_through_its_serializer(client: "SchemaRegistryClient") -> None
 
     order, money = _messages()
     written = order(order_id="1", paid=money(amount_cents=250), lines=[order.Line(sku="A")])
-    data = ProtobufSerializer(order, client, {"use.deprecated.format": False})(written, ORDERS)
-    read = ProtobufDeserializer(order, {"use.deprecated.format": False}, client)(data, ORDERS)
+    data = ProtobufSerializer(order, client, {"use.deprecated.format": False})(written, orders())
+    read = ProtobufDeserializer(order, {"use.deprecated.format": False}, client)(data, orders())
     assert read == written
     told = client.get_latest_version("orders-value")
     assert (told.schema.schema_type, [each.name for each in told.schema.references or []]) == (
@@ -179,7 +187,7 @@ def test_protobuf_through_its_serializer(client: "SchemaRegistryClient") -> None
         ["money.proto"],
     )
     again = ProtobufSerializer(order, client, {"use.deprecated.format": False, "auto.register.schemas": False})
-    assert again(written, ORDERS) == data
+    assert again(written, orders()) == data
     text = told.schema.schema_str or ""
     assert parse(SchemaType.PROTOBUF, text, {"money.proto": MONEY}).model.main.endswith(b"proto3")
     assert "message Order {" in text

@@ -4,11 +4,11 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.serialization import MessageField, SerializationContext
 
 from analytics.asking import schemas
 from eventlib import Event, Runtime, open_log
@@ -24,6 +24,9 @@ from eventlib.log.memory import MemoryLog
 from tests.contract.registry_servers import listening_registry, self_signed
 from tests.golden.contracts import first, third
 
+if TYPE_CHECKING:
+    from confluent_kafka.serialization import SerializationContext
+
 
 class Paid(Event, topic="payments", key="order_id"):
     order_id: str
@@ -31,7 +34,13 @@ class Paid(Event, topic="payments", key="order_id"):
 
 
 PAID = Paid(order_id="1", amount_cents=250)
-CONTEXT = SerializationContext("payments", MessageField.VALUE)
+
+
+@cache
+def context() -> "SerializationContext":
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    return SerializationContext("payments", MessageField.VALUE)
 
 
 @pytest.fixture
@@ -186,7 +195,7 @@ async def test_avro_goes_to_and_from_a_client_of_others(url: str) -> None:
     await codec.prepare([("payments", Paid)])
     with SchemaRegistryClient({"url": url}) as client:
         read: Any = AvroDeserializer(client)
-        assert read(codec.encode(PAID), CONTEXT) == {"order_id": "1", "amount_cents": 250}
+        assert read(codec.encode(PAID), context()) == {"order_id": "1", "amount_cents": 250}
         theirs = json.dumps(
             {
                 "type": "record",
@@ -200,7 +209,7 @@ async def test_avro_goes_to_and_from_a_client_of_others(url: str) -> None:
             }
         )
         write: Any = AvroSerializer(client, TheirSchema(theirs, "AVRO"))
-        data = write({"amount_cents": 250, "order_id": "1", "note": "of theirs"}, CONTEXT)
+        data = write({"amount_cents": 250, "order_id": "1", "note": "of theirs"}, context())
     assert await codec.known(lambda: codec.decode(Paid, data)) == PAID
     await codec.registry.close()
 

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
-
 from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
 from eventlib.manifests.acls import Kind, User
 from eventlib.manifests.topics import TopicSpec
@@ -16,13 +14,10 @@ if TYPE_CHECKING:
 
 _ADMIN = "admin"
 _ANY: Any = None
-_ALL = AclBindingFilter(
-    ResourceType.ANY, _ANY, ResourcePatternType.ANY, _ANY, _ANY, AclOperation.ANY, AclPermissionType.ANY
-)
 _KINDS = {
-    Kind.TOPIC: ResourceType.TOPIC,
-    Kind.GROUP: ResourceType.GROUP,
-    Kind.TRANSACTIONS: ResourceType.TRANSACTIONAL_ID,
+    Kind.TOPIC: "TOPIC",
+    Kind.GROUP: "GROUP",
+    Kind.TRANSACTIONS: "TRANSACTIONAL_ID",
 }
 
 
@@ -30,8 +25,19 @@ _KINDS = {
 def authorized_broker(users: Iterable[User], topics: Iterable[TopicSpec]) -> Iterator[Cluster]:
     """Run a node with an authorizer, on which topics and rights were made by another client than ours."""
 
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import (
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        AdminClient,
+        NewTopic,
+        ResourcePatternType,
+        ResourceType,
+    )
 
+    every = AclBindingFilter(
+        ResourceType.ANY, _ANY, ResourcePatternType.ANY, _ANY, _ANY, AclOperation.ANY, AclPermissionType.ANY
+    )
     users = [*users]
     passwords = {_ADMIN: "admin-secret", **{user.name: f"{user.name}-secret" for user in users}}
     security = Security(sasl=Sasl.SCRAM, tls=True, authorize=True, users=passwords)
@@ -43,7 +49,7 @@ def authorized_broker(users: Iterable[User], topics: Iterable[TopicSpec]) -> Ite
         given = admin.create_acls([binding for user in users for binding in _bindings(user)])
         for each in (*made.values(), *given.values()):
             each.result(30)
-        while len(admin.describe_acls(_ALL).result(30)) < len(given):  # a node hears of them a moment later
+        while len(admin.describe_acls(every).result(30)) < len(given):  # a node hears of them a moment later
             time.sleep(0.05)
         yield cluster
 
@@ -62,13 +68,13 @@ def client_config(cluster: Cluster, user: str) -> dict[str, Any]:
 
 
 def _bindings(user: User) -> "Iterator[AclBinding]":
-    from confluent_kafka.admin import AclBinding
+    from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
     for right in user.rights:
         pattern = ResourcePatternType.PREFIXED if right.is_prefix else ResourcePatternType.LITERAL
         for operation in right.operations:
             yield AclBinding(
-                _KINDS[right.kind],
+                ResourceType[_KINDS[right.kind]],
                 right.name,
                 pattern,
                 f"User:{user.name}",

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from eventlib import open_log
-from eventlib.cli._common.views import declared_views
 from eventlib.devtools.kafka import Cluster
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.manifests.acls import Kind, Operation, User, user_name, users_of
+from eventlib.manifests.acls import Kind, Operation, User, user_name
 from eventlib.manifests.topics import topic_specs
 from eventlib.runtime.runtime import prepare_own
 from services import shop
@@ -28,13 +27,12 @@ from tests.saga.fleet import Fleet, importing, outside_at, summary_of
 from tests.saga.following import Endings
 from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.shop_runs import ShopLog, order_file
+from tests.shop_rights import SERVICES, users, views
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
 OPTIONS = KafkaOptions(prefix="p.", application="shop", replication_factor=1)
-VIEWS = declared_views(shop)
-USERS = {user.name: user for user in users_of(shop, OPTIONS, VIEWS)}
 FAULTS = {"gateway": {"decline": 0.1}, "carrier": {"undeliverable": 0.1}}
 STOCK_UNITS, ORDERS = 1_000, 30
 PATIENCE_S = 120
@@ -42,7 +40,7 @@ PATIENCE_S = 120
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with authorized_broker(USERS.values(), topic_specs(shop, OPTIONS, VIEWS)) as made:
+    with authorized_broker(users(OPTIONS).values(), topic_specs(shop, OPTIONS, views())) as made:
         yield made
 
 
@@ -81,7 +79,7 @@ def test_live_views_with_the_least_rights(tmp_path: Path, cluster: Cluster, monk
     asyncio.run(told(log.url, Story(40, seed=5)))
     history = LiveHistory(map(json.loads, log.tail()))
     with ExitStack() as stack:
-        for viewing in VIEWS:
+        for viewing in views():
             worker = LiveWorker(log.url, tmp_path, viewing.service, environment=rights_of(cluster, viewing.name))
             stack.enter_context(worker)
             stack.callback(checked, worker, viewing.service, history)
@@ -103,7 +101,7 @@ def rights_of(cluster: Cluster, name: str) -> dict[str, str]:
 
 
 def user_of(name: str) -> User:
-    return USERS[user_name(OPTIONS, name)]
+    return users(OPTIONS)[user_name(OPTIONS, name)]
 
 
 async def install(url: str) -> None:
@@ -118,17 +116,17 @@ def come_as(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, user: User) -> No
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.parametrize("name", [*(each.name for each in shop.services), *(each.name for each in VIEWS)])
+@pytest.mark.parametrize("name", [*SERVICES, *(f"{each}-views" for each in SERVICES)])
 def test_who_runs_is_refused_what_it_may_not_touch(cluster: Cluster, name: str) -> None:
     user = user_of(name)
-    every = {topic.name for topic in topic_specs(shop, OPTIONS, VIEWS)}
+    every = {topic.name for topic in topic_specs(shop, OPTIONS, views())}
     for refused, operation in ((refused_writing, Operation.WRITE), (refused_reading, Operation.READ)):
         others = every - allowed(user, operation)
         assert refused(cluster, user, others) == others
-    neighbour = next(other for other in USERS if other not in {user.name, user_of("installer").name})
+    neighbour = next(other for other in users(OPTIONS) if other not in {user.name, user_of("installer").name})
     assert refused_writing_as(cluster, user, f"p.shop~{neighbour}~1")
-    assert refused_joining(cluster, user, own_group(USERS[neighbour]))
-    assert refused_joining(cluster, user, next(f"p.shop.{v.group}" for v in VIEWS if v.name != name))
+    assert refused_joining(cluster, user, own_group(users(OPTIONS)[neighbour]))
+    assert refused_joining(cluster, user, next(f"p.shop.{v.group}" for v in views() if v.name != name))
 
 
 def allowed(user: User, operation: Operation) -> set[str]:

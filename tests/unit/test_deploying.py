@@ -8,8 +8,6 @@ import pytest
 import yaml
 
 from eventlib import cli
-from eventlib.cli._common.views import declared_views
-from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import Kind, Operation, User, users_of
 from eventlib.manifests.exporters import documents
@@ -17,12 +15,11 @@ from eventlib.manifests.topics import topic_specs
 from eventlib.model.event import contract_of
 from examples.letters import app as letters
 from services import shop
+from tests.shop_rights import SERVICES, users
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = KafkaOptions(application="shop")
 PLACES = {"strimzi": "kubernetes/kafka", "kubernetes": "kubernetes/services", "kafka": "kafka"}
-VIEWS = declared_views(shop)
-USERS = {user.name: user for user in users_of(shop, OPTIONS, VIEWS)}
 
 
 def test_the_files_are_what_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +39,7 @@ def test_the_scripts_are_scripts() -> None:
 @pytest.mark.parametrize("service", shop.services, ids=lambda service: service.name)
 def test_a_service_writes_what_it_says_and_reads_what_it_handles(service: Any) -> None:
     own = {topic.name for topic in service.own_topics} | {"_schemas", "_eventlib.owners", "_eventlib.topics"}
-    user = USERS[f"shop-{service.name}"]
+    user = users(OPTIONS)[f"shop-{service.name}"]
     assert allowed(user, Operation.WRITE) - own == {contract_of(event).topic.name for event in service.emits}
     assert allowed(user, Operation.READ) - own == {contract_of(event).topic.name for event in service.handles}
     assert f"{service.name}.control" not in allowed(user, Operation.WRITE)
@@ -53,17 +50,17 @@ def test_a_service_writes_what_it_says_and_reads_what_it_handles(service: Any) -
 
 
 def test_erasures_have_a_topic_where_fields_are_personal_and_operators_write_it() -> None:
-    users = {user.name: user for user in users_of(letters, OPTIONS, [])}
+    of_letters = {user.name: user for user in users_of(letters, OPTIONS, [])}
     assert "_erasures" in {topic.name for topic in topic_specs(letters, OPTIONS, [])}
-    writers = {name for name, user in users.items() if "_erasures" in allowed(user, Operation.WRITE)}
+    writers = {name for name, user in of_letters.items() if "_erasures" in allowed(user, Operation.WRITE)}
     assert writers == {"shop-operator", "shop-installer"}
-    assert "_erasures" in allowed(users["shop-analytics"], Operation.READ)
-    assert not any("_erasures" in allowed(user, Operation.READ) for user in USERS.values())
+    assert "_erasures" in allowed(of_letters["shop-analytics"], Operation.READ)
+    assert not any("_erasures" in allowed(user, Operation.READ) for user in users(OPTIONS).values())
 
 
 def test_operators_send_what_no_service_emits() -> None:
-    sent = allowed(USERS["shop-operator"], Operation.WRITE) - {each.control.name for each in shop.services}
-    assert sent == allowed(USERS["shop-outside"], Operation.WRITE)
+    sent = allowed(users(OPTIONS)["shop-operator"], Operation.WRITE) - {each.control.name for each in shop.services}
+    assert sent == allowed(users(OPTIONS)["shop-outside"], Operation.WRITE)
     assert sent == {
         "dispatch.callbacks",
         "order.requests",
@@ -74,14 +71,14 @@ def test_operators_send_what_no_service_emits() -> None:
     }
 
 
-@pytest.mark.parametrize("viewing", VIEWS, ids=lambda viewing: viewing.service)
-def test_views_write_what_they_tell_and_read_what_they_watch(viewing: Viewing) -> None:
-    user = USERS[f"shop-{viewing.service}-views"]
-    between = {name for name in allowed(user, Operation.WRITE) if name.startswith(f"live.{viewing.service}.")}
-    assert allowed(user, Operation.WRITE) - between == TOLD[viewing.service]
-    assert allowed(user, Operation.READ) - between - {"_schemas", "_eventlib.topics"} == WATCHED[viewing.service]
-    assert between == BETWEEN[viewing.service]
-    assert {right.name for right in user.rights if right.kind is Kind.GROUP} == {f"shop.{viewing.service}.live"}
+@pytest.mark.parametrize("service", SERVICES)
+def test_views_write_what_they_tell_and_read_what_they_watch(service: str) -> None:
+    user = users(OPTIONS)[f"shop-{service}-views"]
+    between = {name for name in allowed(user, Operation.WRITE) if name.startswith(f"live.{service}.")}
+    assert allowed(user, Operation.WRITE) - between == TOLD[service]
+    assert allowed(user, Operation.READ) - between - {"_schemas", "_eventlib.topics"} == WATCHED[service]
+    assert between == BETWEEN[service]
+    assert {right.name for right in user.rights if right.kind is Kind.GROUP} == {f"shop.{service}.live"}
     assert not {right for right in user.rights if Operation.CREATE in right.operations}
 
 
@@ -108,10 +105,10 @@ BETWEEN = {
 
 
 def test_only_who_asks_and_operators_may_write_requests() -> None:
-    writers = {user.name for user in USERS.values() if "order.requests" in allowed(user, Operation.WRITE)}
+    writers = {user.name for user in users(OPTIONS).values() if "order.requests" in allowed(user, Operation.WRITE)}
     assert writers == {"shop-outside", "shop-operator", "shop-installer"}
-    assert not allowed(USERS["shop-analytics"], Operation.WRITE)
-    assert {name for name in USERS if "payments.alerts" in allowed(USERS[name], Operation.WRITE)} == {
+    assert not allowed(users(OPTIONS)["shop-analytics"], Operation.WRITE)
+    assert {name for name in users(OPTIONS) if "payments.alerts" in allowed(users(OPTIONS)[name], Operation.WRITE)} == {
         "shop-payment-views",
         "shop-installer",
     }

@@ -17,17 +17,14 @@ import kubernetes_validate
 import pytest
 from kubernetes_validate import utils
 
-from eventlib.cli._common.views import declared_views
-from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.manifests.acls import users_of
 from eventlib.manifests.topics import topic_specs
 from services import shop
+from tests.shop_rights import SERVICES, users, views
 from tests.unit.kustomized import Resource, built, documents, loaded
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
 OPTIONS = KafkaOptions(application="shop")
-VIEWS = declared_views(shop)
 OLDEST, NEWEST = "1.34", "1.37"
 """Of Kubernetes: files are held against one's schemas, overlays against the other's."""
 
@@ -81,8 +78,8 @@ def test_an_overlay_comes_together(overlay: str) -> None:
     names = [(resource["kind"], resource["metadata"]["name"]) for resource in resources]
     assert len({*names}) == len(names)
     wanted = {
-        ("KafkaTopic", len(topic_specs(shop, OPTIONS, VIEWS))),
-        ("KafkaUser", len(users_of(shop, OPTIONS, VIEWS))),
+        ("KafkaTopic", len(topic_specs(shop, OPTIONS, views()))),
+        ("KafkaUser", len(users(OPTIONS))),
     }
     assert {(kind, [each for each, _ in names].count(kind)) for kind, _ in wanted} == wanted
 
@@ -105,7 +102,7 @@ def _sorted(resources: list[Resource]) -> list[Resource]:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_pods_have_no_rights_and_what_they_refer_to_is_there(overlay: str) -> None:
     resources = built(ROOT / "overlays" / overlay)
-    users = {user.name for user in users_of(shop, OPTIONS, VIEWS)}
+    names = {*users(OPTIONS)}
     settings = {each["metadata"]["name"] for each in resources if each["kind"] == "ConfigMap"}
     pods = [*_pods(resources)]
     assert len(pods) >= 2 * len(shop.services) + 6
@@ -130,7 +127,7 @@ def test_pods_have_no_rights_and_what_they_refer_to_is_there(overlay: str) -> No
                 for each in container.get("env", ())
                 if "secretKeyRef" in each.get("valueFrom", {})
             }
-            assert secrets <= users, f"{name}: nobody makes the secret"
+            assert secrets <= names, f"{name}: nobody makes the secret"
 
 
 _SECURE_POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -186,12 +183,12 @@ def test_a_service_scales_on_the_lag_of_its_group_and_speaks_to_no_other_service
     assert any("ipBlock" in peer for rule in egress for peer in rule["to"]) == bool(service.ports)
 
 
-@pytest.mark.parametrize("viewing", VIEWS, ids=lambda viewing: viewing.service)
-def test_live_views_come_as_their_own_user_and_speak_to_each_other_only(viewing: Viewing) -> None:
-    name = f"{viewing.service}-views"
+@pytest.mark.parametrize("service", SERVICES)
+def test_live_views_come_as_their_own_user_and_speak_to_each_other_only(service: str) -> None:
+    name = f"{service}-views"
     of_kind = {each["kind"]: each["spec"] for each in documents(ROOT / "services" / f"{name}.yaml")}
     (container,) = of_kind["StatefulSet"]["template"]["spec"]["containers"]
-    assert container["command"] == ["eventlib", "live", "--service", viewing.service, "--http", "0.0.0.0:6066"]
+    assert container["command"] == ["eventlib", "live", "--service", service, "--http", "0.0.0.0:6066"]
     assert {"name": "EVENTLIB_KAFKA_USER", "value": f"shop-{name}"} in container["env"]
     policy = of_kind["NetworkPolicy"]
     allowed, scraped = policy["ingress"]

@@ -16,7 +16,6 @@ import httpx
 import pytest
 from aiokafka.consumer import fetcher
 from aiokafka.structs import TopicPartition
-from faust.types import TP
 
 from eventlib import cli
 from eventlib.errors import ContractError, WiringError
@@ -54,7 +53,7 @@ def test_a_service_without_views_is_told_where_they_belong(
     assert "has no live views: write them into" in capsys.readouterr().err
 
 
-PLACE = TP("orders", 0)
+PLACE = TopicPartition("orders", 0)
 
 
 @pytest.fixture
@@ -82,7 +81,9 @@ async def test_what_a_refused_commit_had_is_committed_later(consumer: Any, monke
 
     monkeypatch.setattr(consumer, "assignment", lambda: {PLACE})
     monkeypatch.setattr(consumer, "_commit", refused)
-    monkeypatch.setattr(consumer, "_committed_offset", defaultdict[TP, int | None](lambda: None, {PLACE: 5}))
+    monkeypatch.setattr(
+        consumer, "_committed_offset", defaultdict[TopicPartition, int | None](lambda: None, {PLACE: 5})
+    )
     monkeypatch.setattr(views.app.producer, "flush", refused)
     assert not await consumer._commit_offsets({PLACE: 9})  # noqa: SLF001  as its timer does
     assert consumer._should_commit(PLACE, 9)  # noqa: SLF001
@@ -100,14 +101,14 @@ async def test_a_fetch_that_a_rebalance_overtakes_is_taken_back(
     record = SimpleNamespace(offset=25, headers=(), timestamp=1)
     arrives, taken_back = asyncio.Event(), list[Any]()
 
-    async def fetch(*_: object) -> dict[TP, list[Any]]:
+    async def fetch(*_: object) -> dict[TopicPartition, list[Any]]:
         await arrives.wait()
         return {PLACE: [record]}
 
     async def take_back(fetched: Any) -> None:
         taken_back.append(fetched)
 
-    async def committed() -> dict[TP, int]:
+    async def committed() -> dict[TopicPartition, int]:
         return {PLACE: 25}
 
     monkeypatch.setattr(views.app, "counters", ViewCounters())

@@ -13,7 +13,6 @@ from eventlib.config import read_settings
 from eventlib.errors import ContractError, EventlibError, WiringError
 from eventlib.http import SagaApi
 from eventlib.invariants import InvariantChecker, judged_by_events
-from eventlib.live import LiveApp
 from eventlib.operations import parkings, waiting_inputs
 from eventlib.queries import (
     Projection,
@@ -34,6 +33,14 @@ from tests.integration.lessons import APP, ExamMarked, Pupil, pupils
 EXAM = ExamMarked(pupil="p", school="s", points=1)
 LOG = "give an open log"
 Call = Callable[..., Any]
+
+
+def live_app(*arguments: Any) -> object:
+    from eventlib.live import LiveApp
+
+    return LiveApp(*arguments)
+
+
 WRONG: list[tuple[str, Call, str]] = [
     ("services that are deciders", lambda: Choreography("x", [pupils]), r"services\[0\] is Decider Decider\('pupil'\)"),
     ("services by name", lambda: Choreography("x", "pupil"), "services is str 'pupil': give services"),
@@ -63,7 +70,7 @@ WRONG: list[tuple[str, Call, str]] = [
     ("an API on a log", lambda: SagaApi(None, ExamMarked, name="x", counted_as="x", has_ended=bool), "give the index"),
     ("invariants of functions", lambda: InvariantChecker([len]), "write `@invariant"),
     ("invariants to judge", lambda: judged_by_events([len]), "write `@invariant"),
-    ("a live app of a service", lambda: LiveApp(APP.services[0], "lessons"), "give the application"),
+    ("a live app of a service", lambda: live_app(APP.services[0], "lessons"), "give the application"),
     ("settings that are an object", lambda: read_settings(Pupil(), {}), "give a class"),
     ("a time without a zone", lambda: to_ms(datetime(2026, 1, 1)), "no time with a time zone"),  # noqa: DTZ001  the mistake
     ("a time that is a number", lambda: time_of(3), "3 is no time"),

@@ -1,5 +1,6 @@
 """What the live views of stock, payment and dispatch make of events; how their tables keep it is tested on a broker."""
 
+import importlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -7,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from eventlib import Event, Meta
-from eventlib.live import Carried
-from services.dispatch import views as dispatch
 from services.order.events import ProductDelisted, ProductListed
-from services.payment import views as payment
 from services.payment.events import PaymentsDegraded
 from services.stock.events import LineReserved, ShelfRunningLow, StockReceived
 from tests.unit.services import telling as told
 
 if TYPE_CHECKING:
-    from eventlib.live import Origin
+    from eventlib.live import Carried, Origin
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -55,8 +53,10 @@ class OneWindow(Rows):
         yield 60_000, self.fold(key, origin, change).row
 
 
-class Carry(list[Carried]):
+class Carry(list["Carried"]):
     async def send(self, key: str, value: Mapping[str, Any], origin: "Origin") -> None:
+        from eventlib.live import Carried
+
         self.append(Carried(key, value, origin))
 
 
@@ -112,7 +112,7 @@ async def test_a_shelf_shows_what_is_free_of_what_was_delivered(shelves: tuple[R
 async def test_a_shelf_that_runs_low_alerts_once(
     shelves: tuple[Rows, Carry, Alerts], received: int, reserved: int, alerted: list[int]
 ) -> None:
-    from eventlib.live import Origin
+    from eventlib.live import Carried, Origin
     from services.stock import views as stock
 
     _, carry, alerts = shelves
@@ -127,7 +127,7 @@ async def test_a_shelf_that_runs_low_alerts_once(
 
 
 async def test_a_shelf_that_was_never_filled_does_not_run_low(shelves: tuple[Rows, Carry, Alerts]) -> None:
-    from eventlib.live import Origin
+    from eventlib.live import Carried, Origin
     from services.stock import views as stock
 
     rows, _, alerts = shelves
@@ -141,6 +141,8 @@ async def test_a_shelf_that_was_never_filled_does_not_run_low(shelves: tuple[Row
 
 @pytest.fixture
 def payments(monkeypatch: pytest.MonkeyPatch) -> tuple[JoinedRows, Carry, OneWindow, Alerts]:
+    from services.payment import views as payment
+
     made = JoinedRows(), Carry(), OneWindow(), Alerts()
     for name, each in zip(("charges", "by_country", "failures", "alerts"), made, strict=True):
         monkeypatch.setattr(payment, name, each)
@@ -150,6 +152,8 @@ def payments(monkeypatch: pytest.MonkeyPatch) -> tuple[JoinedRows, Carry, OneWin
 async def test_a_payment_is_joined_with_its_reservation_and_counted_by_country(
     payments: tuple[JoinedRows, Carry, OneWindow, Alerts],
 ) -> None:
+    from services.payment import views as payment
+
     charges, by_country, *_ = payments
     begin_ms = int(BEGIN.timestamp()) * 1000
     await payment.decide.fun(recorded(told.RESERVED, told.TAKEN))
@@ -168,6 +172,8 @@ async def test_a_payment_is_joined_with_its_reservation_and_counted_by_country(
 async def test_a_refusal_that_comes_late_counts_nowhere(
     payments: tuple[JoinedRows, Carry, OneWindow, Alerts], begun: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from services.payment import views as payment
+
     monkeypatch.setattr(payment.charges, "add", lambda *_: begun)
     await payment.decide.fun(recorded(told.DECLINED))
     assert payments[1] == []
@@ -178,6 +184,8 @@ MINUTE_MS = 60_000
 
 @pytest.mark.parametrize("waited_ms", [-10 * MINUTE_MS, 0, 2_000, 10 * MINUTE_MS])
 def test_a_payment_within_ten_minutes_of_its_reservation_is_timed(waited_ms: int) -> None:
+    from services.payment import views as payment
+
     row = {"country": "France", "reserved_ms": 5_000, "taken_ms": 5_000 + waited_ms}
     expected = ("France", {"orders": 1, "waited_ms": waited_ms, "slowest_ms": waited_ms})
     assert payment.time_to_pay(row) == payment.time_to_pay({**row, "failed_ms": 1}) == expected
@@ -193,11 +201,13 @@ def test_a_payment_within_ten_minutes_of_its_reservation_is_timed(waited_ms: int
     ],
 )
 def test_a_payment_that_came_too_late_or_not_yet_is_not_timed(row: dict[str, Any]) -> None:
+    from services.payment import views as payment
+
     assert payment.time_to_pay(row) is None
 
 
 def decided(*failed: bool) -> Stream:
-    from eventlib.live import Origin
+    from eventlib.live import Carried, Origin
 
     value = {True: {"taken": 0, "failed": 1}, False: {"taken": 1, "failed": 0}}
     return Stream([Carried("France", value[each], Origin("payments/2", n, n * 1000)) for n, each in enumerate(failed)])
@@ -219,6 +229,8 @@ def decided(*failed: bool) -> Stream:
 async def test_a_country_where_a_fifth_of_ten_payments_or_more_fail_alerts_once(
     payments: tuple[JoinedRows, Carry, OneWindow, Alerts], failed: list[bool], alerted_by: int | None
 ) -> None:
+    from services.payment import views as payment
+
     _, _, failures, alerts = payments
     await payment.rate_failures.fun(decided(*failed))
     assert failures["France"]["failed"] == sum(failed)
@@ -243,6 +255,8 @@ async def test_a_country_where_a_fifth_of_ten_payments_or_more_fail_alerts_once(
     [(1000, (1, 1, 1, 1)), (1001, (0, 1, 1, 1)), (10_001, (0, 0, 1, 1)), (60_001, (0, 0, 0, 1)), (3_600_001, (0,) * 4)],
 )
 def test_a_dispatched_order_is_timed(took_ms: int, within: tuple[int, ...]) -> None:
+    from services.dispatch import views as dispatch
+
     row = {"country": "France", "placed_ms": 7, "dispatched_ms": 7 + took_ms}
     seconds = (1, 10, 60, 3600)
     sums = {"orders": 1, "took_ms": took_ms, "slowest_ms": took_ms}
@@ -252,10 +266,14 @@ def test_a_dispatched_order_is_timed(took_ms: int, within: tuple[int, ...]) -> N
 
 @pytest.mark.parametrize("known", ["placed_ms", "dispatched_ms"])
 def test_an_order_of_which_one_time_is_known_is_not_timed(known: str) -> None:
+    from services.dispatch import views as dispatch
+
     assert dispatch.time_to_dispatch({"country": "France", known: 1}) is None
 
 
 async def test_an_order_is_joined_with_its_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    from services.dispatch import views as dispatch
+
     rows = JoinedRows()
     monkeypatch.setattr(dispatch, "shipping", rows)
     await dispatch.ship.fun(recorded(told.PLACED, told.DISPATCHED))
@@ -264,11 +282,12 @@ async def test_an_order_is_joined_with_its_dispatch(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("table", "days", "sources"), [(dispatch.shipping, 30, 2), (payment.charges, 7, 2)], ids=["shipping", "charges"]
+    ("service", "table", "days", "sources"), [("dispatch", "shipping", 30, 2), ("payment", "charges", 7, 2)]
 )
 def test_a_join_waits_for_the_later_event_as_long_as_orders_take_and_keeps_its_row_a_week(
-    table: Any, days: int, sources: int
+    service: str, table: str, days: int, sources: int
 ) -> None:
     from eventlib.live import Keeping
 
-    assert table._keeping == Keeping(timedelta(days=days), timedelta(days=7), sources)  # noqa: SLF001  a worker alone would show it, after weeks
+    joined = getattr(importlib.import_module(f"services.{service}.views"), table)
+    assert joined._keeping == Keeping(timedelta(days=days), timedelta(days=7), sources)  # noqa: SLF001  a worker alone would show it, after weeks
