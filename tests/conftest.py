@@ -26,7 +26,7 @@ from tests.cheaper import keep_files_in_memory, read_authorities_once
 from tests.postgres import Postgres, running_postgres
 from tests.signals import hear_ctrl_c
 
-pytest_plugins = ["tests.minutes"]
+pytest_plugins = ["tests.imported", "tests.minutes"]
 
 # Here and in all that the tests start: hundreds of processes would compile everything anew.
 sys.dont_write_bytecode = False

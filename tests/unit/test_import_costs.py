@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from eventlib.cli.app import PANELS
+from tests.imported import COLLECTED
 
 HEAVY = (
     "asyncio",
@@ -33,6 +34,26 @@ HEAVY = (
     "yaml",
 )
 """Packages that take some 5 ms or more to import, and that most commands and services can do without."""
+
+HEAVY_FOR_TESTS = {
+    "aiohttp",
+    "boto3",
+    "botocore",
+    "confluent_kafka",
+    "deltalake",
+    "duckdb",
+    "faust",
+    "matplotlib",
+    "mcp",
+    "moto",
+    "openapi_spec_validator",
+    "pandas",
+    "playwright",
+    "polars",
+    "pyiceberg",
+    "schemathesis",
+}
+"""Packages that few tests need: where one does, a function or a fixture imports it."""
 
 _EACH = """
 import json, os, sys
@@ -100,3 +121,7 @@ def test_an_import_loads_no_more_than_it_did(module: str, heavy: list[str], most
     loaded, count = _printed(_IMPORTED, module)
     assert loaded == heavy
     assert count <= most
+
+
+def test_the_collection_of_tests_imports_nothing_that_few_of_them_need(pytestconfig: pytest.Config) -> None:
+    assert not HEAVY_FOR_TESTS & pytestconfig.stash[COLLECTED]
