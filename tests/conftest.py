@@ -40,6 +40,7 @@ settings.load_profile("tests")
 _TOGETHER = ("tests/analytics/", "tests/console/")
 """Folders whose tests share what is dear to start: a session of Spark, a browser."""
 _APART = "tests/analytics/without_spark/"
+_STARTS_PROCESSES = (_APART, "tests/integration/")
 NODE = ClusterConfig(properties={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"})
 """Transactions that a killed process leaves open are aborted soon after their timeout, not within ten seconds of it."""
 
@@ -55,9 +56,17 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # its package has no t
     """A file's tests run in one process, where several share them out; and so do all of some folders."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        together = next((folder for folder in _TOGETHER if file.startswith(folder)), file)
-        return file if file.startswith(_APART) else together
+        return _scope(nodeid)
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def _scope(nodeid: str) -> str:
+    file = _file(nodeid)
+    together = next((folder for folder in _TOGETHER if file.startswith(folder)), file)
+    return file if file.startswith(_APART) else together
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
@@ -95,13 +104,28 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give long tests more time, and name those that need a broker or a JVM."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give long tests more time, name those that need a broker or a JVM, and let several processes begin with the longest."""
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_SLOW_S))
         if {"broker", "three_brokers", "spark"}.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.heavy)
+    if hasattr(config, "workerinput"):
+        _begin_with_the_longest(items)
+
+
+def _begin_with_the_longest(items: list[pytest.Item]) -> None:
+    """Put folders that one process runs first, and files of light tests last: else three processes wait for a fourth."""
+    heavy = {_file(item.nodeid) for item in items if item.get_closest_marker("heavy")}
+
+    def rank(item: pytest.Item) -> int:
+        file = _file(item.nodeid)
+        if _scope(item.nodeid) in _TOGETHER:
+            return 0
+        return 1 if file in heavy else 2 if file.startswith(_STARTS_PROCESSES) else 3
+
+    items.sort(key=rank)
 
 
 @pytest.hookimpl(wrapper=True)

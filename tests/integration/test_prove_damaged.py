@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -21,12 +22,16 @@ from tests.integration.shop_log import order, served, supplied
 
 NOT_READ = re.compile(r"\.(journal|latest)$")
 KEYS = ("a", "b", "c", "d")
-STAGE = Stage(shop)
+
+
+@cache
+def stage() -> Stage:
+    return Stage(shop)
 
 
 async def proved(path: Path) -> InFlightProof:
     async with open_log(f"sqlite:///{path}", shop, read_only=True) as log:
-        found = await InFlight.read(log, STAGE)
+        found = await InFlight.read(log, stage())
     return await asyncio.to_thread(found.prove, ShopScenario, ProofBounds(sagas=None))
 
 

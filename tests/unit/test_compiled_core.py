@@ -4,13 +4,19 @@ import ast
 import pickle
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
 from eventlib.log.record import Record
 from tests import compiled_core
 
-MODULES = {str(path.relative_to(compiled_core.ROOT)): ast.parse(path.read_text()) for path in compiled_core.sources()}
+MODULES = [str(path.relative_to(compiled_core.ROOT)) for path in compiled_core.sources()]
+
+
+@cache
+def parsed(name: str) -> ast.Module:
+    return ast.parse((compiled_core.ROOT / name).read_text())
 
 
 def handlers(module: ast.Module) -> Iterator[ast.stmt]:
@@ -27,7 +33,7 @@ def handlers(module: ast.Module) -> Iterator[ast.stmt]:
 def test_nothing_waits_while_it_handles_an_error(name: str) -> None:
     waiting: list[ast.expr | ast.stmt] = [
         node
-        for each in handlers(MODULES[name])
+        for each in handlers(parsed(name))
         for node in ast.walk(each)
         if isinstance(node, ast.Await | ast.AsyncWith)
     ]
@@ -38,8 +44,8 @@ def test_nothing_waits_while_it_handles_an_error(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_nothing_calls_itself(name: str) -> None:
-    classes = [node for node in MODULES[name].body if isinstance(node, ast.ClassDef)]
-    for prefix, body in [("", MODULES[name].body), *(("self.", each.body) for each in classes)]:
+    classes = [node for node in parsed(name).body if isinstance(node, ast.ClassDef)]
+    for prefix, body in [("", parsed(name).body), *(("self.", each.body) for each in classes)]:
         for function in body:
             called = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -124,4 +124,5 @@ def test_an_import_loads_no_more_than_it_did(module: str, heavy: list[str], most
 
 
 def test_the_collection_of_tests_imports_nothing_that_few_of_them_need(pytestconfig: pytest.Config) -> None:
-    assert not HEAVY_FOR_TESTS & pytestconfig.stash[COLLECTED]
+    collected = pytestconfig.stash[COLLECTED]
+    assert not HEAVY_FOR_TESTS & collected
