@@ -12,6 +12,7 @@ from pyspark.sql import types as t
 from eventlib.codec.avro.write import fits
 from eventlib.errors import WiringError
 from eventlib.model.schema.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
+from eventlib.sql.columns import digits_of, quantized
 
 MOST_DIGITS = 38
 """The precision of Spark's decimal; a longer one is text."""
@@ -141,8 +142,7 @@ def _union_value(union: Union) -> Convert:
 
 
 def _digits(precision: int, scale: int) -> Convert:
-    step = Decimal(1).scaleb(-scale)
-    return (lambda made: made.quantize(step)) if precision <= MOST_DIGITS else str
+    return (lambda made: quantized(made, scale)) if precision <= MOST_DIGITS else digits_of
 
 
 def as_it_is(made: object) -> object:

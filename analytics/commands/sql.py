@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from analytics.connectors import fetch_for_formats, fetch_needed
 from analytics.stores import Place, VersionPlace, format_of, needed, read_manifest, store_of, version_at
 from eventlib import command_line
 from eventlib.errors import EventlibError, WiringError
+from eventlib.sql.columns import digits_of
 
 _MOST_SHOWN = 1_000
-_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
+_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,11 @@ def _with_times_as_text(found: DataFrame) -> DataFrame:
     """Return rows with times as JSON text: Python has none after the year 9999, and Spark's bridge even fewer."""
     numbered = found.toDF(*map(str, range(len(found.columns))))  # a query may give two columns one name
     columns = [
-        (f.date_format(number, _ISO) if field.dataType == TimestampType() else f.col(number)).alias(field.name)
+        (
+            f.regexp_replace(f.date_format(number, _ISO), "000Z$", "Z")
+            if field.dataType == TimestampType()
+            else f.col(number)
+        ).alias(field.name)
         for number, field in zip(numbered.columns, found.schema.fields, strict=True)
     ]
     return numbered.select(*columns)
@@ -122,7 +128,7 @@ def _print(found: DataFrame) -> None:
         command_line.warn(f"only the first {_MOST_SHOWN:,} rows are shown: add LIMIT, or get all of them with --json")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:  # noqa: PLR0911  one answer for each kind
     """Return a value in a form for JSON."""
     match value:
         case dict():
@@ -133,6 +139,8 @@ def _plain(value: Any) -> Any:
             return command_line.iso(value.astimezone(UTC))  # Spark returns local times
         case bytes() | bytearray():
             return value.hex()
+        case Decimal():
+            return digits_of(value)
         case None | bool() | int() | float() | str():
             return value
         case _:

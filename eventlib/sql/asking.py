@@ -162,6 +162,8 @@ async def _worker() -> AsyncIterator[_Worker]:
 _REFUSALS = {
     "too large": "the answer, or what it takes to sort it, is too large: add WHERE, LIMIT, or name fewer columns",
     "statement": "only questions are answered here: one SELECT (or WITH … SELECT), which changes nothing",
+    "overflow": "an integer of the answer has more than 64 bits (a sum, abs): write total(column), or CAST(column AS REAL), which "
+    "are approximate",
     "statements": "this is more than one statement: ask one at a time",
 }
 

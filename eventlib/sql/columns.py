@@ -4,11 +4,12 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
 from uuid import UUID
 
 from eventlib.codec.avro.write import fits
+from eventlib.json_form import json_of
 from eventlib.model.schema.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
 from eventlib.values import from_ms
 
@@ -16,6 +17,12 @@ MOST_DIGITS = 38
 """The precision of a decimal; a longer one is text."""
 NESTED = "JSON"
 """How columns of lists, maps and structs are declared."""
+COLLATIONS = {"TEXT_DECIMAL": "DECIMAL", "TEXT_TIME": "TIME"}
+"""Texts that compare as what they say, by how their columns are declared; `eventlib.sql.worker` has these collations."""
+_MOST_EXACT = 15
+"""The digits that a column with SQLite's own numbers keeps; a longer decimal is text."""
+_EXACT = Context(prec=1_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_PLAIN_ZERO = 6
 
 Convert = Callable[[Any], Any]
 
@@ -30,14 +37,28 @@ class SqlType:
 
 
 def iso(at: datetime) -> str:
-    """Return a time as text that sorts as the times do: UTC, with milliseconds."""
+    """Return a time as text: UTC, with milliseconds, and with microseconds if it has some."""
     at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    precision = "microseconds" if at.microsecond % 1_000 else "milliseconds"
+    return at.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def iso_ms(milliseconds: int) -> str:
     """Return a record's timestamp as `iso` does."""
     return iso(from_ms(milliseconds))
+
+
+def quantized(value: Decimal, scale: int) -> Decimal:
+    """Return a decimal with so many digits after the point, whatever the number of those before it."""
+    return value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+
+
+def digits_of(value: Decimal) -> str:
+    """Return a decimal's digits, without an exponent; a zero of many places is `0`."""
+    exponent = value.as_tuple().exponent
+    if not value and isinstance(exponent, int) and -exponent > _PLAIN_ZERO:
+        return "0"
+    return format(value, "f")
 
 
 def _micros(at: time) -> int:
@@ -54,7 +75,7 @@ _PLAIN: dict[type, SqlType] = {
     float: SqlType("double", "REAL", _same),
     bool: SqlType("boolean", "BOOLEAN", _same),
     bytes: SqlType("binary", "TEXT", bytes.hex),
-    datetime: SqlType("timestamp", "TEXT", iso),
+    datetime: SqlType("timestamp", "TEXT_TIME", iso),
     date: SqlType("date", "TEXT", date.isoformat),
     time: SqlType("bigint", "INTEGER", _micros),
     UUID: SqlType("string", "TEXT", str),
@@ -86,7 +107,7 @@ def column_type(node: Node) -> SqlType:
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(json_of(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def _type_of(node: Node) -> SqlType:  # noqa: PLR0911  one for each kind
@@ -122,9 +143,9 @@ def _or_none(kind: SqlType, value: Any) -> Any:
 
 def _decimal(precision: int, scale: int) -> SqlType:
     if precision > MOST_DIGITS:
-        return SqlType("string", "TEXT", str)
-    step = Decimal(1).scaleb(-scale)
-    return SqlType(f"decimal({precision},{scale})", f"DECIMAL_{scale}", lambda found: str(found.quantize(step)))
+        return SqlType("string", "TEXT", digits_of)
+    declared = f"DECIMAL_{scale}" if precision <= _MOST_EXACT else "TEXT_DECIMAL"
+    return SqlType(f"decimal({precision},{scale})", declared, lambda found: digits_of(quantized(found, scale)))
 
 
 def _struct(record: Record) -> SqlType:

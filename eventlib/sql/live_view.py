@@ -22,7 +22,7 @@ from eventlib.sql.tables import Declared, Field, event_fields, event_table, stat
 from eventlib.sql.views import schema
 from eventlib.state.projection_file import View
 
-VERSION = 2
+VERSION = 3
 _EVENT = f"INSERT INTO _events VALUES (NULL{', ?' * 12})"  # noqa: S608  no value of anybody's
 _STEP = """
 INSERT INTO _sagas (saga, first_at, last_at, steps, failures, compensations) VALUES (?1, ?2, ?2, 1, ?3, ?4)
@@ -147,7 +147,7 @@ class LiveView:
         if decider_name not in self._states:
             return
         decider, fields = self._states[decider_name]
-        table, place = quoted(state_table(decider)), (key, record.partition)
+        table, place = quoted("_" + state_table(decider)), (key, record.partition)
         db.execute(f"DELETE FROM {table} WHERE key = ? AND partition = ?", place)  # noqa: S608  names of deciders
         service = self._changelogs[record.topic].name
         named = service, decider_name, record.partition, key

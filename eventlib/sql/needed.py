@@ -18,8 +18,8 @@ def topics_of(app: Choreography, named: Iterable[tuple[str, str]]) -> set[str]:
     for view, table in named:
         if view in events:
             found.add(events[view])
-        elif table in states:
-            found.add(states[table])
+        elif table.removeprefix("_") in states:
+            found.add(states[table.removeprefix("_")])
         elif table in _NOTED:
             found |= {service.changelog.name for service in app.services}
         elif table == "_parked_inputs":

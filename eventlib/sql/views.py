@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from eventlib.model.event import contract_of
 from eventlib.model.signatures import name_of
 from eventlib.queries.index_columns import quoted
-from eventlib.sql.tables import META, Declared, awaited, event_fields, event_table, state_fields, state_table
+from eventlib.sql.columns import COLLATIONS
+from eventlib.sql.tables import META, Declared, Field, awaited, event_fields, event_table, state_fields, state_table
 from eventlib.values import snake_case
 
 _FACTS = """
@@ -102,7 +103,7 @@ def _of_events(declared: Declared) -> Iterator[str]:
     for event in declared.events.values():
         name, fields = event_table(event), event_fields(event)
         columns = "".join(f", {quoted(each.column)} {each.type.declared}" for each in fields)
-        shown = "".join(f", f.{quoted(each.column)} AS {quoted(each.column)}" for each in fields)
+        shown = _shown(fields)
         facts = quoted(f"_{name}")
         yield f"CREATE TABLE {facts} (_n INTEGER PRIMARY KEY{columns})"
         yield f"CREATE VIEW {quoted(name)} AS SELECT {meta}{shown} FROM {facts} AS f LEFT JOIN _events AS e ON e.n = f._n"  # noqa: S608  names of fields
@@ -112,9 +113,23 @@ def _of_states(declared: Declared) -> Iterator[str]:
     for decider in declared.deciders.values():
         columns = "".join(f", {quoted(each.column)} {each.type.declared}" for each in state_fields(decider))
         yield (
-            f"CREATE TABLE {quoted(state_table(decider))} (key TEXT{columns}, changed_by TEXT, changed_at TEXT, "
+            f"CREATE TABLE {quoted('_' + state_table(decider))} (key TEXT{columns}, changed_by TEXT, changed_at TEXT, "
             "partition INTEGER, PRIMARY KEY (key, partition))"
         )
+        shown = f"f.key AS key{_shown(state_fields(decider))}, f.changed_by AS changed_by, f.changed_at AS changed_at"
+        table = quoted("_" + state_table(decider))
+        yield f"CREATE VIEW {quoted(state_table(decider))} AS SELECT {shown}, f.partition AS partition FROM {table} AS f"  # noqa: S608  names of fields
+
+
+def _shown(fields: Iterable[Field]) -> str:
+    """Return the columns of facts as a view has them: texts that say a number or a time compare as that."""
+    return "".join(
+        f", f.{quoted(each.column)}{_collated(each.type.declared)} AS {quoted(each.column)}" for each in fields
+    )
+
+
+def _collated(declared: str) -> str:
+    return f" COLLATE {COLLATIONS[declared]}" if declared in COLLATIONS else ""
 
 
 def _sagas(declared: Declared) -> str:

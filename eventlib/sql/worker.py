@@ -75,7 +75,7 @@ class _Asked:
         """Return the tables that the question reads, each with the innermost view that it is read by; none for a wrong question."""
         db = sqlite3.connect(":memory:", isolation_level=None)
         db.executescript(self._asked["schema"])
-        _add_functions(db)
+        _add_functions(db, self._asked["schema"])
         self._restrict(db)
         with suppress(sqlite3.Error, sqlite3.Warning):
             db.execute(f"EXPLAIN {self._asked['question']}")  # which is not carried out
@@ -106,7 +106,7 @@ class _Asked:
             else:
                 break
         db.text_factory = lambda text: text.decode("utf-8", "replace")
-        _add_functions(db)
+        _add_functions(db, self._asked["schema"])
         return db
 
     def _rows(self, cursor: sqlite3.Cursor) -> tuple[list[list[Any]], bool]:
@@ -137,7 +137,7 @@ class _Asked:
             self._denied = self._denied or ("statement", "")
         return sqlite3.SQLITE_DENY
 
-    def _explained(self, error: Exception) -> _Refused:
+    def _explained(self, error: Exception) -> _Refused:  # noqa: PLR0911  one answer for each kind
         text = str(error)
         if self._denied is not None:
             return _Refused(*self._denied)
@@ -145,6 +145,8 @@ class _Asked:
             return _Refused("statement")
         if "too big" in text or "full" in text or "I/O" in text:  # a value, or what a sort writes to the disk
             return _Refused("too large")
+        if "integer overflow" in text or _Sum.has_overflown:
+            return _Refused("overflow")
         if "interrupted" in text:
             return _Refused("too long")
         if isinstance(error, sqlite3.Warning) or "one statement" in text:
@@ -196,9 +198,85 @@ _FUNCTIONS: list[tuple[str, Any, int]] = [
 ]
 
 
-def _add_functions(db: sqlite3.Connection) -> None:
+def _add_functions(db: sqlite3.Connection, schema: str) -> None:
     for name, function, arguments in _FUNCTIONS:
         db.create_function(name, arguments, function, deterministic=True)
+    db.create_collation("DECIMAL", lambda one, other: _compared(_number(one), _number(other)))
+    db.create_collation("TIME", lambda one, other: _compared(one.rstrip("Z"), other.rstrip("Z")))
+    if "COLLATE DECIMAL" in schema:
+        db.create_window_function("sum", 1, _Sum)
+
+
+def _compared(one: Any, other: Any) -> int:
+    return 0 if one == other else 1 if one > other else -1
+
+
+def _number(text: str) -> tuple[bool, Any]:
+    """Return a text as it compares: a number before what is none."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        found = Decimal(text)
+    except InvalidOperation:
+        return True, text
+    return (False, found) if found.is_finite() else (True, text)
+
+
+class _Sum:
+    """SQLite's `sum`, which is exact for decimals of more digits than a float has."""
+
+    has_overflown = False
+
+    def __init__(self) -> None:
+        from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+
+        self._exact = Context(prec=1_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
+        self._integer, self._decimal, self._real = 0, Decimal(0), 0.0
+        self._integers = self._decimals = self._reals = 0
+
+    def step(self, value: object) -> None:
+        self._take(value, 1)
+
+    def inverse(self, value: object) -> None:
+        self._take(value, -1)
+
+    def _take(self, value: Any, sign: int) -> None:
+        if value is None:
+            return
+        is_text, number = _number(value) if isinstance(value, str) else (True, value)
+        if not is_text:
+            self._decimals += sign
+            self._decimal = self._exact.add(self._decimal, number * sign)
+        elif isinstance(number, int):
+            self._integers += sign
+            self._integer += number * sign
+        else:
+            self._reals += sign
+            self._real += number * sign if isinstance(number, float) else 0.0
+
+    def value(self) -> int | float | str | None:
+        if self._reals:
+            return float(self._decimal) + self._integer + self._real
+        if self._decimals:
+            return _shown(self._exact.add(self._decimal, self._integer))
+        if not -(2**63) <= self._integer < 2**63:
+            _Sum.has_overflown = True
+            raise OverflowError
+        return self._integer if self._integers else None
+
+    finalize = value
+
+
+def _shown(total: Any) -> float | str:
+    """Return a decimal as a float, which compares as a number, where that has all of its digits; else as text."""
+    from decimal import Decimal
+
+    made = float(total)
+    return made if "e" not in repr(made) and Decimal(repr(made)) == total else _trimmed(format(total, "f"))
+
+
+def _trimmed(digits: str) -> str:
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
 # --- types that SQLite does not have
@@ -214,7 +292,8 @@ def _converters(scales: Mapping[str, int]) -> Iterator[tuple[str, Any]]:
 def _decimal(text: str, scale: int) -> str:
     from decimal import Decimal
 
-    return str(Decimal(text).quantize(Decimal(1).scaleb(-scale)))
+    found = Decimal(text).quantize(Decimal(1).scaleb(-scale))
+    return format(found, "f") if found or scale <= 6 else "0"  # noqa: PLR2004  as the columns of long ones have it
 
 
 def main() -> None:
