@@ -143,10 +143,10 @@ class _Asked:
             return _Refused(*self._denied)
         if text.startswith("cannot modify"):
             return _Refused("statement")
-        if "too big" in text or "full" in text or "I/O" in text:  # a value, or what a sort writes to the disk
-            return _Refused("too large")
         if "integer overflow" in text or _Sum.has_overflown:
             return _Refused("overflow")
+        if "too big" in text or "full" in text or "I/O" in text:  # a value, or what a sort writes to the disk
+            return _Refused("too large")
         if "interrupted" in text:
             return _Refused("too long")
         if isinstance(error, sqlite3.Warning) or "one statement" in text:
@@ -246,7 +246,7 @@ class _Sum:
         is_text, number = _number(value) if isinstance(value, str) else (True, value)
         if not is_text:
             self._decimals += sign
-            self._decimal = self._exact.add(self._decimal, number * sign)
+            self._decimal = self._exact.add(self._decimal, number if sign > 0 else number.copy_negate())
         elif isinstance(number, int):
             self._integers += sign
             self._integer += number * sign
