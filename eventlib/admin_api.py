@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from eventlib.admin_deployments import add_deployments
@@ -16,7 +17,8 @@ from eventlib.cli.status import status_json
 from eventlib.deployment_previews import DeploymentPreviews
 from eventlib.errors import ContractError, EventlibError, UndecodableRecord, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.http.body_limit import StrictRoute
+from eventlib.http.body_limit import RefusedBody, StrictRoute
+from eventlib.http.problems import problem, refusal_of
 from eventlib.identity.gate import guard
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import READERS, Role, allow, public
@@ -61,6 +63,8 @@ def create_admin(
     title = f"{log.choreography.name}: admin"
     app = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.add_exception_handler(EventlibError, _problem)
+    for kind in (RequestValidationError, RefusedBody):
+        app.add_exception_handler(kind, _invalid)
     app.router.route_class = StrictRoute
     handlers = _Handlers(log, state_dir)
     app.get("/healthz")(handlers.health)
@@ -92,6 +96,10 @@ class _Handlers:
         """Return the status of services."""
         status = await self._reader.read()
         return status_json(status, complaints(status, Limits()))
+
+
+def _invalid(_request: Request, error: Exception) -> Response:
+    return problem(refusal_of(error), None)
 
 
 def _problem(_request: Request, error: Exception) -> JSONResponse:

@@ -32,8 +32,8 @@ def decode_json(text: str) -> object:
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        seen = set[str]()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]  # adds it
         raise JsonRefused(f"field {ascii(twice)[:60]} is there twice", twice)
     return members
 

@@ -12,11 +12,14 @@ from starlette.exceptions import HTTPException as RoutingError
 from starlette.routing import compile_path
 
 from eventlib.errors import EventlibError, LogCorrupt, LogDenied, LogReadOnly, RetryableError
-from eventlib.http.body_limit import RefusedJson
+from eventlib.http.body_limit import METER, RefusedBody, RefusedJson
+from eventlib.pydantic_errors import MOST_ERRORS
 from eventlib.state.projection import ProjectionBehind
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
+_ERRORS_OF_A_UNIT = 20
+_MOST_NAME, _MOST_MESSAGE = 200, 1_000
 
 
 class FieldError(BaseModel):
@@ -115,7 +118,9 @@ def refusal_of(error: Exception) -> Refusal:  # noqa: PLR0911  one return for ea
         case Refusal():
             return error
         case RequestValidationError():
-            return _invalid(error)
+            return _invalid(error.errors())
+        case RefusedBody():
+            return _invalid([{**each, "loc": ("body", *each["loc"])} for each in error.errors])
         case RefusedJson(status_code=status, detail=detail, member=member):
             return Refusal(
                 status, "invalid", detail, errors=[FieldError(place="body", field=member or "body", message=detail)]
@@ -140,6 +145,11 @@ def answer_problems(app: FastAPI, types: str) -> None:
 
     async def answer(request: Request, error: Exception) -> Response:
         refusal = refusal_of(error)
+        if isinstance(error, RefusedBody) and (meter := request.scope.get(METER)) is not None:
+            try:
+                meter.charge(1 + error.count / _ERRORS_OF_A_UNIT)
+            except Refusal as over:
+                refusal = over
         if refusal.status_code == HTTPStatus.METHOD_NOT_ALLOWED and (allowed := _allowed(app, request.url.path)):
             refusal.headers = {"Allow": allowed}
         return problem(refusal, app)
@@ -176,10 +186,10 @@ def _allowed(app: FastAPI, path: str) -> str:
     return ", ".join(sorted(found))
 
 
-def _invalid(error: RequestValidationError) -> Refusal:
-    found = [_field_error(each) for each in error.errors()]
+def _invalid(errors: Sequence[Mapping[str, Any]]) -> Refusal:
+    found = [_field_error(each) for each in errors[:MOST_ERRORS]]
     first = found[0]
-    status = 400 if any(each["type"] == "json_invalid" for each in error.errors()) else 422
+    status = 400 if any(each["type"] == "json_invalid" for each in errors) else 422
     detail = f"{first.place} {first.field}: {first.message}"
     return Refusal(status, "invalid", detail, errors=found)
 
@@ -188,8 +198,8 @@ def _field_error(error: Mapping[str, Any]) -> FieldError:
     place, *rest = error["loc"]
     if error["type"] == "json_invalid":
         return FieldError(place="body", field="body", message=f"no JSON: {error['ctx']['error']} at {rest[0]}")
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest).lstrip(".")
-    return FieldError(place=str(place), field=field or str(place), message=error["msg"])
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part:.{_MOST_NAME}}" for part in rest).lstrip(".")
+    return FieldError(place=str(place), field=field[:_MOST_NAME] or str(place), message=error["msg"][:_MOST_MESSAGE])
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -13,12 +13,11 @@ from typing import Any
 from fastapi import Request, Response
 from starlette.types import Scope
 
-from eventlib.http.body_limit import StrictRoute
+from eventlib.http.body_limit import METER, StrictRoute
 from eventlib.http.problems import Refusal
 
 CALLER = "eventlib.caller"
 """The member of an ASGI scope that names who was authenticated."""
-_METER = "eventlib.meter"
 _MOST_BUCKETS = 10_000
 
 
@@ -90,7 +89,7 @@ class Meter:
 
 def charge(request: Request, work: float) -> None:
     """Charge a request's caller for its work, 1 and more, once that is known. Raises: Refusal (429)."""
-    meter: Meter | None = request.scope.get(_METER)
+    meter: Meter | None = request.scope.get(METER)
     if meter is not None:
         meter.charge(work)
 
@@ -107,7 +106,7 @@ class MeteredRoute(StrictRoute):
             if limits is None:
                 return await handle(request)
             meter = Meter(limits, caller_of(request.scope), f"{request.method} {self.path}")
-            request.scope[_METER] = meter
+            request.scope[METER] = meter
             meter.charge(1)
             response = await handle(request)
             response.headers.update(meter.headers)

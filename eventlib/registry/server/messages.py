@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException as RoutingError
 
 from eventlib.errors import EventlibError
 from eventlib.http.body_limit import compression_of
+from eventlib.pydantic_errors import first_errors
 from eventlib.registry.errors import Refused, invalid_schema, store_failed
 from eventlib.registry.parsing import InvalidSchema, SchemaType
 from eventlib.registry.records import Reference, Schema, Version, schema_json
@@ -64,8 +65,8 @@ def refusal_of(error: Exception) -> Refused:
             return error
         case RequestValidationError():
             first = error.errors()[0]
-            place = ".".join(str(each) for each in first["loc"][1:])
-            return Refused(422, 422, f"{first['loc'][0]} {place}: {first['msg']}")
+            place = ".".join(str(each) for each in first["loc"][1:])[:200]
+            return Refused(422, 422, f"{first['loc'][0]} {place}: {first['msg']:.1000}")
         case RoutingError(status_code=status, detail=detail):
             return Refused(status, status, f"HTTP {status} {detail}")
         case InvalidSchema():  # one that is kept, and that an earlier release took
@@ -147,9 +148,9 @@ async def read(request: Request, body: type[Body]) -> Body:
     try:
         return body.model_validate(document)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(each) for each in first["loc"]) or "the body"
-        raise Refused(422, 422, f"{place}: {first['msg']}") from error
+        first = first_errors(error, 1)[0]
+        place = ".".join(str(each) for each in first["loc"])[:200] or "the body"
+        raise Refused(422, 422, f"{place}: {first['msg']:.1000}") from error
 
 
 def described(version: Version) -> dict[str, Any]:
