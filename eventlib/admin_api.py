@@ -29,6 +29,8 @@ from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.personal.base import NoRight
 
 SHORTEST_TOKEN = 16
+LARGEST_BODY = 1_000_000
+"""Bytes of a request's body: an event has to fit into a record."""
 
 
 def create_admin(
@@ -61,7 +63,9 @@ def create_admin(
         await jobs.close()
 
     title = f"{log.choreography.name}: admin"
-    app = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title=title, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan, max_body_size=LARGEST_BODY
+    )
     app.add_exception_handler(EventlibError, _problem)
     for kind in (RequestValidationError, RefusedBody):
         app.add_exception_handler(kind, _invalid)

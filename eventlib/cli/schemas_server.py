@@ -10,6 +10,7 @@ from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.config.settings import runtime_config
 from eventlib.http.serving import Listening, Tls
+from eventlib.identity.identity import identity_of
 from eventlib.log.open import open_port
 from eventlib.registry.errors import NO_WRITER
 from eventlib.registry.server.app import make_app
@@ -25,7 +26,10 @@ def serve_schemas(url: str, options: SchemasOptions) -> None:
         password = options.key_password
         tls = Tls(options.certificate, options.key, None if password is None else password.get_secret_value())
     # Users of the registry's own are an identity, too.
-    listening = Listening(options.port, option="--port", tls=tls, identity=None if options.has_users else "settings")
+    own_host = None if options.address is None else options.address.host
+    listening = Listening(
+        options.port, option="--port", tls=tls, identity=None if options.has_users else "settings", own_host=own_host
+    )
     try:
         asyncio.run(_serve(url, options, listening))
     finally:
@@ -62,4 +66,7 @@ def _reached(url: str) -> str:
 def _warning(options: SchemasOptions, url: str) -> str:
     if options.has_users and url.startswith("http:") and "127.0.0.1" not in url:
         return "; passwords are sent unencrypted: set EVENTLIB_SCHEMAS_CERTIFICATE and _KEY"
-    return "" if options.has_users else "; everyone may write: set EVENTLIB_SCHEMAS_WRITERS to restrict this"
+    if options.has_users or identity_of().is_configured:
+        return ""
+    everyone = "everyone who reaches it" if identity_of().options.insecure else "everyone on this machine"
+    return f"; {everyone} may write: set EVENTLIB_IDENTITY_TOKENS_FILE or EVENTLIB_SCHEMAS_WRITERS to restrict this"

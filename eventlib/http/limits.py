@@ -34,6 +34,9 @@ class HttpLimits(Variables):
     body_longest_s: Annotated[
         Seconds, Field(description="how long a body may take at most, whatever its rate (408) (seconds)")
     ] = 300.0
+    body_bytes: Annotated[
+        Count, Field(description="the most bytes of a body (413); an API has a limit of its own below it")
+    ] = 10_000_000
     write_s: Annotated[
         Seconds, Field(description="how long a client may leave an answer unread before it is disconnected (seconds)")
     ] = 30.0

@@ -59,7 +59,8 @@ class Listening:
 
     Clients are kept within the limits that EVENTLIB_HTTP_… set, or `limits`.
     Raises: WiringError when the address or the certificate cannot be used, and when others reach the address, while
-    `identity` (by default that of the settings; None: the app's own) lets everyone in; SettingsError.
+    `identity` (by default that of the settings; None: the app's own) lets everyone in; SettingsError. `own_host` is a name
+    that requests may give this server besides those of the identity.
     """
 
     def __init__(
@@ -70,12 +71,15 @@ class Listening:
         tls: Tls | None = None,
         identity: Identity | Literal["settings"] | None = "settings",
         limits: HttpLimits | None = None,
+        own_host: str | None = None,
     ) -> None:
+        self.own_host = own_host
         self._limits = limits or http_limits()
         self._tls = _tls_options(tls)
         host, _ = host_and_port(address, option)
         if identity is not None:
             (identity_of() if identity == "settings" else identity).refuse_open(host, f"{option} {address}")
+        self._identity = identity_of() if identity == "settings" else identity
         self._socket = _bound(address, option)
         host, port = self._socket.getsockname()[:2]
         scheme = "http" if tls is None else "https"
@@ -85,12 +89,17 @@ class Listening:
     async def serve(self, app: Any) -> AsyncIterator["Server"]:
         """Serve an ASGI app until the context is left, or the server is stopped; its task ends earlier only if it fails.
 
+        Guarantee: no app gets a request for a host that the identity does not serve, a write of another origin's page, or a
+        body over the limit, whether it has a gate or not.
         Guarantee: requests in progress are answered first, for a few seconds; streams are ended.
         Raises: WiringError when the app does not start.
         """
         from eventlib.http.protocol import server_options  # a process that serves nothing does without uvicorn
 
         limit_repeated_errors()
+        from eventlib.identity.front import Front
+
+        app = Front(app, self._identity, self._limits.body_bytes, self.own_host)
         uvicorns = _uvicorn_of(app, {**self._tls, **server_options(self._limits)})
         server = Server(uvicorns, asyncio.create_task(_serve(uvicorns, self._socket), name="http"))
         try:

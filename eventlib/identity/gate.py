@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from eventlib.errors import WiringError
 from eventlib.http.problems import Refusal, problem, try_later
 from eventlib.http.rate_limit import CALLER
-from eventlib.identity.identity import Identity
+from eventlib.identity.identity import Identity, host_name
 from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Rule, Unauthenticated, rule_of
 
 _log = logging.getLogger("eventlib.identity")
@@ -44,7 +44,6 @@ class Gate:
     ) -> None:
         self._app = app
         self._identity = identity
-        self._origins = frozenset(identity.options.listed("origins"))
         self._content_types = content_types
         self._routes = None if rules is None else _compiled(rules)
 
@@ -72,10 +71,8 @@ class Gate:
 
     async def _admit(self, scope: Scope, routes: "_Routes") -> None:
         """Let a request pass. Raises: Refusal."""
-        headers, peer = dict(scope["headers"]), scope["client"][0] if scope.get("client") else None
-        host = headers.get(b"host", b"").decode("latin-1")
-        if host and not self._identity.serves_host(host, peer):
-            raise Refusal(421, "another-host", "this server does not serve the host that the request names")
+        refuse_foreign(scope, self._identity)
+        headers, peer = dict(scope["headers"]), _peer(scope)
         rule = _rule(routes, scope["method"], scope["path"].removeprefix(scope.get("root_path", "")))
         if rule is not None and not rule.roles:
             return
@@ -101,16 +98,32 @@ class Gate:
             self._check_write(headers)
 
     def _check_write(self, headers: dict[bytes, bytes]) -> None:
-        """Refuse what a page of another origin could make a browser send. Raises: Refusal."""
-        origin = headers.get(b"origin", b"").decode("latin-1")
-        own = headers.get(b"host", b"").decode("latin-1")
-        if origin and origin not in self._origins and origin.partition("://")[2] != own:
-            raise Refusal(403, "another-origin", "pages of this origin may not call: see EVENTLIB_IDENTITY_ORIGINS")
+        """Refuse a body of another kind, which a page could make a browser send without asking. Raises: Refusal."""
         has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
         if has_body and kind not in self._content_types:
             accepted = ", ".join(self._content_types)
             raise Refusal(415, "no-json", f"send the body as {accepted}", headers={"Accept-Post": accepted})
+
+
+def refuse_foreign(scope: Scope, identity: Identity, own_host: str | None = None) -> None:
+    """Refuse a request that names another host, and a write that a page of another origin makes a browser send.
+
+    `own_host` is a name that this server has besides. Raises: Refusal.
+    """
+    headers = dict(scope["headers"])
+    host = headers.get(b"host", b"").decode("latin-1")
+    if host and host_name(host) != own_host and not identity.serves_host(host, _peer(scope)):
+        raise Refusal(421, "another-host", "this server does not serve the host that the request names")
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    if scope["method"] in _READS or not origin or origin in identity.options.listed("origins"):
+        return
+    if origin.partition("://")[2] != host:
+        raise Refusal(403, "another-origin", "pages of this origin may not call: see EVENTLIB_IDENTITY_ORIGINS")
+
+
+def _peer(scope: Scope) -> str | None:
+    return scope["client"][0] if scope.get("client") else None
 
 
 _Routes = Sequence[tuple[Any, Rule]]

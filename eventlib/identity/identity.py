@@ -119,7 +119,7 @@ class Identity:
 
         Without identity, a page of another host could make a browser call this machine (DNS rebinding).
         """
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        name = host_name(host)
         if not self.is_configured and not self.options.insecure:
             return is_loopback(name) or not is_address(peer or "")  # only the same process has a peer without address
         return not self._hosts or name.lower() in self._hosts
@@ -172,6 +172,11 @@ class Identity:
             return False
         forwarded = [value.decode("latin-1").split(",") for name, value in headers if name == b"x-forwarded-for"]
         return all(_address(each) != address for values in forwarded for each in values)
+
+
+def host_name(host: str) -> str:
+    """Return the name in a header Host, without its port."""
+    return host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
 
 
 def identity_of(options: IdentityOptions | None = None, **given: Any) -> Identity:

@@ -71,6 +71,7 @@ class _Gate:
         form = _form(request.headers.get("accept", "*/*"))
         answer = _answering(send, form)
         try:
+            self._access.check_origin(request)
             if scope["path"] not in _PUBLIC:
                 await self._access.check(request)
             declared = request.headers.get("content-length", "0")

@@ -16,6 +16,8 @@ from fastapi.routing import APIRoute
 
 from eventlib.errors import EventlibError
 from eventlib.http.client import http_client
+from eventlib.http.problems import Refusal
+from eventlib.identity.gate import refuse_foreign
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import IdentityUnavailable, Role, Unauthenticated
 from eventlib.log.base import Log
@@ -38,14 +40,27 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 class Access:
     """Lets readers read and writers write: users of the registry's own, and principals of the identity.
 
-    Every principal may read, operators may write. Without users and identity, everyone may do everything.
+    Every principal with a role may read, operators may write. Without users and identity, everyone on this machine may do
+    everything. Requests are refused as by every other server: for another host, from a page of another origin, and, without
+    users and identity, from another machine or behind a proxy. `own_url` is where others reach this instance.
     """
 
-    def __init__(self, options: SchemasOptions, identity: Identity | None = None) -> None:
-        self._identity = identity if identity is not None and identity.is_configured else None
+    def __init__(self, options: SchemasOptions, identity: Identity, own_url: str) -> None:
+        self._callers = identity
+        self._identity = identity if identity.is_configured else None
+        self._own_host = httpx.URL(own_url).host
         self._has_users = options.has_users
         self._readers = {name: _digest(each) for name, each in options.users("readers").items()}
         self._writers = {name: _digest(each) for name, each in options.users("writers").items()}
+
+    def check_origin(self, request: Request) -> None:
+        """Refuse another host, and a write that a page of another origin makes a browser send. Raises: Refused."""
+        # Who has users and no identity is reached by any name, and asks for a password.
+        own_host = request.url.hostname if self._has_users and self._identity is None else self._own_host
+        try:
+            refuse_foreign(request.scope, self._callers, own_host)
+        except Refusal as error:
+            raise Refused(error.status_code, error.status_code, f"HTTP {error.status_code} {error.detail}") from error
 
     async def check(self, request: Request) -> None:
         """Refuse who may not come, or may not do that. Raises: Refused."""
@@ -53,6 +68,8 @@ class Access:
             await self._check_principal(self._identity, request)
         elif self._has_users:
             self._check_user(request)
+        else:
+            await self._check_principal(self._callers, request)
 
     def _is_user(self, request: Request) -> bool:
         return _credentials(request.headers.get("authorization", ""))[0] in {*self._readers, *self._writers}
@@ -65,6 +82,8 @@ class Access:
         except IdentityUnavailable as error:
             raise Refused(503, 50301, str(error)) from error
         request.scope["eventlib.caller"] = principal.by
+        if not principal.roles:
+            raise Refused(403, 40301, f"{principal.by} has no role: reading takes any")
         if _writes(request) and not principal.has(Role.OPERATOR):
             raise Refused(403, 40301, f"{principal.by} may only read: writing takes the role operator")
 
@@ -174,7 +193,7 @@ async def open_service(
         async with http_client(verify=verify, trust_env=False) as others:
             forwarding = Forwarding(view, writer, url, others, options.certificate_name)
             registrar = Registrar(view.catalogue, writer, CompareLimits(options.compare_pairs, options.compare_s))
-            yield Service(view.catalogue, view, registrar, forwarding, Access(options, identity_of()), failed)
+            yield Service(view.catalogue, view, registrar, forwarding, Access(options, identity_of(), url), failed)
     finally:
         for task in reversed(tasks):
             task.cancel()
