@@ -86,7 +86,7 @@ class StrictRoute(APIRoute):
         field = self.body_field
         if field is None or field is not self.dependant.body_params[0]:  # several bodies in one, by name
             return lambda value: value
-        adapter = TypeAdapter[Any](Annotated[field.field_info.annotation, field.field_info])
+        adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.field_info.annotation, field.field_info])  # type: ignore[arg-type]  # known at run time
 
         def validated(value: Any) -> Any:
             try:

@@ -6,15 +6,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eventlib.http.body_limit import bounded
 from eventlib.http.problems import Refusal, problem
-from eventlib.identity.gate import refuse_foreign
+from eventlib.identity.foreign import foreign
 from eventlib.identity.identity import Identity
 
 
 class Front:
     """Passes on what is meant for this server, and not too large.
 
-    `identity` tells which hosts it serves (None: the app has its own identity). `error_code` and `message` are in a refusal for
-    clients of a schema registry.
+    `identity` tells which hosts it serves (None: the app has its own identity). A refusal has `error_code` and `message`, too,
+    by which clients of a schema registry know it.
     """
 
     def __init__(self, app: ASGIApp, identity: Identity | None, body_bytes: int, own_host: str | None = None) -> None:
@@ -36,16 +36,19 @@ class Front:
             await send(message)
 
         try:
-            if self._identity is not None:
-                refuse_foreign(scope, self._identity, self._own_host)
-            if _declared(scope) > self._body_bytes:
-                raise self._too_large()
+            self._judge(scope)
             await self._app(scope, bounded(receive, self._body_bytes, self._too_large), answered)
         except Refusal as refusal:
             if is_answered:
                 raise
             refusal.extra = {"error_code": refusal.status_code, "message": refusal.detail}
             await problem(refusal, None)(scope, receive, send)
+
+    def _judge(self, scope: Scope) -> None:
+        if self._identity is not None and (why := foreign(scope, self._identity, self._own_host)) is not None:
+            raise Refusal(*why)
+        if _declared(scope) > self._body_bytes:
+            raise self._too_large()
 
     def _too_large(self) -> Refusal:
         return Refusal(413, "too-large", f"the body may have at most {self._body_bytes:,} bytes: split the request")

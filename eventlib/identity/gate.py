@@ -13,14 +13,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from eventlib.errors import WiringError
 from eventlib.http.problems import Refusal, problem, try_later
 from eventlib.http.rate_limit import CALLER
-from eventlib.identity.identity import Identity, host_name
+from eventlib.identity.foreign import READS, foreign, peer_of
+from eventlib.identity.identity import Identity
 from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Rule, Unauthenticated, rule_of
 
 _log = logging.getLogger("eventlib.identity")
 
 PRINCIPAL = "eventlib.principal"
 """The member of an ASGI scope with the principal; none for a public route."""
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PUBLIC_PATHS = frozenset({"/openapi.json", "/docs/oauth2-redirect"})
 """Routes that FastAPI adds; they hold no data."""
 _JSON = ("application/json",)
@@ -71,8 +71,9 @@ class Gate:
 
     async def _admit(self, scope: Scope, routes: "_Routes") -> None:
         """Let a request pass. Raises: Refusal."""
-        refuse_foreign(scope, self._identity)
-        headers, peer = dict(scope["headers"]), _peer(scope)
+        if (why := foreign(scope, self._identity)) is not None:
+            raise Refusal(*why)
+        headers, peer = dict(scope["headers"]), peer_of(scope)
         rule = _rule(routes, scope["method"], scope["path"].removeprefix(scope.get("root_path", "")))
         if rule is not None and not rule.roles:
             return
@@ -94,7 +95,7 @@ class Gate:
         if principal.roles.isdisjoint(rule.roles):
             served = ", ".join(sorted(rule.roles - {Role.ADMIN}) or [Role.ADMIN])
             raise Refusal(403, "not-allowed", f"this takes the role {served}, which {principal.by} does not have")
-        if scope["method"] not in _READS:
+        if scope["method"] not in READS:
             self._check_write(headers)
 
     def _check_write(self, headers: dict[bytes, bytes]) -> None:
@@ -104,26 +105,6 @@ class Gate:
         if has_body and kind not in self._content_types:
             accepted = ", ".join(self._content_types)
             raise Refusal(415, "no-json", f"send the body as {accepted}", headers={"Accept-Post": accepted})
-
-
-def refuse_foreign(scope: Scope, identity: Identity, own_host: str | None = None) -> None:
-    """Refuse a request that names another host, and a write that a page of another origin makes a browser send.
-
-    `own_host` is a name that this server has besides. Raises: Refusal.
-    """
-    headers = dict(scope["headers"])
-    host = headers.get(b"host", b"").decode("latin-1")
-    if host and host_name(host) != own_host and not identity.serves_host(host, _peer(scope)):
-        raise Refusal(421, "another-host", "this server does not serve the host that the request names")
-    origin = headers.get(b"origin", b"").decode("latin-1")
-    if scope["method"] in _READS or not origin or origin in identity.options.listed("origins"):
-        return
-    if origin.partition("://")[2] != host:
-        raise Refusal(403, "another-origin", "pages of this origin may not call: see EVENTLIB_IDENTITY_ORIGINS")
-
-
-def _peer(scope: Scope) -> str | None:
-    return scope["client"][0] if scope.get("client") else None
 
 
 _Routes = Sequence[tuple[Any, Rule]]

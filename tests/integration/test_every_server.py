@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
@@ -146,7 +147,7 @@ async def test_without_a_role_nothing_is_read() -> None:
 def test_the_start_says_who_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options, url = SchemasOptions(), "http://127.0.0.1:8081"
     assert "everyone on this machine may write" in _warning(options, url)
-    assert _warning(SchemasOptions(writers='{"ann": "her password"}'), url) == ""
+    assert _warning(SchemasOptions(writers=SecretStr('{"ann": "her password"}')), url) == ""
     monkeypatch.setenv("EVENTLIB_IDENTITY_INSECURE", "true")
     assert "everyone who reaches it may write" in _warning(options, url)
     monkeypatch.delenv("EVENTLIB_IDENTITY_INSECURE")

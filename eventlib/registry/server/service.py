@@ -16,8 +16,7 @@ from fastapi.routing import APIRoute
 
 from eventlib.errors import EventlibError
 from eventlib.http.client import http_client
-from eventlib.http.problems import Refusal
-from eventlib.identity.gate import refuse_foreign
+from eventlib.identity.foreign import READS, foreign
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import IdentityUnavailable, Role, Unauthenticated
 from eventlib.log.base import Log
@@ -33,8 +32,6 @@ from eventlib.registry.writing import Writer
 from eventlib.startup import Startup
 
 # --- who may come, and what they may do. Source: RFC 7617, "Basic" authentication
-
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Access:
@@ -57,10 +54,9 @@ class Access:
         """Refuse another host, and a write that a page of another origin makes a browser send. Raises: Refused."""
         # Who has users and no identity is reached by any name, and asks for a password.
         own_host = request.url.hostname if self._has_users and self._identity is None else self._own_host
-        try:
-            refuse_foreign(request.scope, self._callers, own_host)
-        except Refusal as error:
-            raise Refused(error.status_code, error.status_code, f"HTTP {error.status_code} {error.detail}") from error
+        if (why := foreign(request.scope, self._callers, own_host)) is not None:
+            status, _, sentence = why
+            raise Refused(status, status, f"HTTP {status} {sentence}")
 
     async def check(self, request: Request) -> None:
         """Refuse who may not come, or may not do that. Raises: Refused."""
@@ -99,7 +95,7 @@ class Access:
 
 
 def _writes(request: Request) -> bool:
-    if request.method in _READS:
+    if request.method in READS:
         return False
     path = request.url.path
     asks = request.method == "POST" and (
