@@ -16,7 +16,7 @@ from eventlib.config.console import ConsoleOptions
 from eventlib.console.browser import own_path
 from eventlib.console.forms import OwnForm
 from eventlib.console.rendering import Pages, is_secure
-from eventlib.console.sessions import LOGIN, SESSION, SessionIdentity, cookie_of, set_cookie
+from eventlib.console.sessions import LOGIN, SESSION, Grant, SessionIdentity, cookie_of, set_cookie
 from eventlib.errors import WiringError
 from eventlib.http.problems import Refusal
 from eventlib.identity.principal import READERS, IdentityUnavailable, Principal, Unauthenticated, allow, public
@@ -41,6 +41,7 @@ class IssuerLogin:
         about_client = {"audience": options.client_id, "introspection_url": None}
         self._id_tokens = Oidc(identity.options.model_copy(update=about_client))
         self._redirect = f"{str(options.url).rstrip('/')}/login/callback"
+        identity.renew = self._renewed
 
     async def begin(self, back: str) -> tuple[str, dict[str, str]]:
         """Return where the browser goes, and what it has to bring back. Raises: IdentityUnavailable."""
@@ -59,25 +60,23 @@ class IssuerLogin:
         endpoint = await self._endpoint("authorization_endpoint")
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}", kept
 
-    async def finish(self, code: str, kept: dict[str, str]) -> Principal:
-        """Return who has logged in. Raises: Unauthenticated, IdentityUnavailable."""
-        given = await self._tokens(code, kept["verifier"])
+    async def finish(self, code: str, kept: dict[str, str]) -> tuple[Principal, Grant]:
+        """Return who has logged in, and by what. Raises: Unauthenticated, IdentityUnavailable."""
+        about = {"redirect_uri": self._redirect, "code_verifier": kept["verifier"]}
+        given = await self._tokens({"grant_type": "authorization_code", "code": code, **about})
         claims = await self._id_tokens.claims(str(given.get("id_token", "")))
         principal = await self._identity.of_token(str(given.get("access_token", "")))
         if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), kept["nonce"].encode()):
             raise Unauthenticated("the issuer's answer belongs to another login")
         if str(claims["sub"]) != principal.subject:
             raise Unauthenticated("the issuer's tokens are about two people")
-        return principal
+        return principal, _grant(given)
 
-    async def _tokens(self, code: str, verifier: str) -> dict[str, Any]:
-        asked = {
-            "grant_type": "authorization_code",
-            "code": code,
-            "redirect_uri": self._redirect,
-            "code_verifier": verifier,
-            "client_id": self._options.client_id or "",
-        }
+    async def _renewed(self, refresh: str) -> Grant:
+        return _grant(await self._tokens({"grant_type": "refresh_token", "refresh_token": refresh}))
+
+    async def _tokens(self, wanted: dict[str, str]) -> dict[str, Any]:
+        asked = {**wanted, "client_id": self._options.client_id or ""}
         secret = self._options.client_secret
         user = httpx.BasicAuth(self._options.client_id or "", secret.get_secret_value()) if secret else None
         endpoint = await self._endpoint("token_endpoint")
@@ -85,7 +84,7 @@ class IssuerLogin:
             async with self._id_tokens.client() as client:
                 answer = await client.post(endpoint, data=asked, auth=user or httpx.USE_CLIENT_DEFAULT)
                 if answer.status_code == HTTPStatus.BAD_REQUEST:
-                    raise Unauthenticated("the issuer does not take the code of this login: log in again")
+                    raise Unauthenticated("the issuer does not let this login go on: log in again")
                 answer.raise_for_status()
                 found: dict[str, Any] = answer.json()
                 return {**found}
@@ -106,6 +105,11 @@ class IssuerLogin:
         return url
 
 
+def _grant(given: dict[str, Any]) -> Grant:
+    refresh = given.get("refresh_token")
+    return Grant(str(given.get("access_token", "")), refresh if isinstance(refresh, str) else None)
+
+
 def login_routes(pages: Pages, identity: SessionIdentity, issuer: IssuerLogin | None) -> APIRouter:  # noqa: C901  one function for each route
     """Return the routes by which people log in and out."""
     routes = APIRouter()
@@ -117,12 +121,12 @@ def login_routes(pages: Pages, identity: SessionIdentity, issuer: IssuerLogin | 
             request, "login.html", status, back=own_path(back), wrong=wrong, issuer=named, by_token=by_token
         )
 
-    def welcome(request: Request, principal: Principal, back: str) -> Response:
+    def welcome(request: Request, principal: Principal, grant: Grant, back: str) -> Response:
         if not principal.has(*READERS):
             wrong = f"{principal.by} has no role that sees the console: it takes {' or '.join(READERS)}"
             return shown(request, back, wrong, 403)
         answer = RedirectResponse(own_path(back), HTTPStatus.SEE_OTHER)
-        identity.logged_in(answer, principal, secure=is_secure(request))
+        identity.logged_in(answer, principal, grant, secure=is_secure(request))
         answer.delete_cookie(LOGIN)
         return answer
 
@@ -134,11 +138,12 @@ def login_routes(pages: Pages, identity: SessionIdentity, issuer: IssuerLogin | 
     @routes.post("/login")
     @public
     async def login_by_token(request: Request, form: OwnForm) -> Response:
+        token = form.get("token").strip()
         try:
-            principal = await identity.of_token(form.get("token").strip())
+            principal = await identity.of_token(token)
         except Unauthenticated as error:
             return shown(request, form.get("next", "/"), str(error), 401)
-        return welcome(request, principal, form.get("next", "/"))
+        return welcome(request, principal, Grant(token), form.get("next", "/"))
 
     @routes.get("/login/issuer")
     @public
@@ -161,14 +166,15 @@ def login_routes(pages: Pages, identity: SessionIdentity, issuer: IssuerLogin | 
         if not code or (iss and iss.rstrip("/") != issuer.issuer):
             return shown(request, kept["back"], "the issuer did not let you in", 401)
         try:
-            return welcome(request, await issuer.finish(code, kept), kept["back"])
+            return welcome(request, *await issuer.finish(code, kept), kept["back"])
         except Unauthenticated as error:
             return shown(request, kept["back"], str(error), 401)
 
     @routes.post("/logout")
     @allow(*READERS)
-    async def logout(form: OwnForm) -> Response:
+    async def logout(request: Request, form: OwnForm) -> Response:
         del form
+        identity.log_out(request.scope["headers"])
         answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
         answer.delete_cookie(SESSION)
         return answer
