@@ -11,6 +11,7 @@ from eventlib.cli._common.rerun_report import difference_json
 from eventlib.eventlog import EventLog
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import READERS, Principal, Role, allow
+from eventlib.operations.clock_reset import outcome_json, preview_clock_reset, preview_json, reset_as_previewed
 from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.reprocessing.dropping import drop, droppable, token_of_drop
 from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, way_back
@@ -48,6 +49,13 @@ class Reset(TakeOver):
     as_previewed: Annotated[
         str, Field(max_length=100, description="Forwards: refuse what a dry run has not shown.")
     ] = ""
+
+
+class ResetClock(ActBody):
+    """Which tasks' clocks are reset (all of the service's that are ahead, or one), and why."""
+
+    reason: Reason
+    partition: Annotated[int | None, Field(ge=0)] = None
 
 
 class RerunHandlers:
@@ -118,6 +126,15 @@ class RerunHandlers:
         job.cutover, job.runs_effects, job.dry_run = True, request.run_effects, request.dry_run
         return _job_json(self._jobs.begin(job))
 
+    @allow(Role.OPERATOR)
+    async def reset_clock(self, service: str, request: ResetClock, caller: Caller) -> dict[str, object]:
+        """Bring back the tasks of a service whose time a wrong clock has set ahead; a dry run tells what that would come to."""
+        of, why = self._log.choreography.service(service), _signed(caller, request.reason)
+        if request.dry_run:
+            return preview_json(await preview_clock_reset(self._log, of, request.partition))
+        done = await reset_as_previewed(self._log, of, request.partition, request.as_previewed, why)
+        return outcome_json(done, why)
+
 
 def add_reruns(app: FastAPI, log: EventLog, jobs: RerunJobs) -> None:
     """Add the routes of reruns and resets."""
@@ -128,6 +145,7 @@ def add_reruns(app: FastAPI, log: EventLog, jobs: RerunJobs) -> None:
     app.post(f"{one}/switch", status_code=202)(handlers.switch)
     app.post(f"{one}/drop")(handlers.drop)
     app.post("/services/{service}/reset", status_code=202)(handlers.reset)
+    app.post("/services/{service}/reset-clock", status_code=202)(handlers.reset_clock)
 
 
 def _signed(caller: Principal, reason: str) -> str:

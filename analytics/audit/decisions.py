@@ -53,7 +53,9 @@ def decision_findings(spark: SparkSession, url: str, application: Application) -
     partitions = max((service.partitions for service in routes.services), default=1)
     count = min(partitions, spark.sparkContext.defaultParallelism)
     topics, columns = [*routes.topics, *routes.journals], columns_of(takes_meta=_takes_meta(routes))
-    past = packs(spark, url, application, topics, SharePacking(application, count), columns)
+    with application.running(url) as (opened, run):
+        clocks = run(routes.clocks(opened))
+    past = packs(spark, url, application, topics, SharePacking(application, count, clocks), columns)
     decided = partial(_decided, application=application, url=from_anywhere(url), count=count)
     found = packs_in_order(past, count).mapPartitions(decided)
     return spark.createDataFrame(found, FINDING)
@@ -203,7 +205,7 @@ class _Task:
         self._not_known(at_ms, UNCLAIMED)
 
     def _not_known(self, at_ms: int, rule: Rule) -> None:
-        for record, event in self._window.unclaimed(self._service.name, at_ms):
+        for record, event in self._window.unclaimed(self._service.name, (at_ms, at_ms)):
             order = str(getattr(event, self._story, None) or "")
             sentence = f"{record.type} of {record.source} about {record.causation_id or 'nothing'}: {rule.sentence}"
             about = f"{record.source} {record.subject or key_text(record)}"

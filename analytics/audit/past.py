@@ -4,7 +4,7 @@ Tasks of the same partitions are a share, and go together: what one has emitted,
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from analytics.audit.application import Application
 from analytics.audit.packs import Pack, packed, unpacked
-from analytics.audit.routing import Routes
+from analytics.audit.routing import Clocks, Routes
 from analytics.audit.rows import records_of, whole
 from analytics.hashing import numbers_of, partitions_of
 from eventlib.log.record import Record
 from eventlib.model.event import contract_of
 
+_ORDER = "order_ms"
 NO_TASK = -1
 """In the place of the number of a task that has emitted a record."""
 
@@ -38,10 +39,14 @@ Past = tuple[Record, int, int]
 
 @dataclass(frozen=True)
 class SharePacking:
-    """Packs records for the tasks that they concern, in `shares` groups by partition; packs go by their oldest record."""
+    """Packs records for the tasks that they concern, in `shares` groups by partition; packs go by their oldest record.
+
+    `clocks` are those of tasks that an operator has reset: what they did before is ordered before that.
+    """
 
     application: Application
     shares: int
+    clocks: Clocks = field(default_factory=dict)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Pack]:
         """Yield the packs of batches of records."""
@@ -52,12 +57,14 @@ class SharePacking:
             is_used, is_emitted = router.is_used(batch), emitting != NO_TASK
             by = Routes.partition(emitting) % self.shares
             routed = batch.append_column("emitting", pa.array(emitting))
+            if self.clocks:
+                routed = routed.append_column(_ORDER, pa.array(router.order_ms(batch, emitting, self.clocks)))
             for share in range(self.shares):
                 rows = np.flatnonzero((is_used & (partitions % self.shares == share)) | (is_emitted & (by == share)))
                 found = routed if len(rows) == routed.num_rows else routed.take(pa.array(rows))
                 for first in range(0, len(rows), _ROWS_OF_A_PACK):
                     few = found.slice(first, _ROWS_OF_A_PACK)
-                    yield (share, int(few["at_ms"].to_numpy().min())), packed(few)
+                    yield (share, int(_times(few).min())), packed(few)
 
 
 class _Router:
@@ -92,6 +99,18 @@ class _Router:
             found[rows] = self._routes.number(service, partitions)
         return found
 
+    def order_ms(self, batch: pa.RecordBatch, emitting: _Ints, clocks: Clocks) -> _Ints:
+        """Return the times by which records are ordered: that of who emitted or journalled one counts before a consumer's."""
+        times, partitions = batch["at_ms"].to_numpy(), batch["partition"].to_numpy()
+        found: _Ints = times.copy()
+        is_others = ~np.isin(emitting, [*clocks])
+        for number, clock in clocks.items():
+            concerned = (emitting == number) | (is_others & (partitions == Routes.partition(number)))
+            for first_ms, last_ms, reset_ms in clock.resets:
+                is_ahead = concerned & (times >= first_ms) & (times <= last_ms)
+                found[is_ahead] = np.minimum(found[is_ahead], reset_ms - 1)
+        return found
+
 
 def past_of_shares(packs: Iterable[Pack]) -> Iterator[tuple[int, Iterator[Past]]]:
     """Yield shares with their records, from packs in order: by time, and at one time by offset."""
@@ -113,19 +132,25 @@ def _in_order(packs: Iterable[Pack]) -> Iterator[Past]:
     yield from _records(waiting)
 
 
+def _times(rows: pa.RecordBatch) -> _Ints:
+    """Return the times by which rows are ordered."""
+    found: _Ints = rows[_ORDER if _ORDER in rows.schema.names else "at_ms"].to_numpy()
+    return found
+
+
 def _until(end_ms: int, packs: Sequence[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
     """Return the rows of packs before a time, and the others; no row is copied."""
-    ends = [int(np.searchsorted(rows["at_ms"].to_numpy(), end_ms)) for rows in packs]
+    ends = [int(np.searchsorted(_times(rows), end_ms)) for rows in packs]
     before = [rows.slice(0, end) for rows, end in zip(packs, ends, strict=True) if end]
     return before, [rows.slice(end) for rows, end in zip(packs, ends, strict=True) if end < rows.num_rows]
 
 
 def _is_sorted(rows: pa.RecordBatch) -> bool:
-    return bool((np.diff(rows["at_ms"].to_numpy()) >= 0).all())
+    return bool((np.diff(_times(rows)) >= 0).all())
 
 
 def _sorted(rows: pa.RecordBatch) -> _Ints:
-    return np.lexsort((rows["offset"].to_numpy(), rows["at_ms"].to_numpy()))
+    return np.lexsort((rows["offset"].to_numpy(), rows["at_ms"].to_numpy(), _times(rows)))
 
 
 def _records(packs: Sequence[pa.RecordBatch]) -> Iterator[Any]:
@@ -133,5 +158,6 @@ def _records(packs: Sequence[pa.RecordBatch]) -> Iterator[Any]:
     if packs:
         rows = pa.concat_batches(packs)
         in_order = _sorted(rows)
+        rows = rows.select([name for name in rows.schema.names if name != _ORDER])
         for first in range(0, len(in_order), _MADE_AT_ONCE):
             yield from records_of([whole(rows.take(pa.array(in_order[first : first + _MADE_AT_ONCE])))])

@@ -14,11 +14,14 @@ from pyspark.sql import types as t
 
 from analytics.audit.rows import RECORD, record_columns
 from analytics.log import log
+from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.model.topic import PARTITIONERS, Topic
+from eventlib.queries.task_clock import clocks_of
 from eventlib.replay.push_scanner import CONSUMED, EMITTED
+from eventlib.runtime.records import TaskClock
 
 JOURNAL = 4
 """The role of a task's journal, beside HEARD and SAID, which are bits."""
@@ -32,6 +35,10 @@ ROUTED = t.StructType([
 
 Number = TypeVar("Number", int, Column, NDArray[np.int64])
 
+Clocks = Mapping[int, TaskClock]
+"""The clocks of tasks that an operator has reset, by the task's number."""
+
+_NONE_RESET: Clocks = {}
 _MOST_PARTITIONS = 1 << 16
 _TIME_BITS = 42  # milliseconds until the year 2109
 _CANDIDATES = 64  # candidates for each partition, so that each gets one
@@ -106,15 +113,31 @@ class Routes:
         done = self.of_journals(log(spark, url, topics=self.journals).select(*record_columns()))
         return emitted.unionAll(done.select(*ROUTED.names))
 
-    def in_order(self, routed: DataFrame) -> DataFrame:
+    def in_order(self, routed: DataFrame, clocks: Clocks = _NONE_RESET) -> DataFrame:
         """Return rows of `ROUTED` task by task in time order: at one time by offset, journal entries after outputs."""
+        order_ms = self.order_ms(clocks)
         last = f.greatest("role", f.lit(CONSUMED | EMITTED))
         by_task = routed.repartition(len(self.numbers), self._place())
         first = f.col("task").cast("long")
         if len(self.services) * _MOST_PARTITIONS <= 1 << 64 - _TIME_BITS:
             # Spark compares the first number without reading the rows: with the time in it, that is mostly enough.
-            first = f.shiftleft(first, _TIME_BITS) + f.col("at_ms")
-        return by_task.sortWithinPartitions(first, "task", "at_ms", last, "offset")
+            first = f.shiftleft(first, _TIME_BITS) + order_ms
+        return by_task.sortWithinPartitions(first, "task", order_ms, "at_ms", last, "offset")
+
+    def order_ms(self, clocks: Clocks) -> Column:
+        """Return the time by which rows of `ROUTED` are ordered: see `TaskClock.order_ms`."""
+        found = f.col("at_ms")
+        for number, clock in clocks.items():
+            for first_ms, last_ms, reset_ms in clock.resets:
+                is_ahead = (f.col("task") == number) & f.col("at_ms").between(first_ms, last_ms)
+                found = f.when(is_ahead, f.lit(reset_ms - 1)).otherwise(found)
+        return found
+
+    async def clocks(self, opened: EventLog) -> Clocks:
+        """Return the clocks of the tasks that an operator has reset."""
+        found = await clocks_of(opened, map(self.task, self.numbers))
+        services = {service.name: service for service in self.services}
+        return {self.number(services[name], partition): clock for (name, partition), clock in found.items()}
 
     def _place(self) -> Column:
         """Return a number for each task that gives it a partition of its own in a shuffle.

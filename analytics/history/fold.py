@@ -15,7 +15,7 @@ from pyspark.sql import types as t
 
 from analytics.asking import from_anywhere
 from analytics.audit.application import Application
-from analytics.audit.routing import JOURNAL, ROUTED, Routes
+from analytics.audit.routing import JOURNAL, ROUTED, Clocks, Routes
 from analytics.audit.rows import RECORD, record_columns
 from analytics.audit.shares import shares
 from analytics.history.rows import staged_schema
@@ -27,7 +27,8 @@ from eventlib.model.event import contract_of
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_text
 from eventlib.replay.push_scanner import CONSUMED, EMITTED
-from eventlib.runtime.records import code_version
+from eventlib.runtime.records import TaskClock, code_version
+from eventlib.values import to_ms
 
 _FORMAT = 1
 _CARRIED_ROLE = 8
@@ -132,6 +133,11 @@ class Fold:
         """
         begin, active = self.begin(positions, cut), self.active(positions, cut)
         until = None if cut.until is None else cut.until + timedelta(milliseconds=1)
+        with self.application.running(url) as (opened, run):
+            clocks = run(self.routes.clocks(opened))
+        last_ms = None if until is None or not clocks else to_ms(until)
+        if clocks:
+            until = None  # by times that were taken back nothing is cut
         journals = {p: end for p, end in cut.ends.items() if p[0] in self.routes.journals}
         columns = self._columns()
         emitted = log(spark, url, topics=self.routes.topics, begin=begin, until=until).select(*columns)
@@ -140,8 +146,11 @@ class Fold:
         if carried is not None and positions:
             routed = routed.unionAll(_as_routed(carried))
         chosen = routed.filter(f.col("task").isin(active))
-        fold = partial(_folded, application=self.application, url=from_anywhere(url), ends=dict(cut.ends))
-        return self.routes.in_order(chosen).mapInArrow(fold, self.schema)
+        if last_ms is not None:
+            chosen = chosen.filter(self.routes.order_ms(clocks) < last_ms)
+        place = from_anywhere(url)
+        fold = partial(_folded, application=self.application, url=place, ends=dict(cut.ends), clocks=clocks)
+        return self.routes.in_order(chosen, clocks).mapInArrow(fold, self.schema)
 
     def carried(self, staged: DataFrame, before: DataFrame | None, positions: Positions, cut: Cut) -> DataFrame:
         """Return what the next version goes on from, of all tasks: every open row, to be written whole."""
@@ -205,14 +214,19 @@ def _as_routed(carried: DataFrame) -> DataFrame:
 
 
 def _folded(
-    batches: Iterable[pa.RecordBatch], application: Application, url: str, ends: Mapping[TopicPartition, int]
+    batches: Iterable[pa.RecordBatch],
+    application: Application,
+    url: str,
+    ends: Mapping[TopicPartition, int],
+    clocks: Clocks,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a worker's tasks, task by task."""
     routes = Routes(application.choreography)
     for share in shares(batches, application, url):
         service, partition = share.task
         number = routes.number(service, partition)
-        fold = TaskFold(share.opened, share.run, (service, partition, number), application.story_field, ends)
+        clock = clocks.get(number, TaskClock())
+        fold = TaskFold(share.opened, share.run, (service, partition, number), application.story_field, ends, clock)
         try:
             for record, _, _, role in share.rows:
                 if role == JOURNAL:

@@ -14,6 +14,7 @@ from eventlib.log.record import Record
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.replay.claims import EmissionKey, claimed
+from eventlib.runtime.records import TaskClock
 
 Item = list[Any]
 """A record, and its event once it was decoded."""
@@ -30,9 +31,15 @@ class TaskRecords:
     """
 
     def __init__(
-        self, opened: EventLog, run: Run, task: tuple[Service, int], ends: Mapping[TopicPartition, int]
+        self,
+        opened: EventLog,
+        run: Run,
+        task: tuple[Service, int],
+        ends: Mapping[TopicPartition, int],
+        clock: TaskClock,
     ) -> None:
         service, self._partition = task
+        self._clock = clock
         self._log, self._run, self._ends = opened, run, ends
         self._inputs = {topic.name: _Inputs() for topic in service.inputs}
         self._emitted_to = {contract_of(event).topic.name for event in service.emits}
@@ -49,7 +56,7 @@ class TaskRecords:
     def emit(self, item: Item) -> None:
         """Take an output."""
         record: Record = item[0]
-        if record.timestamp_ms < self.at_ms:
+        if self._clock.time(record.timestamp_ms) < self._clock.time(self.at_ms):
             return  # of an entry that an earlier fold has folded
         if record.timestamp_ms != self._outputs_ms:
             self._leave()
@@ -65,7 +72,7 @@ class TaskRecords:
         """Begin with an entry of a time: no earlier output will be claimed."""
         if at_ms != self.at_ms:
             self._left.clear()
-        if self._outputs_ms < at_ms:
+        if self._clock.time(self._outputs_ms) < self._clock.time(at_ms):
             self._outputs = {}
         self.at_ms = at_ms
 
@@ -154,7 +161,7 @@ class TaskRecords:
 
     def outputs_from(self) -> dict[str, int]:
         """Return from where on a later fold reads outputs: what nothing has claimed yet, and what is beyond the ends."""
-        if self._outputs_ms >= self.at_ms:
+        if self._clock.time(self._outputs_ms) >= self._clock.time(self.at_ms):
             self._leave()
         places = {f"{topic}/{n}": end for (topic, n), end in self._ends.items() if topic in self._emitted_to}
         return {place: min(end, self._left.get(place, end)) for place, end in places.items()}

@@ -25,12 +25,15 @@ from eventlib.runtime.keyed_state import KeyedState
 from eventlib.runtime.parking.control import edit_at
 from eventlib.runtime.parking.parked import WAITS_BEHIND
 from eventlib.runtime.parking.releasing import edited
-from eventlib.runtime.records import JournalEntry, Step
+from eventlib.runtime.records import JournalEntry, Step, TaskClock
 
 EFFECT_KIND, PARKED_KIND, STATE_KIND, TASK_KIND = "effect", "parked", "state", "task"
 """What is carried from one fold to the next."""
 
 _HOW = {"release": "retried", "edit": "edited", "discard": "discarded"}
+
+
+_REAL = TaskClock()
 
 
 class TaskFold:
@@ -48,6 +51,7 @@ class TaskFold:
         task: tuple[Service, int, int],
         story: str,
         ends: Mapping[TopicPartition, int],
+        clock: TaskClock = _REAL,
     ) -> None:
         self._service, self._partition, self._number = task
         self._log, self._run, self._ends = opened, run, ends
@@ -60,7 +64,7 @@ class TaskFold:
         self._changes = KeyChanges(self.rows, self._service, self._effects)
         self._plans = plans_of(self._service, story, self._entries)
         self._by_decider = {each.name: each for plans in self._plans.values() for each in plans}
-        self._records = TaskRecords(opened, run, task[:2], ends)
+        self._records = TaskRecords(opened, run, task[:2], ends, clock)
         self._next_entry = 0
         self._is_held = False
 

@@ -50,7 +50,9 @@ def state_findings(
     """
     live, lost = take_down(spark, url, application, place)
     routes = Routes(application.choreography)
-    in_order = routes.in_order(routes.past(spark, url).unionAll(live))
+    with application.running(url) as (opened, run):
+        clocks = run(routes.clocks(opened))
+    in_order = routes.in_order(routes.past(spark, url).unionAll(live), clocks)
     return in_order.mapInArrow(partial(_compared, application=application, url=from_anywhere(url)), FOUND), lost
 
 
@@ -121,7 +123,9 @@ class _Task:
                 self._compare(source, entries)
         for source in [] if done else sources:
             self._compare(source, entries)
-        self._window.unclaimed(self._service.name, at_ms)  # outputs without a transaction are reported by the audit
+        self._window.unclaimed(
+            self._service.name, (at_ms, at_ms)
+        )  # outputs without a transaction are reported by the audit
         self._sources += sources
 
     def _compare(self, source: _Source, entries: Mapping[str, SpillingCache]) -> None:

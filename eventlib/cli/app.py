@@ -24,7 +24,8 @@ class LazyCommand(NamedTuple):
     def load(self, name: str) -> Any:
         """Import the command's module, and return the command or group. Raises: WiringError that names its extra."""
         with installed_by(self.extra) if self.extra else nullcontext():
-            found = getattr(import_module(f"eventlib.cli.{self.module or name}"), name)
+            own = name.replace("-", "_")
+            found = getattr(import_module(f"eventlib.cli.{self.module or own}"), own)
         if not isinstance(found, typer.Typer):
             single = typer.Typer(add_completion=False)
             single.command(name, cls=self.cls)(found)
@@ -76,6 +77,7 @@ PANELS = {
         "pause": LazyCommand("Hold back a service, a decider, a kind of effect or a key, until resumed."),
         "resume": LazyCommand("Let go on what was paused under the same names.", module="pause"),
         "reset": LazyCommand("Move a service's offsets on purpose, or make it skip one input."),
+        "reset-clock": LazyCommand("Bring tasks back whose time a wrong clock has set ahead."),
         "rerun": LazyCommand("Reprocess a service's history in a shadow, and show what differs."),
     },
     "Look at the wiring": {

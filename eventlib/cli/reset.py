@@ -18,16 +18,9 @@ from eventlib.cli._common.prompts import ReasonOption, YesOption, agree, signed_
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.operations.dry_run import refuse_moved
-from eventlib.operations.seek import (
-    SeekPlan,
-    accept_losses,
-    move,
-    positions_of,
-    reset_plans,
-    reset_target,
-    token_of_plans,
-)
+from eventlib.operations.seek import SeekPlan, accept_losses, move, reset_plans, reset_target, token_of_plans
 from eventlib.operations.skip import SkippedNow, SkipPreview, preview_skip, skip
+from eventlib.queries.task_clock import positions_of
 from eventlib.values import to_ms
 
 

@@ -14,6 +14,7 @@ from eventlib.eventlog import EventLog
 from eventlib.http.problems import Refusal
 from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Role, allow
+from eventlib.operations.clock_reset import preview_clock_reset, reset_as_previewed
 from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.reprocessing.jobs import RerunJobs, outlook, way_back
 from eventlib.operations.seek import SeekPlan, move, reset_plans, reset_target, token_of_plans
@@ -23,7 +24,7 @@ To = Annotated[str, Query(max_length=40)]
 
 
 def reset_routes(pages: Pages, log: EventLog, jobs: RerunJobs) -> APIRouter:
-    """Return the routes of resets."""
+    """Return the routes of resets: of offsets, and of clocks."""
     routes = APIRouter()
 
     @routes.get("/reset")
@@ -63,6 +64,24 @@ def reset_routes(pages: Pages, log: EventLog, jobs: RerunJobs) -> APIRouter:
         done = await move(log, of, plans, f"{caller.by}: {why}")
         count = sum(each.inputs for each in done)
         return pages.render(request, "reset_done.html", service=of.name, count=count, keys=_keys(done))
+
+    @routes.get("/reset-clock")
+    @allow(Role.OPERATOR)
+    async def preview_clock(request: Request, service: Annotated[str, Query(max_length=200)]) -> Response:
+        found, wrong = None, ""
+        try:
+            found = await preview_clock_reset(log, log.choreography.service(service))
+        except EventlibError as error:
+            wrong = str(error)
+        content: dict[str, Any] = {"service": service, "found": found, "wrong": wrong}
+        return pages.render(request, "reset_clock.html", 422 if wrong else 200, **content)
+
+    @routes.post("/reset-clock")
+    @allow(Role.OPERATOR)
+    async def reset_clock(request: Request, form: OwnForm, caller: Caller) -> Response:
+        of, why = log.choreography.service(form.get("service")), f"{caller.by}: {form.reason()}"
+        done = await reset_as_previewed(log, of, None, form.get("as_previewed"), why)
+        return pages.render(request, "reset_clock_done.html", service=of.name, tasks=done)
 
     return routes
 

@@ -26,7 +26,7 @@ from eventlib.runtime.parking.control import (
 )
 from eventlib.runtime.records import JournalEntry
 
-_ON_PURPOSE = frozenset({"skip", "reset", "switch"})
+_ON_PURPOSE = frozenset({"skip", "reset", "switch", "clock"})
 _REQUESTS = frozenset(wire_name_of(each) for each in REQUESTS)
 _NAMES: dict[type[Request], str] = {
     ParkedRetryRequested: "retry",

@@ -23,8 +23,8 @@ from eventlib.model.evolution import wire_name_of
 from eventlib.model.identity import root_traceparent
 from eventlib.model.saga import Saga
 from eventlib.model.service import Service
-from eventlib.operations.seek import positions_of
 from eventlib.queries.pauses import Paused, PauseTarget, pauses
+from eventlib.queries.task_clock import positions_of
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.parking.control import REQUESTS, PauseRequest, PauseRequested, ResumeRequested

@@ -15,12 +15,12 @@ from eventlib.log.base import Claim, TopicPartition
 from eventlib.log.record import key_text
 from eventlib.model.service import Service
 from eventlib.operations.dry_run import token_of
-from eventlib.queries.state import newest_of_key
 from eventlib.queries.stream import start_of
+from eventlib.queries.task_clock import positions_of
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.records import POSITION_KEY, Positions, code_version
+from eventlib.runtime.records import code_version
 from eventlib.runtime.restore import restored
 from eventlib.runtime.runtime import prepare_own
 from eventlib.runtime.task import Task
@@ -113,15 +113,6 @@ class SeekPlan:
 def token_of_plans(plans: Sequence[SeekPlan]) -> str:
     """Return what names the seeks of a preview."""
     return token_of("seek", *plans)
-
-
-async def positions_of(log: EventLog, service: Service, partition: int) -> Positions:
-    """Return a task's committed positions; empty when it never ran."""
-    record = await newest_of_key(log, service.changelog.name, partition, POSITION_KEY)
-    if record is None:
-        return Positions()
-    value = record.value or b""
-    return await log.codec.known(lambda: log.codec.decode(Positions, value))
 
 
 def reset_target(to: str) -> Literal["earliest"] | Later:

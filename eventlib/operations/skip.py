@@ -12,7 +12,8 @@ from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
 from eventlib.model.service import Service
 from eventlib.operations.dry_run import dry_run_of, emitted_on, token_of
-from eventlib.operations.seek import act, positions_of
+from eventlib.operations.seek import act
+from eventlib.queries.task_clock import positions_of
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.parking.parked import original_of, waiting_behind
 from eventlib.runtime.records import JournalEntry

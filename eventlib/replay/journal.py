@@ -21,6 +21,7 @@ from eventlib.replay.journal_steps import (
     Act,
     Answered,
     Begun,
+    ClockSet,
     DeadlinePassed,
     Discarded,
     Done,
@@ -186,6 +187,8 @@ class TaskJournal:
                 return Skipped(step.request, step.detail)
             case Step(kind="reset" | "lose"):
                 return Moved(step.topic, step.first, step.last, step.detail)
+            case Step(kind="clock"):
+                return ClockSet(step.first, step.last, step.detail)
             case Step(kind="switch"):
                 return TookOver(step.topic, step.detail)
             case Step(kind="deadline"):

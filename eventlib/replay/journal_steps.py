@@ -125,6 +125,14 @@ class Moved(NamedTuple):
     why: str
 
 
+class ClockSet(NamedTuple):
+    """An operator reset the task's time to that of the transaction: from `first_ms` to `last_ms` a wrong clock had set it."""
+
+    first_ms: int
+    last_ms: int
+    why: str
+
+
 class Held(NamedTuple):
     """An operator paused something, or let it go on; only where they are asked for."""
 
@@ -155,6 +163,7 @@ Act = (
     | Answered
     | Stalled
     | Held
+    | ClockSet
     | EffectReleased
     | EffectDiscarded
     | Begun

@@ -12,6 +12,7 @@ from eventlib.model.decider import Decider
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key, task_of, unknown_key
+from eventlib.queries.task_clock import clocks_of
 from eventlib.replay.history_builder import ConsumedInput, KeyHistoryBuilder, StateTakenOver
 from eventlib.replay.journal import Only, TaskJournal
 from eventlib.replay.journal_steps import Act, Begun, Discarded, Done, Input, Moved, Refusal, Released, TookOver
@@ -19,7 +20,7 @@ from eventlib.replay.outputs import Search, find_emitted, recorded, refuse_dropp
 from eventlib.replay.steps import HistoryStep, RecordedEvent
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import entry_of
-from eventlib.runtime.records import state_key
+from eventlib.runtime.records import TaskClock, state_key
 from eventlib.values import to_ms
 
 _CHUNK = 2_000
@@ -116,7 +117,7 @@ class KeyHistory:
     """The steps of a key under its decider, in order.
 
     `doubt` is a sentence when the current code does not reproduce the last recorded state: evolve has changed since
-    then, and earlier states may differ too. It is empty when all is as recorded.
+    then, and earlier states may differ too. It is empty when all is as recorded. `clock` orders the steps' times.
     """
 
     service: Service
@@ -125,6 +126,7 @@ class KeyHistory:
     partition: int
     steps: Sequence[HistoryStep[Any]]
     doubt: str
+    clock: TaskClock
 
 
 async def key_history(log: EventLog, decider: Decider[Any], key: str, *, is_newest: bool = True) -> KeyHistory:
@@ -141,8 +143,8 @@ async def key_history(log: EventLog, decider: Decider[Any], key: str, *, is_newe
     # Read first, so that the journal has the transaction that wrote it.
     newest = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, own_key))
     transactions = [each async for each in ActsOfKey(log, service, partition, Only(decider.name, own_key))]
-    since_ms = next(
-        (done.at_ms for done, acts in transactions if any(not isinstance(act, Begun) for act in acts)), None
+    since_ms = min(
+        (done.at_ms for done, acts in transactions if any(not isinstance(act, Begun) for act in acts)), default=None
     )
     if since_ms is None:
         raise unknown_key(decider, key)
@@ -154,7 +156,8 @@ async def key_history(log: EventLog, decider: Decider[Any], key: str, *, is_newe
             break
     else:
         await refuse_dropped(log, decider)
-    return KeyHistory(service, decider, key, partition, steps, _doubt(log, decider, steps, newest))
+    clock = (await clocks_of(log, [(service, partition)])).get((service.name, partition), TaskClock())
+    return KeyHistory(service, decider, key, partition, steps, _doubt(log, decider, steps, newest), clock)
 
 
 async def history(log: EventLog, decider: Decider[S], key: str) -> AsyncIterator[HistoryStep[S]]:

@@ -157,7 +157,7 @@ def waits(steps: Steps) -> str:
 
 def _until(history: KeyHistory, at: datetime) -> Steps:
     at_ms = to_ms(at)
-    steps = [step for step in history.steps if to_ms(step.at) <= at_ms]
+    steps = [step for step in history.steps if history.clock.order_ms(to_ms(step.at)) <= at_ms]
     if not steps:
         first = history.steps[0].at.isoformat(timespec="milliseconds")
         raise UnknownKey(f"{history.decider.name} had no state of {history.key!r} then: its first input was at {first}")

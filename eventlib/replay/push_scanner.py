@@ -39,7 +39,7 @@ class PushScanner(LogScanner):
 
     def outputs_at(self, at_ms: int) -> int:
         """Return how many outputs of a time were pushed."""
-        found = self._outputs.get((self._service, at_ms))
+        found = self._outputs.get((self._service, at_ms, at_ms))
         return 0 if found is None else found.read
 
     def _add_input(self, item: Buffered) -> None:

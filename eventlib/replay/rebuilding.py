@@ -24,9 +24,11 @@ from eventlib.runtime.records import (
     EFFECT,
     POSITION_KEY,
     STATE,
+    ClockReset,
     JournalEntry,
     Pause,
     Positions,
+    TaskClock,
     effect_key,
     pause_key,
     state_key,
@@ -186,8 +188,11 @@ class _Rebuilding:
                     after[step.topic] = step.last + 1
                 case "reset" | "lose":
                     after[step.topic] = step.last
+                case "clock":
+                    reset = ClockReset(step.first, step.last, entry.at_ms)
+                    now = now.with_facts(clock=TaskClock((*now.clock.resets, reset)))
         past = {topic: end for topic, end in past.items() if after[topic] < end}
-        self._positions = Positions(after, entry.at_ms, first_ms, past)
+        self._positions = Positions(after, entry.at_ms, first_ms, past, now.topics)
 
     async def _of_key(self, name: str, key: str) -> list[Record]:
         decider = self._deciders[name]

@@ -12,6 +12,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.reading import SkippingReader
 from eventlib.model.decider import Decider
 from eventlib.model.service import Service
+from eventlib.queries.task_clock import clocks_of
 from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext, Tap
 from eventlib.replay.journal import TaskJournal
@@ -21,7 +22,7 @@ from eventlib.replay.scanner import LogScanner
 from eventlib.replay.spilling_cache import Spill, spilling_caches
 from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.replay.unclaimed import TaskTransaction, UnclaimedEvents
-from eventlib.runtime.records import JournalEntry, code_version
+from eventlib.runtime.records import JournalEntry, TaskTime, code_version
 from eventlib.values import to_ms
 
 FIRST = 10
@@ -33,8 +34,8 @@ _NO_EVENTS = re.compile(r"^_|\.said\.|\.(changelog|journal|parked|control|latest
 _TOGETHER = 20_000
 """How many transactions and outputs are replayed task by task: a task's code and states are in the processor's caches then."""
 
-TransactionsAt = tuple[int, list[TaskTransaction]]
-"""A time (ms), and the transactions of all tasks at that time."""
+TransactionsAt = tuple[TaskTime, list[TaskTransaction]]
+"""A time, and the transactions of all tasks at that time."""
 
 
 class Replay:
@@ -72,18 +73,18 @@ class Replay:
         """Replay, and return the report. Raises: ContractError when retention has dropped records."""
         try:
             await self._prepare()
-            at_ms, moments, size = 0, list[TransactionsAt](), 0
-            async for at_ms, transactions in self._moments():
-                moments.append((at_ms, transactions))
+            time, moments, size = (0, 0), list[TransactionsAt](), 0
+            async for time, transactions in self._moments():
+                moments.append((time, transactions))
                 size += sum(1 + entry.said for _, entry in transactions)
                 if size >= _TOGETHER:
                     await self._replay_together(moments)
-                    self._unclaimed.keep_unknown(at_ms)
+                    self._unclaimed.keep_unknown(time)
                     moments, size = [], 0
             await self._replay_together(moments)
             self._end()
             self._note_unread()
-            await self._unclaimed.report_unknown(at_ms)
+            await self._unclaimed.report_unknown(time)
             self._tally.damaged.update(map(str, self._reader.damaged.values()))
             return self._tally.report(self._scanner.events if self._part.index == 0 else 0)
         finally:
@@ -105,33 +106,38 @@ class Replay:
                     self._tasks[service.name, partition] = TaskReplayer(service, partition, self._context)
         await self._spill.prepare(self._deciders)
         events = {name: topic.partitions for name, topic in there.items() if not _NO_EVENTS.search(name)}
-        await self._scanner.open(events, [(task.service, task.partition) for task in self._tasks.values()])
+        tasks = [(task.service, task.partition) for task in self._tasks.values()]
+        self._scanner.clocks = await clocks_of(self._full_log, tasks)
+        await self._scanner.open(events, tasks)
 
     async def _moments(self) -> AsyncIterator[TransactionsAt]:
         """Yield the transactions of all tasks in time order; those of the same time together."""
-        heads = list[tuple[int, int, JournalEntry]]()
+        heads = list[tuple[TaskTime, int, JournalEntry]]()
         tasks = [*self._tasks.values()]
         journals = [self._entries(task) for task in tasks]
         for i, journal in enumerate(journals):
             async for entry in journal:
-                heads.append((entry.at_ms, i, entry))
+                heads.append((self._time(tasks[i], entry), i, entry))
                 break
         heapify(heads)
-        transactions, at_ms = list[TaskTransaction](), -1
+        transactions, time = list[TaskTransaction](), (-1, -1)
         while heads:
-            now_ms, i, entry = heads[0]
-            if now_ms != at_ms and transactions:
-                yield at_ms, transactions
+            now, i, entry = heads[0]
+            if now != time and transactions:
+                yield time, transactions
                 transactions = []
-            at_ms = now_ms
+            time = now
             transactions.append((tasks[i], entry))
             found = await anext(journals[i], None)
             if found is None:
                 heappop(heads)
             else:
-                heapreplace(heads, (found.at_ms, i, found))
+                heapreplace(heads, (self._time(tasks[i], found), i, found))
         if transactions:
-            yield at_ms, transactions
+            yield time, transactions
+
+    def _time(self, task: TaskReplayer, entry: JournalEntry) -> TaskTime:
+        return self._scanner.time(task.service.name, task.partition, entry.at_ms)
 
     async def _entries(self, task: TaskReplayer) -> AsyncIterator[JournalEntry]:
         """Yield a task's entries up to a damaged one: the order of inputs is unknown after it."""
@@ -148,20 +154,20 @@ class Replay:
     async def _replay_together(self, moments: Sequence[TransactionsAt]) -> None:
         """Replay the transactions of several times, those of each task in order: no task needs what another one does."""
         by_task: dict[TaskReplayer, list[tuple[JournalEntry, bool]]] = {task: [] for task in self._tasks.values()}
-        lacking = dict[int, set[str]]()
-        for at_ms, transactions in moments:
+        lacking = dict[TaskTime, set[str]]()
+        for time, transactions in moments:
             emitted = Counter[str]()
             for task, entry in transactions:
                 emitted[task.service.name] += entry.said
-            lacking[at_ms] = await self._scanner.complete(at_ms, emitted)
+            lacking[time] = await self._scanner.complete(time, emitted)
             for task, entry in transactions:
-                by_task[task].append((entry, task.service.name in lacking[at_ms]))
+                by_task[task].append((entry, task.service.name in lacking[time]))
         for task, entries in by_task.items():
             for entry, lacks in entries:
                 await task.replay(entry, lacks=lacks)
             self._tally.transactions += len(entries)
-        for at_ms, transactions in moments:
-            await self._unclaimed.judge(at_ms, transactions, lacking[at_ms])
+        for time, transactions in moments:
+            await self._unclaimed.judge(time, transactions, lacking[time])
 
     def _note_unread(self) -> None:
         for task in self._tasks.values():

@@ -16,6 +16,7 @@ from eventlib.replay.claims import EmissionKey
 from eventlib.replay.event_loader import EventLoader
 from eventlib.replay.input_cursor import refuse_dropped_inputs
 from eventlib.replay.partition_buffer import Buffered, Cursor, Item, PartitionBuffer, Shard
+from eventlib.runtime.records import TaskClock, TaskTime
 from eventlib.values import from_ms
 
 _READ_AHEAD = 40_000
@@ -31,8 +32,8 @@ _MAX_EMITTERS = 50_000
 _NEVER_MS = 1 << 62
 
 
-Moment = tuple[str, int]
-"""A service, and a time (ms)."""
+Moment = tuple[str, int, int]
+"""A service, and a time of it: see `TaskTime`."""
 
 Emitter = tuple[str | None, str | None]
 """The decider that emitted an event, and its key."""
@@ -75,6 +76,13 @@ class LogScanner(EventLoader):
         self._horizon_ms = -1
         self._kept = 0
         self.events = 0
+        self.clocks: Mapping[tuple[str, int], TaskClock] = {}
+        """The clocks of tasks, by service and partition, that an operator has reset."""
+
+    def time(self, service: str, partition: int, at_ms: int) -> TaskTime:
+        """Return what orders a task's transaction at a time."""
+        clock = self.clocks.get((service, partition)) if self.clocks else None
+        return (at_ms, at_ms) if clock is None else clock.time(at_ms)
 
     async def open(self, topics: Mapping[str, int], tasks: Iterable[tuple[Service, int]]) -> None:
         """Start at the oldest records of these topics (with partition counts), with inputs for these tasks."""
@@ -111,16 +119,17 @@ class LogScanner(EventLoader):
         self._kept -= buffer.trim()
         return found + buffered if found else buffered
 
-    async def complete(self, at_ms: int, emitted: Mapping[str, int]) -> set[str]:
+    async def complete(self, time: TaskTime, emitted: Mapping[str, int]) -> set[str]:
         """Read until all outputs of a time are there; `emitted` is their number by service.
 
         Returns the services of which some are damaged. Raises: ContractError when others are not on the log.
         """
-        if at_ms >= self._horizon_ms:
-            await self._advance(at_ms)
+        order_ms, at_ms = time
+        if order_ms >= self._horizon_ms:
+            await self._advance(order_ms)
         lacking = set[str]()
         for service, count in emitted.items():
-            moment = service, at_ms
+            moment = service, order_ms, at_ms
             while (missing := count - self._outputs.get(moment, _NOTHING).read) > 0:
                 if missing <= self._damaged_outputs(service) - self._lost[service]:
                     self._lost[service] += missing
@@ -145,19 +154,19 @@ class LogScanner(EventLoader):
                 self._damaged_in.setdefault((topic, partition), []).append(offset)
         return self._damaged_in.get(topic_partition, ())
 
-    def outputs(self, service: str, at_ms: int) -> dict[EmissionKey, list[Buffered]]:
+    def outputs(self, service: str, time: TaskTime) -> dict[EmissionKey, list[Buffered]]:
         """Return a service's unclaimed outputs of a time; remove one to claim it."""
-        return self._outputs.get((service, at_ms), _NOTHING).items
+        return self._outputs.get((service, *time), _NOTHING).items
 
-    def unclaimed(self, service: str, at_ms: int) -> list[Item]:
+    def unclaimed(self, service: str, time: TaskTime) -> list[Item]:
         """Drop a service's outputs of a time, and return the unclaimed ones."""
-        left = self._outputs.pop((service, at_ms), _NOTHING).items
+        left = self._outputs.pop((service, *time), _NOTHING).items
         return [item for items in left.values() for item in self.read(items, ())]
 
-    def unknown(self, at_ms: int) -> list[Item]:
+    def unknown(self, time: TaskTime) -> list[Item]:
         """Drop and return the outputs before a time that belong to no journal entry."""
-        old = [moment for moment in self._outputs if moment[1] < at_ms]
-        return [item for moment in old for item in self.unclaimed(*moment)]
+        old = [moment for moment in self._outputs if moment[1:] < time]
+        return [item for moment in old for item in self.unclaimed(moment[0], moment[1:])]
 
     async def _advance(self, at_ms: int) -> None:
         for buffer in self._buffers.values():
@@ -212,7 +221,10 @@ class LogScanner(EventLoader):
 
     def _add_output(self, service: str, item: Buffered) -> None:
         record = item.record
-        moment = service, record.timestamp_ms
+        order_ms = record.timestamp_ms
+        if self.clocks:
+            order_ms = self._order_ms(service, record)
+        moment = service, order_ms, record.timestamp_ms
         outputs = self._outputs.get(moment)
         if outputs is None:
             outputs = self._outputs[moment] = OutputHistory()
@@ -223,6 +235,11 @@ class LogScanner(EventLoader):
             outputs.items[by] = [item]
         else:
             items.append(item)
+
+    def _order_ms(self, service: str, record: Record) -> int:
+        _, keyed = self._services[(record.source or "").partition("/")[0]]
+        clock = self.clocks.get((service, keyed.partition_of((record.subject or "").encode())))
+        return record.timestamp_ms if clock is None else clock.order_ms(record.timestamp_ms)
 
     def _emitting_service(self, name: Emitter) -> str:
         """Return the service that emitted an event, by source and subject, if the emitting task is in this shard; else nothing."""

@@ -63,7 +63,8 @@ class TaskReplayer:
         self._at_ms, self._doubtful.lacks = entry.at_ms, lacks
         self._judges = entry.at_ms >= self._context.asked.since_ms and not lacks
         self.code_differs = entry.code_version != self._context.code_version
-        self._outputs = self._context.window.outputs(self.service.name, entry.at_ms)
+        window = self._context.window
+        self._outputs = window.outputs(self.service.name, window.time(self.service.name, self.partition, entry.at_ms))
         for step, refused in with_refusals(entry.steps):
             match step.kind:
                 case "run":
@@ -107,7 +108,7 @@ class TaskReplayer:
                 self._go_to(step.topic, step.last)
             case "reset" if step.topic in self._inputs:
                 self._go_to(step.topic, step.last)
-            case "skip" | "reset" | "lose" | "mend":
+            case "skip" | "reset" | "lose" | "mend" | "clock":
                 pass
             case _:
                 raise ContractError(

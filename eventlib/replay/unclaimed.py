@@ -9,9 +9,8 @@ from eventlib.replay.context import ReplayContext
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Input
-from eventlib.replay.scanner import Moment
 from eventlib.replay.task_replayer import TaskReplayer
-from eventlib.runtime.records import JournalEntry
+from eventlib.runtime.records import JournalEntry, TaskTime
 
 _MOST_UNKNOWN = 1_000
 
@@ -33,11 +32,11 @@ class UnclaimedEvents:
         """Report nothing that a task may have emitted from a time on: a journal entry of then is damaged."""
         self._cut.append((task, at_ms))
 
-    async def judge(self, at_ms: int, transactions: Sequence[TaskTransaction], lacking: Collection[str]) -> None:
+    async def judge(self, time: TaskTime, transactions: Sequence[TaskTransaction], lacking: Collection[str]) -> None:
         """Report outputs of a time whose inputs the current code no longer handles; some of the `lacking` services' are damaged."""
         services = dict.fromkeys(task.service.name for task, _ in transactions)
-        left = [item for each in services for item in self._scanner.unclaimed(each, at_ms) if each not in lacking]
-        query = self._context.asked
+        left = [item for each in services for item in self._scanner.unclaimed(each, time) if each not in lacking]
+        query, at_ms = self._context.asked, time[1]
         if not left or at_ms < query.since_ms:
             return
         causes = {r.event_id: r for task, entry in transactions for r in await _inputs_of(self._log, task, entry)}
@@ -79,18 +78,18 @@ class UnclaimedEvents:
         is_external = any(each.name in self._log.external.topics for each in topics)
         return is_external or topics[0].partition_of(key.encode()) == task.partition
 
-    def keep_unknown(self, before_ms: int) -> None:
+    def keep_unknown(self, before: TaskTime) -> None:
         """Keep the outputs before a time that no journal entry has claimed, until all journals were read."""
-        for record, _ in self._scanner.unknown(before_ms):
+        for record, _ in self._scanner.unknown(before):
             if len(self._unknown) < _MOST_UNKNOWN:
                 self._unknown[record.event_id] = record
 
-    async def report_unknown(self, at_ms: int) -> None:
+    async def report_unknown(self, time: TaskTime) -> None:
         """Report events with a service as source that no journal has, except those appended during the replay."""
-        self.keep_unknown(at_ms)
+        self.keep_unknown(time)
         if not self._unknown:
             return
-        known = set[Moment]()
+        known = set[tuple[str, int]]()
         for task in self._tasks.values():
             begins_at = await self._log.port.start(task.service.journal.name, task.partition)
             async for _, entry in TaskJournal(self._log, task.service, task.partition).entries(begins_at):

@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from eventlib.log.base import Log, TopicIdentity, TopicPartition
-from eventlib.runtime.records import LOG, Positions, topic_facts
+from eventlib.runtime.records import LOG, Positions
 from eventlib.runtime.transaction import Loss
 
 Gaps = Mapping[TopicPartition, tuple[int, int]]
@@ -49,7 +48,7 @@ def with_ids(positions: Positions, identities: Mapping[str, TopicIdentity]) -> P
     log = next((each.log for each in identities.values() if each.id), positions.ids.get(LOG, ""))
     ids = positions.ids if positions.ids.get(LOG) == log else {}  # a copy keeps offsets, and has topics of its own
     new = {name: each.id for name, each in identities.items() if each.id and name not in ids}
-    return replace(positions, topics=topic_facts({**ids, LOG: log, **new}, positions.lost)) if new else positions
+    return positions.with_facts(ids={**ids, LOG: log, **new}) if new else positions
 
 
 def tell(task: str, losses: Collection[Loss]) -> None:

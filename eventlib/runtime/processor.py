@@ -43,7 +43,7 @@ from eventlib.runtime.parking.pauses import Pauses
 from eventlib.runtime.parking.releasing import released
 from eventlib.runtime.records import ParkedKey, Positions, Step, effect_key
 from eventlib.runtime.state import TaskState
-from eventlib.runtime.transaction import Answer, Release, SeekOffset, SkipInput
+from eventlib.runtime.transaction import Answer, Release, ResetClock, SeekOffset, SkipInput
 from eventlib.runtime.transaction_builder import TransactionBuilder
 
 HANDLER_ATTEMPTS = 3
@@ -268,14 +268,16 @@ class InputProcessor:
             Step("drop", record.topic, record.offset, record.offset, decider.name, key_text(record), why)
         )
 
-    def act_on(self, act: SkipInput | SeekOffset) -> None:
-        """Take note of an input to skip, or read a topic from somewhere else."""
+    def act_on(self, act: SkipInput | SeekOffset | ResetClock) -> None:
+        """Take note of an input to skip, read a topic from somewhere else, or go on at another time."""
         match act:
             case SkipInput(event_id, why):
                 self.skips.add(act)
                 self.draft.steps.act(Step("skip", detail=why, request=event_id))
             case SeekOffset(topic, to, why):
                 self.draft.move(topic, to, why)
+            case ResetClock(first_ms, last_ms, why):
+                self.draft.reset_clock(first_ms, last_ms, why)
 
     def release(self, release: Release) -> None:
         """Handle what was parked again, until something cannot be handled again."""

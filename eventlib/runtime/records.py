@@ -5,9 +5,10 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
+from typing import NamedTuple
 
 from pydantic_core import from_json, to_json
 
@@ -30,8 +31,8 @@ class Positions:
     """Where a task goes on: the next offset of each input topic, and the time of its last transaction (ms).
 
     `first_ms` is the time of its first start; 0 when it is not known, or has no past. `past` has, for each topic that the task
-    still catches up with, the end as of the first time that it read it. `topics` has facts of the topics as JSON, which
-    change seldom and are written out once: `ids`, and `lost`.
+    still catches up with, the end as of the first time that it read it. `topics` has facts as JSON, which change seldom and
+    are written out once: the topics' `ids`, what was `lost` of them, and how the task's `clock` was reset.
     """
 
     next: dict[str, int] = field(default_factory=dict)
@@ -50,11 +51,82 @@ class Positions:
         """Which inputs were gone before they were read, by topic, until an operator accepts that."""
         return _facts_in(self.topics).get("lost", _NO_FACTS)
 
+    @property
+    def clock(self) -> "TaskClock":
+        """The order of the task's times, which an operator may have reset."""
+        return TaskClock.of(_facts_in(self.topics).get("clock", _NO_FACTS))
 
-def topic_facts(ids: Mapping[str, str], lost: Mapping[str, str]) -> str:
-    """Return what `Positions.topics` has of the topics' identities and losses."""
-    facts = {name: dict(of_topics) for name, of_topics in (("ids", ids), ("lost", lost)) if of_topics}
-    return to_json(facts).decode() if facts else ""
+    def with_facts(
+        self,
+        *,
+        ids: Mapping[str, str] | None = None,
+        lost: Mapping[str, str] | None = None,
+        clock: "TaskClock | None" = None,
+    ) -> "Positions":
+        """Return these positions with other facts; those that are not given stay."""
+        known = {"ids": self.ids if ids is None else ids, "lost": self.lost if lost is None else lost}
+        known["clock"] = (self.clock if clock is None else clock).facts
+        facts = {name: dict(found) for name, found in known.items() if found}
+        return replace(self, topics=to_json(facts).decode() if facts else "")
+
+
+class ClockReset(NamedTuple):
+    """A task's time went back to `at_ms`, by an operator's act: its transactions from `first_ms` to `last_ms` are before that."""
+
+    first_ms: int
+    last_ms: int
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class TaskClock:
+    """Orders the times of one task: they grow, but where an operator has reset them, since a wrong clock had set them ahead.
+
+    Guarantee: a time is either within one reset's range or the time when something was done: the task uses no time of such a
+    range again.
+    """
+
+    resets: tuple[ClockReset, ...] = ()
+
+    @classmethod
+    def of(cls, facts: Mapping[str, str]) -> "TaskClock":
+        """Return the clock that `facts` has."""
+        return _clock_in(tuple(facts.items())) if facts else _REAL
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """It as text, by when the resets were."""
+        return {str(each.at_ms): f"{each.first_ms}-{each.last_ms}" for each in self.resets}
+
+    def order_ms(self, at_ms: int) -> int:
+        """Return a time (ms) by which what was done at a time of the task can be ordered among all tasks."""
+        for first_ms, last_ms, reset_ms in self.resets:
+            if first_ms <= at_ms <= last_ms:
+                return reset_ms - 1
+        return at_ms
+
+    def time(self, at_ms: int) -> "TaskTime":
+        """Return what orders a task's transactions, and those of different tasks."""
+        return (self.order_ms(at_ms), at_ms) if self.resets else (at_ms, at_ms)
+
+    def unused(self, at_ms: int) -> int:
+        """Return the first time from one on that no reset has taken back."""
+        for first_ms, last_ms, _ in sorted(self.resets):
+            if first_ms <= at_ms <= last_ms:
+                at_ms = last_ms + 1
+        return at_ms
+
+
+TaskTime = tuple[int, int]
+"""When something was done, to be compared; and the time (ms) that its records have."""
+
+_REAL = TaskClock()
+
+
+@lru_cache(maxsize=1_024)
+def _clock_in(facts: tuple[tuple[str, str], ...]) -> TaskClock:
+    ranges = [(int(at), *map(int, text.split("-"))) for at, text in facts]
+    return TaskClock(tuple(ClockReset(first, last, at) for at, first, last in ranges))
 
 
 LOG = ""
@@ -137,6 +209,7 @@ class Step:
     rerun, as its changelog, the topic, has them at its end).
     `lose` (what was at first of a topic is not on the log any more, as detail says; the task goes on at last, which is
     lower where the topic is another one now, or has lost its end).
+    `clock` (the task's time was reset to that of its entry: what it did from time first to last was dated by a wrong clock).
     `mend` (records first..last of the changelog, the topic, were damaged, as detail says, and what they said was built
     anew from the journal and the events, and written again).
     """

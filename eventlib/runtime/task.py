@@ -16,7 +16,7 @@ from eventlib.runtime.keyed_state import KeyLocation
 from eventlib.runtime.processor import MAX_EMITTED, InputProcessor
 from eventlib.runtime.records import POSITION_KEY, Positions, Step
 from eventlib.runtime.state import TaskState
-from eventlib.runtime.transaction import Inputs, Passed, ProcessingSpan, Transaction
+from eventlib.runtime.transaction import Inputs, Passed, ProcessingSpan, ResetClock, Transaction
 from eventlib.runtime.transaction_builder import ANY_TIME_MS, TransactionBuilder
 
 
@@ -84,9 +84,11 @@ class Task:
             timed = (*records, *inputs.release.repaired.values())
         external = self._inputs.external
         timed = [record for record in timed if record.topic not in external] if external else timed  # others' clocks!
-        latest_ms = max(inputs.now_ms + self._ahead_ms, self.positions.at_ms)
+        is_reset = any(isinstance(act, ResetClock) for act in inputs.acts)
+        before_ms = 0 if is_reset else self.positions.at_ms
+        latest_ms = max(inputs.now_ms + self._ahead_ms, before_ms)
         newest = max((r.timestamp_ms for r in timed if r.timestamp_ms <= latest_ms), default=0)
-        self._begin(max(inputs.now_ms, newest, self.positions.at_ms))
+        self._begin(self.positions.clock.unused(max(inputs.now_ms, newest, before_ms)))
         self._draft.latest_ms = latest_ms
         self._opened = inputs
         self._inputs.schemas_known = inputs.schemas_known

@@ -31,6 +31,17 @@ class SeekOffset(NamedTuple):
     why: str
 
 
+class ResetClock(NamedTuple):
+    """The task's time goes back to that of the transaction; `first_ms` to `last_ms` are the times that a wrong clock has set.
+
+    `why` has who wants that, and the reason.
+    """
+
+    first_ms: int
+    last_ms: int
+    why: str
+
+
 class Loss(NamedTuple):
     """The position `first` of a topic is not on the log any more; the task goes on at `to`, and `why` says what happened.
 
@@ -132,7 +143,7 @@ class Inputs:
     release: Release | None = None
     beginnings: Sequence[InputStart] = ()
     losses: Sequence[Loss] = ()
-    acts: Sequence[SkipInput | SeekOffset] = ()
+    acts: Sequence[SkipInput | SeekOffset | ResetClock] = ()
     schemas_known: bool = False
     damaged: DamagedRecord | None = None
 

@@ -6,7 +6,7 @@ from eventlib.eventlog import latest_copy
 from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
 from eventlib.runtime.bootstrap import NO_PAST, InputStart
-from eventlib.runtime.records import JournalEntry, Positions, Step, topic_facts
+from eventlib.runtime.records import ClockReset, JournalEntry, Positions, Step, TaskClock
 from eventlib.runtime.transaction import Loss, ProcessingSpan
 
 ANY_TIME_MS = 1 << 52
@@ -123,7 +123,14 @@ class TransactionBuilder:
         self.steps.act(Step("reset", topic, self._from.next[topic], to, detail=why))
         self.steps.next[topic] = to
         now = Positions(topics=self.topics)
-        self.topics = topic_facts(now.ids, {name: what for name, what in now.lost.items() if name != topic})
+        self.topics = now.with_facts(lost={name: what for name, what in now.lost.items() if name != topic}).topics
+
+    def reset_clock(self, first_ms: int, last_ms: int, why: str) -> None:
+        """Take back the times of a range: the task goes on at the time of this transaction."""
+        self.steps.act(Step("clock", first=first_ms, last=last_ms, detail=why))
+        now = Positions(topics=self.topics)
+        clock = TaskClock((*now.clock.resets, ClockReset(first_ms, last_ms, self.at_ms)))
+        self.topics = now.with_facts(clock=clock).topics
 
     def lose(self, losses: Sequence[Loss]) -> None:
         """Go on with topics whose next inputs are not on the log any more."""
@@ -160,7 +167,8 @@ class TransactionBuilder:
     def _note_loss(self, topic: str, topic_id: str, why: str) -> None:
         now = Positions(topics=self.topics)
         ids, before = {**now.ids, topic: topic_id} if topic_id else now.ids, now.lost.get(topic)
-        self.topics = topic_facts(ids, {**now.lost, topic: f"{before}; {why}" if before else why})
+        lost = {**now.lost, topic: f"{before}; {why}" if before else why}
+        self.topics = now.with_facts(ids=ids, lost=lost).topics
 
     def _add(self, copy: Record) -> None:
         self.events.append(copy)

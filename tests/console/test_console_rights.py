@@ -85,10 +85,11 @@ async def test_an_auditor_finds_no_way_to_write(browser: "Browser", tmp_path: Pa
                 "/send/RateAsked",
                 "/reruns/new?service=rates",
                 "/reset?service=rates",
+                "/reset-clock?service=rates",
                 "/pause?service=rates",
             ):
                 assert (await client.get(path)).status_code == 403
-        assert tried == 26
+        assert tried == 28
         assert await acts(log) == []
 
 

@@ -76,6 +76,7 @@ ADMIN = table(
     POST /services/{service}/reruns/{name}/drop    401 403 403 403 404 403 403 404
     POST /services/{service}/reruns/{name}/switch  401 403 403 403 422 403 403 422
     POST /services/{service}/reset                 401 403 403 403 422 403 403 422
+    POST /services/{service}/reset-clock           401 403 403 403 422 403 403 422
     GET  /pauses                                401 403 403 403 200 200 403 200
     POST /services/{service}/pause                 401 403 403 403 422 403 403 422
     POST /services/{service}/resume                401 403 403 403 422 403 403 422

@@ -17,10 +17,11 @@ from eventlib.log.base import OpenTransaction, TopicIdentity
 from eventlib.log.record import Record
 from eventlib.operations.doctor.examination import examine_inputs
 from eventlib.operations.doctor.finding import Diagnosis
-from eventlib.operations.seek import accept_losses, act, positions_of
+from eventlib.operations.seek import accept_losses, act
 from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.publication import Publication
 from eventlib.queries.state import state_of
+from eventlib.queries.task_clock import positions_of
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.replay import replay
 from eventlib.runtime.records import LOG, POSITION_KEY, JournalEntry, Step

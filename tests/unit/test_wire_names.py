@@ -107,7 +107,7 @@ def test_the_golden_schemas_are_of_all_that_it_writes() -> None:
 
 KINDS = {
     "begin", "run", "drop", "park", "release", "deadline", "answer", "stall", "edit", "discard", "refuse", "skip", "reset",
-    "switch", "mend", "lose",
+    "switch", "mend", "lose", "clock",
 }  # fmt: skip
 """What a journal's steps are called."""
 

@@ -29,13 +29,14 @@ async def examine_task_times(notes: TaskNotes) -> list[Diagnosis]:
     if not ahead:
         return []
     latest = max(ahead.values())
+    services = dict.fromkeys(name.partition("/")[0] for name in ahead)
+    commands = " and ".join(f"`eventlib reset-clock {name} --dry-run`" for name in services)
     return [
         warning(
             "task times",
             f"the time of {some([*ahead])} is ahead of this machine's clock, by up to {(latest - now) / 1000:,.0f} s: until "
             f"{from_ms(latest):%Y-%m-%d %H:%M:%S} UTC their events are dated ahead, and deadlines that follow from them come late",
-            f"a clock was ahead when they ran, or this one is behind: {SYNCHRONISE}; no command "
-            "sets the time of a task back",
+            f"a clock was ahead when they ran, or this one is behind: {SYNCHRONISE}; then {commands}",
         )
     ]
 

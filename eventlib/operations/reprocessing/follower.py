@@ -177,7 +177,7 @@ class Follower:
         self._emitted_then, self._then_ms = before + done.said, done.at_ms
         self._upcoming.pass_head()
         await self.read_ahead()
-        if self.head is None or self.head.at_ms > done.at_ms:
+        if self.head is None or self.head.at_ms != done.at_ms:
             self._rails.recorded.past(self.partition, done.at_ms)
 
     async def rest(self) -> None:

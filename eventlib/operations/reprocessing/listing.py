@@ -8,7 +8,7 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.metadata import RerunMetadata, metadata_of, switched_tasks
-from eventlib.operations.seek import positions_of
+from eventlib.queries.task_clock import positions_of
 from eventlib.runtime.records import code_version
 
 

@@ -11,7 +11,9 @@ from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, key_of
 from eventlib.model.identity import derived_id
 from eventlib.model.service import Service
+from eventlib.queries.task_clock import clocks_of
 from eventlib.replay.journal_steps import Done, Input
+from eventlib.runtime.records import TaskClock
 
 _CHUNK = 500
 _KEPT_MS = 60_000
@@ -63,6 +65,7 @@ class OriginalOutputs:
         self._next: dict[TopicPartition, int] = {}
         self._newest_ms: dict[TopicPartition, int] = {}
         self._found: dict[Moment, OutputsAt] = {}
+        self._clocks: Mapping[tuple[str, int], TaskClock] = {}
 
     def again(self) -> "OriginalOutputs":
         """Return another instance, to read from an earlier time on."""
@@ -81,6 +84,8 @@ class OriginalOutputs:
 
     async def begin(self, since_ms: int) -> None:
         """Start reading at a time."""
+        tasks = [(self._service, partition) for partition in range(self._service.partitions)]
+        self._clocks = await clocks_of(self._log, tasks)
         for topic in self._service.outputs:
             for place in ((topic.name, partition) for partition in range(topic.partitions)):
                 self._next[place] = await self._log.port.offset_at(*place, since_ms)
@@ -102,7 +107,13 @@ class OriginalOutputs:
         """Drop a task's outputs at a time."""
         self._found.pop((task, at_ms), None)
         if len(self._found) > _WORTH_TIDYING:
-            self._found = {key: found for key, found in self._found.items() if key[1] >= at_ms - _KEPT_MS}
+            least_ms = self.order_ms(task, at_ms) - _KEPT_MS
+            self._found = {key: found for key, found in self._found.items() if self.order_ms(*key) >= least_ms}
+
+    def order_ms(self, task: int, at_ms: int) -> int:
+        """Return the time (ms) by which what a task did at a time is ordered among all tasks."""
+        clock = self._clocks.get((self._service.name, task))
+        return at_ms if clock is None else clock.order_ms(at_ms)
 
     def _at(self, task: int, at_ms: int) -> "OutputsAt":
         return self._found.get((task, at_ms)) or OutputsAt()

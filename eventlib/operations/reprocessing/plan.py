@@ -14,6 +14,7 @@ from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import (
     Answered,
     Begun,
+    ClockSet,
     DeadlinePassed,
     Discarded,
     Done,
@@ -32,7 +33,7 @@ from eventlib.runtime.parking.parked import waiting_behind
 from eventlib.runtime.parking.requests import OperatorRequests
 from eventlib.runtime.records import effect_key
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Answer, Discard, Hold, Inputs, Release, SeekOffset, SkipInput
+from eventlib.runtime.transaction import Answer, Discard, Hold, Inputs, Release, ResetClock, SeekOffset, SkipInput
 
 _NOT_SAID = "(not said)"
 Amended = Released | Discarded | EffectReleased | EffectDiscarded
@@ -61,7 +62,7 @@ class _Part:
     records: list[Record] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     beginnings: list[InputStart] = field(default_factory=list)
-    acts: list[SkipInput | SeekOffset] = field(default_factory=list)
+    acts: list[SkipInput | SeekOffset | ResetClock] = field(default_factory=list)
     released: Amended | None = None
     hold: Hold | None = None
     due_ms: int | None = None
@@ -127,6 +128,8 @@ class Planner:
                 part.beginnings.append(beginning)
             case Skipped(event_id, why):
                 part.acts.append(SkipInput(event_id, why))
+            case ClockSet(first_ms, last_ms, why):
+                part.acts.append(ResetClock(first_ms, last_ms, why))
             case Held(hold):
                 part.hold = hold
             case Moved(topic, _, to, why) if to > position.get(topic, to):

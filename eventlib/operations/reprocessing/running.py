@@ -15,7 +15,7 @@ from eventlib.operations.reprocessing.original_outputs import OriginalOutputs, R
 from eventlib.operations.reprocessing.output_diff import OutputDiff
 from eventlib.operations.reprocessing.pending_inputs import PendingInputs
 from eventlib.operations.reprocessing.plan import Rails
-from eventlib.operations.seek import positions_of
+from eventlib.queries.task_clock import positions_of
 from eventlib.replay.journal import TaskJournal
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.context import RuntimeContext
@@ -162,7 +162,8 @@ class Rerun:
             if extra is not None:
                 turns.append(_Turn(extra.timestamp_ms, 0, follower, partial(follower.consume_added, extra)))
             if follower.head is not None:
-                turns.append(_Turn(follower.head.at_ms, 1, follower, follower.follow))
+                at_ms = self.recorded.order_ms(follower.partition, follower.head.at_ms)
+                turns.append(_Turn(at_ms, 1, follower, follower.follow))
         return sorted(turns, key=lambda turn: (turn.at_ms, turn.rank, turn.follower.partition))
 
     async def _first(self, turns: Sequence[_Turn]) -> _Turn | None:
