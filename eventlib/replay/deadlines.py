@@ -9,6 +9,7 @@ from eventlib.model.identity import deadline_id
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Decision
 from eventlib.replay.context import ReplayContext, Taken, after
+from eventlib.replay.old_values import why_of_same_code
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Input, Kind
 from eventlib.runtime.emit import Cause, cause_of_deadline, entry_after, meta_of_deadline
@@ -40,7 +41,7 @@ class Deadlines:
         self._deciders = {decider.name: decider for decider in service.deciders}
         self._reported: set[PassedDeadline] = set()
 
-    def passed(self, deadline: PassedDeadline, then: Sequence[Item], *, judges: bool) -> None:
+    def passed(self, deadline: PassedDeadline, then: Sequence[Item], *, judges: bool, same_code: bool) -> None:
         """Apply a deadline that passed; `then` is what was emitted for it."""
         decider = self._deciders.get(deadline.decider)
         if decider is None:
@@ -62,12 +63,13 @@ class Deadlines:
             state, failure = entry.state, error.with_traceback(None)
         if judges and self._context.asked.about(cause.correlation_id):
             self._tell(decider, deadline, entry, cause, then)
+            old = why_of_same_code(entry.state) if same_code else ""
             if due_ms == deadline.due_ms:
                 now, failed = self._emit(decider, deadline, entry)
-                self._context.judge(self._decision(deadline, then, now), failed or failure)
+                self._context.judge(self._decision(deadline, then, now, why=old), failed or failure)
             else:
                 why = "it is never due now" if due_ms is None else f"it is due at {from_ms(due_ms).isoformat()} now"
-                self._differs(deadline, then, kind="no-deadline", why=why)
+                self._differs(deadline, then, kind="no-deadline", why=f"{why}; {old}" if old else why)
         entry = entry.replace(memory=entry.memory.with_passed(deadline.name, deadline.due_ms))
         entries.put(deadline.key, entry_after(entry, decider, cause, state, [record for record, _ in then]))
 

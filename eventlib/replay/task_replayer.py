@@ -21,6 +21,7 @@ from eventlib.replay.deadlines import Deadlines, PassedDeadline
 from eventlib.replay.doubtful_states import DoubtfulStates, has_lost
 from eventlib.replay.journal import parked_input, pass_loss, with_refusals
 from eventlib.replay.journal_steps import Refusal
+from eventlib.replay.old_values import why_of_same_code
 from eventlib.replay.partition_buffer import UNREAD, Buffered, Cursor, Item
 from eventlib.replay.plans import Plan, decide_now, plans_of
 from eventlib.runtime.bootstrap import mark_of
@@ -96,7 +97,7 @@ class TaskReplayer:
         if has_lost(then):
             self._doubtful.lose(f"{source}.{step.detail}", source, step.key)
             judges = False
-        self._deadlines.passed(deadline, then, judges=judges)
+        self._deadlines.passed(deadline, then, judges=judges, same_code=not self.code_differs)
 
     async def _apply_operator_step(self, step: Step) -> None:
         """Apply what an operator did to the task."""
@@ -269,7 +270,8 @@ class TaskReplayer:
             self._decisions[plan.handler] += 1
             self._tell(plan, saga, entry.state, (record, event), then)
             if failure is not None or ((now or then) and not same(now, then)):
-                decision = Decision(plan.handler, key, self._at_ms, input_of(record, event), then, now)
+                why = "" if self.code_differs else why_of_same_code(event, entry.state)
+                decision = Decision(plan.handler, key, self._at_ms, input_of(record, event), then, now, why=why)
                 self._context.differs(decision, failure)
         if then or plan.is_request or state is not entry.state:
             last = then[-1][0] if then else None
