@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from eventlib.model.schema.normal import open_fields
 
@@ -11,7 +12,8 @@ def why_of_same_code(*values: object) -> str:
 
     Earlier releases handed a value on as it was made, and not as its bytes give it back, which nothing on the log shows.
     """
-    named = ", ".join(name for value in values for name in _fields(type(value)))
+    classes: list[Any] = list(map(type, values))
+    named = ", ".join(name for cls in classes for name in _fields(cls))
     if not named:
         return ""
     return (
@@ -21,5 +23,5 @@ def why_of_same_code(*values: object) -> str:
 
 
 @lru_cache(maxsize=1_024)
-def _fields(cls: type) -> Sequence[str]:
+def _fields(cls: type[Any]) -> Sequence[str]:
     return [f"{cls.__name__}.{name}" for name in open_fields(cls)]
