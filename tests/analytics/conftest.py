@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from analytics import report, session
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.session import end_session
+from analytics.stores.version import Version, VersionBefore
 from eventlib.devtools.kafka import Cluster
 from eventlib.object_store import ObjectStore
 from services.analytics import TABLES
@@ -60,6 +61,19 @@ def spark(bucket_port: int) -> Iterator[SparkSession]:
         )
     yield spark
     end_session(well=True)
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The plans of all that a test's rebuilds stage."""
+    found, stage = list[str](), Version.stage
+
+    def planned(version: Version[VersionBefore], name: str, rows: DataFrame, by: str | None = None) -> DataFrame:
+        found.append(str(rows._jdf.queryExecution().executedPlan()))  # noqa: SLF001  the only way to it
+        return stage(version, name, rows, by)
+
+    monkeypatch.setattr(Version, "stage", planned)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from analytics.cli import run
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.quality import RowsRefused
-from analytics.stores.version import Version, VersionBefore
-from services.analytics import TABLES
 from tests.analytics.independent import Row
 from tests.analytics.sources import REPAIRS
 from tests.analytics.test_rebuild import Rows
@@ -117,17 +115,10 @@ def test_rows_that_break_their_contract_are_noted_and_can_refuse_the_run(
     assert not (tmp_path / "event_repair_asked").exists()
 
 
-@pytest.mark.parametrize("select", [pytest.param((), marks=pytest.mark.slow), TABLES])
-def test_no_plan_of_a_full_rebuild_sends_a_table_to_every_task(
-    spark: SparkSession, shop_log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, select: tuple[str, ...]
+@pytest.mark.slow
+def test_no_plan_of_all_tables_sends_one_to_every_task(
+    spark: SparkSession, shop_log: str, tmp_path: Path, plans: list[str]
 ) -> None:
-    plans, stage = list[str](), Version.stage
-
-    def planned(version: Version[VersionBefore], name: str, rows: DataFrame, by: str | None = None) -> DataFrame:
-        plans.append(str(rows._jdf.queryExecution().executedPlan()))  # noqa: SLF001  the only way to it
-        return stage(version, name, rows.limit(0), by)  # what is planned does not depend on how much there is
-
-    monkeypatch.setattr(Version, "stage", planned)
-    rebuild(spark, shop_log, tmp_path, how=How(select=select))
-    assert len(plans) >= max(1, len(select))  # one more for what is kept, and none for the steps of sagas
+    rebuild(spark, shop_log, tmp_path)
+    assert plans
     assert not [plan for plan in plans if "Broadcast" in plan]

@@ -149,14 +149,16 @@ async def other_log(directory: Path) -> Path:
     return directory / "other.db"
 
 
-async def test_as_of_a_time_they_have_what_was_recorded_by_then(
-    spark: SparkSession, shop_log: str, tmp_path: Path
+async def test_as_of_a_time_they_have_what_was_recorded_by_then_and_no_plan_sends_a_table_to_every_task(
+    spark: SparkSession, shop_log: str, tmp_path: Path, plans: list[str]
 ) -> None:
     story = await read_all(shop_log)
     times = sorted(record.timestamp_ms for record, _ in story)
     at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=times[len(times) // 2])
     rebuild(spark, shop_log, tmp_path, as_of=at)
     assert_same(tmp_path, [(record, event) for record, event in story if record.timestamp_ms <= times[len(times) // 2]])
+    assert len(plans) >= len(TABLES)  # one more for what is kept, and none for the steps of sagas
+    assert not [plan for plan in plans if "Broadcast" in plan]
 
 
 def test_without_a_log_or_tables_it_says_so(spark: SparkSession, tmp_path: Path) -> None:
