@@ -69,16 +69,20 @@ class StepLine:
 
 
 def moment_of(saga: Saga, histories: Sequence[KeyHistory], number: int, *, personal: bool) -> Moment:
-    """Return a saga as it was after its event of a number, from 1: all that was committed in that millisecond is in it."""
+    """Return a saga as it was after its event of a number, from 1: all that was committed in that millisecond is in it.
+
+    After the last one it is as it is now: what handled that event is in it, too.
+    """
     event = saga.events[number - 1]
     at_ms = event.record.timestamp_ms
-    found = [_decider_moment(history, at_ms, personal=personal) for history in histories]
+    until_ms = at_ms if number < len(saga.events) else None
+    found = [_decider_moment(history, at_ms, until_ms, personal=personal) for history in histories]
     return Moment(number, event, from_ms(at_ms), found)
 
 
-def _decider_moment(history: KeyHistory, at_ms: int, *, personal: bool) -> DeciderMoment:
-    until = [step for step in history.steps if to_ms(step.at) <= at_ms]
-    now = [step for step in until if to_ms(step.at) == at_ms]
+def _decider_moment(history: KeyHistory, at_ms: int, until_ms: int | None, *, personal: bool) -> DeciderMoment:
+    until = [step for step in history.steps if until_ms is None or to_ms(step.at) <= until_ms]
+    now = [step for step in until if to_ms(step.at) >= at_ms]
     last = until[-1] if until else None
     state = None if last is None else last.after
     deadlines = [] if last is None else [(name, at) for name, at in last.deadlines.items() if name != FORGET]

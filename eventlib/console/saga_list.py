@@ -1,11 +1,12 @@
 """The page of sagas: searched in the query language, by filters that are links, page by page."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
 
 from eventlib.console.reading import records_to_go
 from eventlib.console.rendering import Pages, path_of
@@ -13,7 +14,7 @@ from eventlib.errors import ContractError
 from eventlib.identity.principal import READERS, allow
 from eventlib.search.attributes import Attribute, declared_in
 from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
-from eventlib.search.terms import QueryError
+from eventlib.search.terms import KEYWORDS, QueryError
 
 _MOST_COUNTED = 1_000
 _OLD_MS = 10_000
@@ -23,6 +24,8 @@ _SEARCHED_S = 0.1
 _LIMIT = 50
 _LIMITS = (25, 50, 100, 200)
 _NEWEST = "started_at desc"
+_BARE = re.compile(r"[^=<>!()',]+")
+"""A text that is not compared with anything: a pasted key, or a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,32 @@ class SagaList:
         """Return how many records of the log are not in a page that is old; 0 for one that is as new as it can be."""
         return 0 if page.staleness_ms < _OLD_MS else await records_to_go(self.search)
 
+    def meant(self, text: str) -> str | None:
+        """Return the query that a text without any comparison asks for: a saga's key, or a value of what is declared.
+
+        None for a query, and for the name of an attribute, with which one begins.
+        """
+        bare = text.strip()
+        if (
+            not _BARE.fullmatch(bare)
+            or KEYWORDS.intersection(bare.split())
+            or bare in {*map(_name, self.search.catalogue)}
+        ):
+            return None
+        literal = f"'{bare}'"
+        key = f"saga = {literal}"
+        if self._finds(key):
+            return key
+        names = [*declared_in(self.search.log.choreography)]
+        values = [f"{name} = {value}" for name in names for value in (literal, bare)]
+        return " or ".join(filter(self._finds, values)) or key
+
+    def _finds(self, where: str) -> bool:
+        try:
+            return self.search.count(where, most=1, within_s=_COUNTED_S)[0] > 0
+        except QueryError:  # a value of another type
+            return False
+
     def counted(self, where: str) -> str:
         """Return how many sagas a query finds; of many, that they are many. Raises: QueryError."""
         count, more = self.search.count(where, most=_MOST_COUNTED, within_s=_COUNTED_S)
@@ -107,6 +136,8 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=_LIMITS[-1])] = _LIMIT,
         after: Annotated[str | None, Query(max_length=2_000)] = None,
     ) -> Response:
+        if (meant := sagas.meant(where)) is not None:
+            return RedirectResponse(path_of("sagas", where=meant, order_by=order_by, limit=limit), 303)
         query = SagaQuery(where, order_by, limit, after or None)
         content: dict[str, Any] = {"query": query, "wrong": None, "page": None, "behind": 0}
         status = 200
@@ -139,6 +170,10 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
         return pages.render(request, "count.html", count=found)
 
     return routes
+
+
+def _name(attribute: Attribute) -> str:
+    return attribute.name
 
 
 def _wrong(query: SagaQuery, error: QueryError) -> Mapping[str, str]:

@@ -112,10 +112,42 @@ function follow() {
   source.addEventListener("changed", () => document.body.dispatchEvent(new Event("live")));
 }
 function inUse(element) {
-  const focused = document.activeElement;
-  return element.contains(focused) && (typing(focused) || focused.tagName === "SUMMARY" || focused.tagName === "BUTTON")
-    || $("details[open].keep", element) !== null || String(getSelection()) !== "";
+  const slider = $("#moment-slider", element);
+  return element.contains(document.activeElement) || slider && slider.value !== slider.max
+    || $("details[open].keep, [data-row]:hover, [data-number]:hover", element) !== null || String(getSelection()) !== "";
 }
+
+// --- what is in use stays as it is: what is new waits behind a button, or until it is left
+const waiting = new Map();
+function rowsOf(part) {
+  return new Set($$("[data-row] a.row-link, [data-number]", part).map((each) => each.getAttribute("href") || each.dataset.number));
+}
+async function keepBack(part) {
+  waiting.set(part, waiting.get(part) || 0);
+  const answer = await fetch(part.getAttribute("hx-get"), { headers: { "HX-Request": "true" } });
+  if (!answer.ok || !waiting.has(part)) return;
+  const other = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
+  const there = rowsOf(part);
+  waiting.set(part, other ? [...rowsOf(other)].filter((each) => !there.has(each)).length : 0);
+  showNews();
+}
+function showNews() {
+  const news = $("#news"), count = [...waiting.values()].reduce((sum, each) => sum + each, 0);
+  news.hidden = count === 0;
+  news.textContent = count ? `${count} new` : "";
+}
+let lets = false;
+function letNews() {
+  lets = true;  // at once, whatever a part's own trigger waits for
+  for (const part of [...waiting.keys()]) {
+    htmx.ajax("GET", part.getAttribute("hx-get"), { source: part, target: part, swap: "outerHTML", select: `#${part.id}` });
+  }
+  lets = false;
+}
+function onLeft() {
+  setTimeout(() => { if (waiting.size && ![...waiting.keys()].some(inUse)) letNews(); }, 300);
+}
+const scrolled = new Map();
 
 // --- a saga's moments
 let sliding = null;
@@ -176,6 +208,7 @@ document.addEventListener("click", (event) => {
   if (act.dataset.act === "close") act.closest("dialog").close();
   if (act.dataset.act === "live") { localStorage.setItem("live", isLive() ? "off" : "on"); follow(); }
   if (act.dataset.act === "step") slide(Number($("#moment-slider").value) + Number(act.dataset.by));
+  if (act.dataset.act === "news") letNews();
   if (act.dataset.act === "now") slide(Number($("#moment-slider").max));
   if (act.dataset.act === "all") for (const box of $$("input[name=chosen]")) box.checked = act.checked;
   if (act.dataset.act === "insert") {
@@ -191,8 +224,20 @@ document.addEventListener("input", (event) => {  // who types a value wants it
 document.addEventListener("submit", (event) => { if (event.target.matches("[data-save-filter]")) saveFilter(event); });
 document.addEventListener("htmx:beforeRequest", (event) => {
   const element = event.target;
-  if (element.matches("[data-live-part]") && inUse(element)) event.preventDefault();
+  if (!element.matches("[data-live-part]")) return;
+  if (!lets && inUse(element)) { event.preventDefault(); keepBack(element); } else { waiting.delete(element); showNews(); }
 });
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (event.target.matches("[data-live-part]")) scrolled.set(event.target.id, $$(".scroll, .lanes-scroll", event.target).map((each) => [each.scrollLeft, each.scrollTop]));
+});
+document.addEventListener("htmx:afterSettle", () => {
+  for (const [id, places] of scrolled) {
+    const part = document.getElementById(id);
+    $$(".scroll, .lanes-scroll", part || document.createElement("p")).forEach((each, at) => { if (places[at]) [each.scrollLeft, each.scrollTop] = places[at]; });
+  }
+  scrolled.clear();
+});
+for (const left of ["focusout", "pointerout", "selectionchange"]) document.addEventListener(left, onLeft);
 document.addEventListener("htmx:afterSettle", begin);
 document.addEventListener("DOMContentLoaded", () => {
   begin();
