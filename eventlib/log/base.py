@@ -137,6 +137,15 @@ class Membership(ABC):
         """
         return inf
 
+    def was_lost(self, claim: Claim) -> bool:
+        """Tell whether the owner before a claim of this member was lost: it did not give the partition back.
+
+        It died, or did nothing for so long that others count it as dead. One that seized the partition is not counted,
+        nor is this process. False where owners cannot be lost without their successors.
+        """
+        del claim
+        return False
+
     @abstractmethod
     async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
         """Wait until the assignment differs from `held`, and return it.

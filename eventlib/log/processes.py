@@ -6,14 +6,16 @@ from functools import cache
 from pathlib import Path
 from secrets import token_hex
 
+_SEIZES = "-seizes"
 _living = set[str]()
 """The live owners in this process."""
 
 
-def new_owner() -> str:
+def new_owner(*, seizes: bool = False) -> str:
     """Return a name for an owner in this process: host/pid/start/pid scope/token."""
     pid = os.getpid()
-    owner = "/".join([socket.gethostname(), str(pid), started(pid), _pid_scope(), token_hex(4)])
+    token = f"{token_hex(4)}{_SEIZES if seizes else ''}"
+    owner = "/".join([socket.gethostname(), str(pid), started(pid), _pid_scope(), token])
     _living.add(owner)
     return owner
 
@@ -40,6 +42,11 @@ def is_dead(owner: str) -> bool:
         pass  # alive, as another user's process
     now = started(pid)
     return now != then and "" not in {now, then}
+
+
+def is_seizer(owner: str) -> bool:
+    """Whether an owner is one for a moment, beside those that run services."""
+    return owner.endswith(_SEIZES)
 
 
 def is_here(owner: str) -> bool:

@@ -10,6 +10,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.topic import Topic
 from eventlib.personal.receipt import ERASURES, read_receipt
+from eventlib.runtime.lost_owners import LOST_OWNERS, LostOwners
 from eventlib.runtime.parking.control import read_request
 from eventlib.runtime.parking.parked import SkippedInput, original_of
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, ParkedKey, Pause, Positions
@@ -106,6 +107,7 @@ _OWN: dict[str, type[object]] = {
     "pause": Pause,
     "skip": SkippedInput,
     POSITION_KEY: Positions,
+    LOST_OWNERS: LostOwners,
 }
 
 

@@ -62,6 +62,14 @@ class RuntimeConfig:
             description="after how long what blocks the whole process is named in the log (seconds)",
         ),
     ] = 1.0
+    lost_owners: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="how many owners in a row a task loses, at least 2, before the input or effect that they were lost with "
+            "is parked; 0: any number",
+        ),
+    ] = 3
     breaker_failures: Annotated[
         int, Field(ge=0, description="failures in a row that stop the calls to a port; 0: none do")
     ] = 20

@@ -66,6 +66,10 @@ class EffectRunner:
         """Count the effects that run or wait for their next attempt."""
         return len(self._running)
 
+    def is_out(self, request_id: str) -> bool:
+        """Tell whether an attempt of an effect is under way."""
+        return request_id in self._out
+
     def start(self, request: Record, event: Event | None) -> bool:
         """Run a pending request's effect; `event` is what its record holds, where that is at hand.
 

@@ -77,7 +77,7 @@ class TaskManager:
                 for partition in [p for p, each in self._running.items() if wanted.get(p) != each.claim]:
                     self._end(partition, membership)
                 for partition in sorted(wanted.keys() - self._running.keys()):
-                    self._begin(wanted[partition])
+                    self._begin(wanted[partition], was_lost=membership.was_lost(wanted[partition]))
         except BaseException as raised:  # noqa: BLE001  whatever it is, the process that runs the services has to know
             self._report(raised)
         finally:
@@ -113,13 +113,13 @@ class TaskManager:
     def _works_on(self, partition: int) -> bool:
         return partition in self._running or partition in self._ending
 
-    def _begin(self, claim: Claim) -> None:
-        runner = self._runners[claim.service, claim.partition] = self._new_runner(claim)
+    def _begin(self, claim: Claim, *, was_lost: bool) -> None:
+        runner = self._runners[claim.service, claim.partition] = self._new_runner(claim, was_lost=was_lost)
         life = self._run(runner, self._ending.get(claim.partition))
         self._running[claim.partition] = _Running(claim, asyncio.create_task(life, name=f"task {claim.partition}"))
 
-    def _new_runner(self, claim: Claim) -> TaskRunner:
-        return TaskRunner(self.service, claim, self._context, self._turns, self._chain)
+    def _new_runner(self, claim: Claim, *, was_lost: bool) -> TaskRunner:
+        return TaskRunner(self.service, claim, self._context, self._turns, self._chain, was_lost=was_lost)
 
     async def _run(self, runner: TaskRunner, before: "asyncio.Task[None] | None") -> None:
         """Run a task until it is stopped or lost; when the log is away it starts over, under the same claim."""
@@ -156,7 +156,7 @@ class TaskManager:
             else:
                 return
             if self._runners.get(task_name) is runner:
-                runner = self._runners[task_name] = self._new_runner(runner.claim)
+                runner = self._runners[task_name] = self._new_runner(runner.claim, was_lost=runner.was_lost)
 
     def _end(self, partition: int, membership: Membership) -> None:
         running = self._running.pop(partition)

@@ -135,6 +135,29 @@ class InputProcessor:
         for decider in self.inputs.readers_of(damaged.topic):
             self.park(decider, record, Failure(str(damaged)))
 
+    def park_unhandled(self, records: Sequence[Record], due_ms: int | None, reason: str) -> None:
+        """Park inputs, and the first deadline that is due, without handling them: their owners were lost while they did."""
+        for record in records:
+            self.draft.steps.took(record)
+            self.draft.is_met = True
+            self._park_unhandled(record, Failure(reason))
+        for at, decider, name, key in [] if due_ms is None else self.state.due_by(due_ms, 1, self.waits):
+            self.draft.steps.act(Step("deadline", first=at, last=at, decider=decider, key=key, detail=name))
+            waiting = deadline_copy(name, key, self.partition, at)
+            self.park(self.builders[decider].decider, waiting, Failure(f"{name}: {reason}"))
+
+    def _park_unhandled(self, record: Record, failure: Failure) -> None:
+        deciders = self.inputs.deciders_of(record) or ()
+        if (self.skips.any or record.value is None) and self.is_skipped(record, deciders):
+            return
+        if record.topic in self.inputs.external:
+            try:
+                record, _ = self.inputs.read(record)
+            except UndecodableRecord as error:
+                failure = Failure(error.reason)
+        for decider in deciders:
+            self.park(decider, record, self._why_waits(decider.name, key_text(record)) or failure)
+
     def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
         """Pass over an input that an operator has decided to skip, or that means nothing; False when it is neither."""
         why = self.skips.why(record.event_id) or self.inputs.why_passed_over(record)
@@ -210,9 +233,9 @@ class InputProcessor:
         self.state.put(effect_key(pending.event_id), stalled(pending, reason, self._code_version))
         self.draft.steps.act(_stall(pending, decider, reason))
 
-    def pass_deadlines(self, due_ms: int) -> None:
-        """Let pass what is due, but for keys that are parked or paused."""
-        for at, decider_name, name, key in self.state.due_by(due_ms, MAX_EMITTED, self.waits):
+    def pass_deadlines(self, due_ms: int, most: int | None = None) -> None:
+        """Let pass what is due, or the first `most` of it, but for keys that are parked or paused."""
+        for at, decider_name, name, key in self.state.due_by(due_ms, most or MAX_EMITTED, self.waits):
             decider = self.builders[decider_name].decider
             entry = self.state.entry(decider, key)
             if entry.due.get(name) == at and not self.waits(

@@ -25,6 +25,7 @@ from eventlib.values import now_ms
 _log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
+_LOOK_CAREFULLY_S = 0.02
 _LOOK_AT_CLOCK_S = 2.0
 """How late a deadline passes at most, when the clock jumps forward while its task waits: a virtual machine that slept."""
 
@@ -36,7 +37,14 @@ class TaskRunner:
     """
 
     def __init__(
-        self, service: Service, claim: Claim, context: RuntimeContext, turns: EffectTurns, chain: LocalChain
+        self,
+        service: Service,
+        claim: Claim,
+        context: RuntimeContext,
+        turns: EffectTurns,
+        chain: LocalChain,
+        *,
+        was_lost: bool = False,
     ) -> None:
         self.service = service
         self.claim = claim
@@ -44,6 +52,8 @@ class TaskRunner:
         self._turns = turns
         self._chain = chain
         self._config = context.config
+        self.was_lost = was_lost
+        """Whether the owner before this one did not give the task back."""
         self._effects = EffectRunner(service, context, turns, self._take_answer)
         self._committer: TaskCommitter | None = None
         self._reader: Reader | None = None
@@ -140,6 +150,8 @@ class TaskRunner:
             skipped_inputs=most_skipped,
             chain=self._chain,
             first_services=self._context.first_services,
+            was_lost=self.was_lost,
+            lost_owners=self._config.lost_owners,
         )
         committer.observer = self._context.observer
         committer.at_rest = self._is_at_rest
@@ -178,6 +190,8 @@ class TaskRunner:
             while not self._stopping:
                 if committer.pending:  # half of the room is for what new inputs request
                     committer.pending.start_more(self._config.pending_effects // 2 - len(self._effects))
+                if committer.suspects.is_careful and (alone := committer.alone) is not None:
+                    await self._wait_for(committer, alone)
                 if committer.inbox or committer.damaged or await self._fill_inbox(committer, self._reader):
                     await self._with_retry(committer.turn(now_ms()))
                     self._flush_if_due(committer)
@@ -191,6 +205,15 @@ class TaskRunner:
             await self._chain.leave(committer)
             await self._effects.stop(0)
             await self._reader.close()
+
+    async def _wait_for(self, committer: TaskCommitter, request_id: str) -> None:
+        """Wait for an effect that runs alone, until it is answered, or its attempt is over, or it waits for its turn."""
+        while not (committer.answers or self._stopping):
+            await self._sleep_until_woken(committer, _LOOK_S)
+            if not self._effects.is_out(request_id):
+                break
+        if not committer.answers:
+            committer.suspects.survived()
 
     async def _reopen(self, committer: TaskCommitter) -> None:
         """Read what goes on, and no more what is paused."""
@@ -223,6 +246,7 @@ class TaskRunner:
             or committer.gaps
             or committer.pending
             or committer.reopens
+            or committer.suspects.is_careful
             or self.open_effects
         ):
             return False
@@ -268,6 +292,8 @@ class TaskRunner:
         due = committer.task.next_due_ms(now)
         if committer.answers or (due is not None and due <= now):
             return 0
+        if committer.suspects.is_careful:
+            return _LOOK_CAREFULLY_S
         # The loop waits by a monotonic clock, and a deadline is due by the other one, which may jump.
         until_due_s = None if due is None else min((due - now) / 1000, _LOOK_AT_CLOCK_S)
         if not committer.has_skipped:

@@ -16,6 +16,7 @@ from eventlib.runtime.context import Damage, RestoreProgress, RuntimeContext
 from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.loop_watch import LoopWatch
+from eventlib.runtime.lost_owners import LostOwners
 from eventlib.runtime.manager import TaskManager
 from eventlib.runtime.parking.control import REQUESTS
 from eventlib.runtime.parking.parked import SkippedInput
@@ -207,6 +208,6 @@ def own_types(services: Sequence[Service], *, states: bool = True) -> list[tuple
     found = list[tuple[str, type]]()
     for service in services:
         found += [(service.changelog.name, decider.state) for decider in service.deciders if states]
-        found += [(service.changelog.name, own) for own in (Positions, ParkedKey, SkippedInput, Pause)]
+        found += [(service.changelog.name, own) for own in (Positions, ParkedKey, SkippedInput, Pause, LostOwners)]
         found += [(service.journal.name, JournalEntry), *((service.control.name, each) for each in REQUESTS)]
     return found

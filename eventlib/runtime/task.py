@@ -72,7 +72,7 @@ class Task:
         self.open(inputs)
         return self.close()
 
-    def open(self, inputs: Inputs) -> None:
+    def open(self, inputs: Inputs) -> None:  # noqa: C901  one kind of transaction after the other
         """Open a transaction, and process inputs up to its size.
 
         Raises: UnknownSchema when the codec has to be refreshed; then roll back and open it again.
@@ -102,6 +102,9 @@ class Task:
             for record in records:
                 self._draft.steps.took(record)
             self.processor.release(inputs.release)
+        elif inputs.unhandled:
+            self._handled = len(records)
+            self.processor.park_unhandled(records, inputs.due_ms, inputs.unhandled)
         elif inputs.damaged is not None:
             self._took = inputs.damaged.resume_at - inputs.damaged.offset
             self.processor.take_damaged(inputs.damaged)
@@ -113,7 +116,7 @@ class Task:
             self._take_records(records)
             self._takes_more = self._handled == len(records) and not inputs.acts
             if inputs.due_ms is not None and self._handled == len(records):
-                self.processor.pass_deadlines(inputs.due_ms)
+                self.processor.pass_deadlines(inputs.due_ms, inputs.most_due)
 
     def take(self, record: Record, event: Event | None, read_to: int = 0) -> bool:
         """Handle one more input in the transaction that is open; `event` is what its record holds.

@@ -132,7 +132,9 @@ class Inputs:
     """What one transaction is made from.
 
     `records` are handled in order, then deadlines due by `due_ms`; `answers` come first. A `release` is handled in a
-    transaction of its own, and so are `beginnings`, `losses` and an input that is `damaged`; `acts` come before anything else. `schemas_known` says that all registered schemas were just read: bytes with another id are
+    transaction of its own, and so are `beginnings`, `losses` and an input that is `damaged`; `acts` come before anything else.
+    At most `most_due` deadlines pass. With `unhandled`, its records and the first deadline are parked for that reason, and
+    not handled. `schemas_known` says that all registered schemas were just read: bytes with another id are
     undecodable then.
     """
 
@@ -146,6 +148,8 @@ class Inputs:
     acts: Sequence[SkipInput | SeekOffset | ResetClock] = ()
     schemas_known: bool = False
     damaged: DamagedRecord | None = None
+    most_due: int | None = None
+    unhandled: str = ""
 
 
 class Passed(NamedTuple):

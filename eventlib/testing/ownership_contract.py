@@ -111,6 +111,8 @@ class OwnershipContract(LogFixture):
         await first.leave()
         after = await until_owns(second, {}, {0, 1})
         for partition in (0, 1):
+            assert not first.was_lost(before[partition])
+            assert not second.was_lost(after[partition])
             assert after[partition].epoch > before[partition].epoch
             with pytest.raises(OwnershipLost):
                 await log.append([record("a", b"no")], before[partition])
@@ -142,6 +144,7 @@ class OwnershipContract(LogFixture):
         again = await until_owns(member, without, {0, 1})
         assert again[1] == before[1]
         assert again[0].epoch > seized.epoch
+        assert not member.was_lost(again[0])
         with pytest.raises(OwnershipLost):
             await log.append([record("a", b"no")], seized)
         await log.append([record("a", b"again")], again[0])

@@ -50,4 +50,5 @@ async def test_a_blocked_owner_keeps_its_tasks_within_the_bound(tmp_path: Path, 
         freed.set()
         assert await blocked == (max_blocked_s > 1)
         assert bool(taken) == (max_blocked_s < 1)
+        assert all(member.was_lost(claim) for claim in taken.values())
         await other.close()

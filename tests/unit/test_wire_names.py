@@ -22,6 +22,7 @@ from eventlib.operations.reprocessing.metadata import CutoverMetadata, RerunMeta
 from eventlib.registry.records import SCHEMAS as SCHEMAS_TOPIC
 from eventlib.runtime.bootstrap import MARK, mark_of
 from eventlib.runtime.keyed_state import KeyMetadata
+from eventlib.runtime.lost_owners import LostOwners
 from eventlib.runtime.parking.control import REQUESTS
 from eventlib.runtime.parking.parked import SkippedInput
 from eventlib.runtime.processor import stalled
@@ -55,12 +56,23 @@ _ADDED: dict[str, list[Any]] = {
 for _name, _fields_since in _ADDED.items():
     SCHEMAS[_name] = {"type": "record", "name": _name, "fields": [*_NAMES, *_fields_since]}
 
+SCHEMAS["LostOwners"] = {
+    "type": "record",
+    "name": "LostOwners",
+    "fields": [
+        {"name": "epoch", "type": "long", "default": 0},
+        {"name": "losses", "type": {"type": "map", "values": "long"}, "default": {}},
+        {"name": "alone", **_STRING},
+    ],
+}
+
 INTERNAL: tuple[type[Any], ...] = (
     Positions,
     ParkedKey,
     JournalEntry,
     SkippedInput,
     Pause,
+    LostOwners,
     *REQUESTS,
     RerunMetadata,
     CutoverMetadata,

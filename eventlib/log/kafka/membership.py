@@ -60,6 +60,11 @@ class KafkaMembership(Membership):
         """See `Membership.held_until`: the group keeps a member for a session after its last heartbeat."""
         return self._group.confirmed_at + self._owners.cluster.options.session_timeout_s
 
+    def was_lost(self, claim: Claim) -> bool:
+        """See `Membership.was_lost`."""
+        owner = self._owned.get(claim.partition)
+        return owner is not None and owner.claim == claim and owner.was_lost_before
+
     async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
         """See `Membership.changed`."""
         while True:

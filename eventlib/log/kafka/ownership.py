@@ -146,14 +146,17 @@ class Owners:
                 await before.finish()
             await self._register.refresh()
             former = self._register.owner(task)
+            was_lost = False
             if former is not None and not self._is_own(former) and not await wait(former):
                 await self._fence(former.writer or "")
+                was_lost = not former.is_seized and process_of(former.writer or "") != self.process
             record = claim_record(task, writer.name, self.cluster.options.address, seized=writer.seizes)
             (offset,) = await lock.commit([record])
         except Fenced as error:
             raise OwnershipLost(f"{task[0]}/{task[1]} was taken over by another process: {error}") from error
         self._written.wrote([record], [offset])
         owner = self._owners[task] = Owner(Claim(*task, offset + 1), writer, self.on_loss)
+        owner.was_lost_before = was_lost
         if writer.is_spent:
             owner.lose(to_another=False)
         return owner

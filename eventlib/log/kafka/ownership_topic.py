@@ -143,13 +143,15 @@ def _record(key: str, content: Mapping[str, object]) -> Record:
 class Owner:
     """One claim, and the writer that commits for it.
 
-    `on_loss` is called when the claim is lost, with whether another owner ended it.
+    `on_loss` is called when the claim is lost, with whether another owner ended it. `was_lost_before`: the owner before it
+    did not let go.
     """
 
     def __init__(self, claim: Claim, writer: Writer, on_loss: Callable[["Owner", bool], None]) -> None:
         self.claim = claim
         self.writer = writer
         self.is_lost = False
+        self.was_lost_before = False
         self._on_loss = on_loss
         self._under_way = set[asyncio.Future[Any]]()
 

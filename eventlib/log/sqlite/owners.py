@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from eventlib.errors import EventlibError, RetryableError
 from eventlib.log.base import Claim, Membership
-from eventlib.log.processes import give_up, is_dead, new_owner
+from eventlib.log.processes import give_up, is_dead, is_seizer, new_owner
 from eventlib.log.sqlite.errors import unavailable
 from eventlib.log.sqlite.file import LogFile
 from eventlib.log.sqlite.sealed import next_epoch, unread_name, write_meta, write_owner
@@ -38,7 +38,7 @@ class Owners:
         self.file = file
         self._look_for_others = look_for_others
         self._members = list["SqliteMembership"]()
-        self._seizer = new_owner()
+        self._seizer = new_owner(seizes=True)
         self._seen = dict[tuple[str, int], _Seen]()
         self._owners_moved = asyncio.Event()
         self._beating: asyncio.Task[None] | None = None
@@ -98,7 +98,7 @@ class Owners:
         if free():
             if not member.claims:
                 member.beaten_at = asyncio.get_running_loop().time()
-            await self._take(member.service, member.owner, free)
+            await self._take(member.service, member.owner, free, member.lost_before)
 
     async def close(self) -> None:
         """Stop the heartbeat: from now on the claims count as a dead owner's."""
@@ -112,13 +112,18 @@ class Owners:
         for member in self._members:
             member.fail(unavailable(self.file.path, "it was closed while its services were running"))
 
-    async def _take(self, service: str, owner: str, wanted: Callable[[], Iterable[int]]) -> dict[int, Claim]:
+    async def _take(
+        self, service: str, owner: str, wanted: Callable[[], Iterable[int]], lost_before: dict[int, Claim] | None = None
+    ) -> dict[int, Claim]:
         def act(connection: sqlite3.Connection) -> dict[int, Claim]:
             claims = dict[int, Claim]()
             for partition in wanted():
+                former = self.file.owners.get((service, partition))
                 epoch = next_epoch(connection, self.file.owners, (service, partition))
                 claims[partition] = Claim(service, partition, epoch)
                 write_owner(connection, claims[partition], owner, self.file.options.clock())
+                if lost_before is not None and former is not None and former.owner and not is_seizer(former.owner):
+                    lost_before[partition] = claims[partition]
             return claims
 
         claims = await self.file.write(act)
@@ -213,6 +218,8 @@ class SqliteMembership(Membership):
         self.claims: Mapping[int, Claim] = {}
         self.beaten_at = float("-inf")
         """When (event loop time) the write began that last showed its claims as those of a live process."""
+        self.lost_before = dict[int, Claim]()
+        """The newest claim of each partition whose owner was lost before it."""
         self._owners = owners
         self._unread = dict[str, str]()
         self._change = asyncio.Event()
@@ -222,6 +229,10 @@ class SqliteMembership(Membership):
     def held_until(self) -> float:
         """See `Membership.held_until`: others wait for a lease from when they saw the last beat."""
         return self.beaten_at + self._owners.file.options.lease_s
+
+    def was_lost(self, claim: Claim) -> bool:
+        """See `Membership.was_lost`."""
+        return self.lost_before.get(claim.partition) == claim
 
     def unread(self) -> list[tuple[str, str]]:
         """Return where the service is, of topics whose retention would drop records, by name in the table meta.
