@@ -130,9 +130,15 @@ class SimulatedEffects:
         if running.under_way is None and owner.worker.holds_effect(running.request):
             del owner.running_effects[move.what]  # as the effect runner does: it is started again when it goes on
             self._turns.over(owner, running, unused=True)
+            self._let_others_go(owner, move.what)
             return
         try:
             if self._turns.waits(owner, running):
+                self._let_others_go(owner, move.what)
+                return
+            decider = (running.request.source or "").partition("/")[2]
+            if self._world.stage.deadly.get((decider, running.request.subject or "")) == "effect":
+                self._world.process_died(owner)
                 return
             answer = self._answer(owner, move.what, running)
         except BaseException as raised:  # noqa: BLE001  the course knows what follows from which error
@@ -142,6 +148,7 @@ class SimulatedEffects:
             follows = running.course.failed(error)
             if not isinstance(follows, Answer):
                 self._world.add(ScheduledMove("attempt", owner, move.what))
+                self._let_others_go(owner, move.what)
                 return
             self._check_attempts(running, error)
             answer = follows
@@ -149,6 +156,12 @@ class SimulatedEffects:
             self._turns.over(owner, running)
             del owner.running_effects[move.what]
             owner.worker.answers.append(answer)
+            self._world.add_moves(owner)
+
+    def _let_others_go(self, owner: Owner, request_id: str) -> None:
+        """Let an owner go on that runs effects one by one, and whose effect waits for its turn or its next attempt."""
+        if owner.worker.suspects.in_hand == request_id:
+            owner.worker.suspects.survived()
             self._world.add_moves(owner)
 
     def _check_attempts(self, running: RunningEffect, error: Exception) -> None:

@@ -14,6 +14,8 @@ from eventlib.simulation.story import OUTSIDE
 from eventlib.simulation.world import World
 
 _HOUR_MS = 3_600_000
+_DEADLY = 6
+"""One in so many bugs takes the process down, instead of raising for a while."""
 _JUMPS_MS = (60_000, _HOUR_MS, *DAYS_MS)
 _SKEWS_MS = (_HOUR_MS, -_HOUR_MS, 25 * _HOUR_MS, -25 * _HOUR_MS, 1_000, 0)
 
@@ -40,6 +42,7 @@ class Faults:
             Fault.BYTES: self._corrupt,
             Fault.PAUSE: self._pause,
         }
+        world.process_died = self._process_died
         world.doers |= {
             "mend": self._mend,
             "log is back": self._bring_log_back,
@@ -142,13 +145,21 @@ class Faults:
         self._tell(Fault.CRASH, f"dies {where}", owner)
         world.end(owner)
         if world.owners.get(owner.task) is owner:
-            self._replace(owner, departure)
+            self._replace(owner, departure.long)
 
-    def _replace(self, owner: Owner, departure: Departure) -> None:
+    def _process_died(self, owner: Owner) -> None:
+        """Let another process take over what one has died of; also one that was given up may."""
+        world = self._world
+        world.story.fault("takes its process down", str(owner))
+        world.end(owner)
+        if world.owners.get(owner.task) is owner:
+            self._replace(owner, 0)
+
+    def _replace(self, owner: Owner, which: int) -> None:
         world = self._world
         snapshots = world.disks.snapshots(owner.task, world.now_ms)
-        found = snapshots[departure.long % len(snapshots)]
-        began = world.start(owner.service, owner.claim.partition, found)
+        found = snapshots[which % len(snapshots)]
+        began = world.start(owner.service, owner.claim.partition, found, was_lost=True)
         world.story.note(f"restarts, {_described(found.checkpoint)}", str(began))
 
     def _stall(self, departure: Departure) -> None:
@@ -175,13 +186,18 @@ class Faults:
         if self._world.owners.get(owner.task) is owner and owner.alive:
             self._tell(Fault.ZOMBIE, "is presumed dead, but alive", owner)
             owner.is_given_up = True
-            self._replace(owner, departure)
+            self._replace(owner, departure.long)
 
     def _break_handler(self, departure: Departure) -> None:
         world = self._world
         found = input_on_its_way(world, departure)
         if found is not None:
             owner, deciders, key = found
+            if departure.long % _DEADLY == 0:
+                where = ("handler", "effect")[departure.how % 2]
+                world.stage.deadly[deciders[0], key] = where
+                self._tell(Fault.DEADLY, f"each {where} of {deciders[0]} takes its process down for {key}", owner)
+                return
             broken = (deciders[departure.how % len(deciders)], key)
             world.stage.broken.add(broken)
             self._tell(Fault.BUG, f"the handlers of {broken[0]} raise for {broken[1]}", owner)

@@ -27,10 +27,12 @@ class Fault(Enum):
     HALT = "a service stands still for days"
     BYTES = "a disk lies"
     PAUSE = "an operator pauses, and resumes"
+    DEADLY = "a handler or an effect takes its process down"
 
 
 # What is drawn twice as often keeps its position, so that older choices still mean the same.
-_LATER = {Fault.BYTES, Fault.PAUSE}
+# DEADLY is drawn as some of the bugs.
+_LATER = {Fault.BYTES, Fault.PAUSE, Fault.DEADLY}
 FAULTS = (
     *(fault for fault in Fault if fault not in _LATER),
     *(Fault.BUG, Fault.CRASH, Fault.BYTES, Fault.PAUSE),

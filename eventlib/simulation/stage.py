@@ -40,6 +40,10 @@ class BrokenHandler(Exception):
     """Raised by a handler with a bug, or on a machine without memory."""
 
 
+class ProcessDied(BaseException):
+    """Raised where a handler, or an effect, takes its process down: nothing in that process catches it."""
+
+
 class Panic(BaseException):
     """Raised as a native library's panic is: not as an error."""
 
@@ -51,13 +55,15 @@ ODD_ENDS: tuple[type[BaseException], ...] = (BrokenHandler, Panic, CancelledErro
 class Stage:
     """An application whose tasks have all started, on a log that is otherwise empty.
 
-    `broken` are the deciders' keys whose handlers raise at the moment.
+    `broken` are the deciders' keys whose handlers raise at the moment, `deadly` those that take their process down until
+    they are parked: by their handlers ("handler"), or by their effects ("effect").
     """
 
     def __init__(self, choreography: Choreography) -> None:
         self.declared = choreography
         self.broken = set[tuple[str, str]]()
-        self.played = _fallible(choreography, self.broken)
+        self.deadly = dict[tuple[str, str], str]()
+        self.played = _fallible(choreography, self.broken, self.deadly)
         self.code_version = code_version(choreography)
         self.changelogs = {service.changelog.name: service.name for service in self.played.services}
         self.topic_roles = _topic_roles(self.played)
@@ -71,6 +77,7 @@ class Stage:
     def set(self, clock: Callable[[], int]) -> EventLog:
         """Return the application on a fresh log."""
         self.broken.clear()
+        self.deadly.clear()
         log = EventLog(self._log.forked(clock), self._codec, self.played)
         log.rebuild = rebuilt
         return log
@@ -97,9 +104,12 @@ class _FallibleDecider(Decider[S]):
     """A decider whose handlers raise for the keys that are currently broken."""
 
     broken: set[tuple[str, str]]
+    deadly: dict[tuple[str, str], str]
 
     def decide(self, state: S, event: Event, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
         """See `Decider.decide`."""
+        if self.deadly and self.deadly.get((self.name, key_of(event) or "")) == "handler":
+            raise ProcessDied
         if not (self.broken and (self.name, key_of(event) or "") in self.broken):
             return super().decide(state, event, meta, emitted_meta)
         sound, self._apply = self._apply, partial(_end_oddly, crc32(meta.id.encode()))
@@ -110,6 +120,8 @@ class _FallibleDecider(Decider[S]):
 
     def pass_deadline(self, name: str, state: S, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
         """See `Decider.pass_deadline`."""
+        if self.deadly and self.deadly.get((self.name, meta.subject)) == "handler":
+            raise ProcessDied
         if self.broken and (self.name, meta.subject) in self.broken:
             raise BrokenHandler("simulated")
         return super().pass_deadline(name, state, meta, emitted_meta)
@@ -119,11 +131,13 @@ def _end_oddly(number: int, *_: object) -> Never:
     raise ODD_ENDS[number % len(ODD_ENDS)]("simulated")
 
 
-def _fallible(choreography: Choreography, broken: set[tuple[str, str]]) -> Choreography:
+def _fallible(
+    choreography: Choreography, broken: set[tuple[str, str]], deadly: dict[tuple[str, str], str]
+) -> Choreography:
     services = list[Service]()
     for service in choreography.services:
         played = copy(service)
-        played.deciders = tuple(_fallible_decider(decider, broken) for decider in service.deciders)
+        played.deciders = tuple(_fallible_decider(decider, broken, deadly) for decider in service.deciders)
         services.append(played)
     return Choreography(choreography.name, services, facts=choreography.facts)
 
@@ -155,8 +169,10 @@ def _handles(choreography: Choreography) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def _fallible_decider(decider: Decider[Any], broken: set[tuple[str, str]]) -> Decider[Any]:
+def _fallible_decider(
+    decider: Decider[Any], broken: set[tuple[str, str]], deadly: dict[tuple[str, str], str]
+) -> Decider[Any]:
     made = object.__new__(_FallibleDecider)
     made.__dict__.update(vars(decider))  # its handlers, effects and deadlines: the same objects
-    made.broken = broken
+    made.broken, made.deadly = broken, deadly
     return made

@@ -20,18 +20,18 @@ from eventlib.model.service import Service
 from eventlib.publication import Publication
 from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.committer import TaskCommitter
-from eventlib.runtime.records import STATE, state_name
+from eventlib.runtime.records import STATE, effect_key, state_name
 from eventlib.runtime.restore import restored
 from eventlib.runtime.task import Task
 from eventlib.simulation.fake_stores import NOTHING, FakeStores, Snapshot
 from eventlib.simulation.invariant_monitor import FAILURES, InvariantMonitor, broken
 from eventlib.simulation.log import Point, SimulatedLog, SimulatedReader, driven
-from eventlib.simulation.operator import ParkingTracker, PauseTracker
+from eventlib.simulation.operator import Parked, ParkingTracker, PauseTracker
 from eventlib.simulation.owner import Owner
 from eventlib.simulation.plan import Plan
 from eventlib.simulation.scenario import Choices, Scenario
 from eventlib.simulation.scheduler import ScheduledMove, Scheduler
-from eventlib.simulation.stage import BEGIN_MS, CONFIG, Stage
+from eventlib.simulation.stage import BEGIN_MS, CONFIG, ProcessDied, Stage
 from eventlib.simulation.story import Story
 
 StartEffect = Callable[[Owner, Record, Event | None], bool]
@@ -71,6 +71,7 @@ class World:
             "resume": self._resume,
         }
         self.start_effect: StartEffect = _nobody
+        self.process_died: Callable[[Owner], None] = lambda _: None
         self.share_taken: Callable[[Owner], None] = lambda _: None
         self._listening: dict[TopicPartition, list[Owner]] = {}
         self._added = 0
@@ -113,16 +114,37 @@ class World:
 
     # --- owners
 
-    def start(self, service: Service, partition: int, finds: Snapshot = NOTHING, claim: Claim | None = None) -> Owner:
-        """Start a new process that owns a task: it restores the state from the changelog, and continues."""
+    def start(
+        self,
+        service: Service,
+        partition: int,
+        finds: Snapshot = NOTHING,
+        claim: Claim | None = None,
+        *,
+        was_lost: bool = False,
+    ) -> Owner:
+        """Start a new process that owns a task: it restores the state from the changelog, and continues.
+
+        `was_lost` is whether the owner before did not give it back.
+        """
         claim = claim or self.port.take_over(service.name, partition)
         self._started += 1
         owner = Owner(service, claim, self._started)
         task = self._restored(owner, finds)
         begin_effect = partial(self.start_effect, owner)
-        owner.worker = TaskCommitter(task, claim, self.log, begin_effect, skipped_inputs=CONFIG.skipped_inputs)
+        owner.worker = TaskCommitter(
+            task,
+            claim,
+            self.log,
+            begin_effect,
+            skipped_inputs=CONFIG.skipped_inputs,
+            was_lost=was_lost,
+            lost_owners=CONFIG.lost_owners,
+        )
+        refuses, self.port.refuses = self.port.refuses, False  # it waits for the log
         while driven(owner.worker.begin(self.now_ms)):
             pass
+        self.port.refuses = refuses
         reader = owner.worker.open()
         assert isinstance(reader, SimulatedReader)  # noqa: S101  the log is
         owner.reader = reader
@@ -165,7 +187,8 @@ class World:
         for place in behind:
             self.add(ScheduledMove("read", owner, place))
         worker = owner.worker
-        if worker.inbox or worker.answers or worker.damaged or (not behind and self._is_due(owner)):
+        goes_on = worker.suspects.is_careful and worker.alone is None and not behind
+        if worker.inbox or worker.answers or worker.damaged or goes_on or (not behind and self._is_due(owner)):
             self.add(ScheduledMove("turn", owner))
 
     def add_all_moves(self) -> None:
@@ -230,6 +253,10 @@ class World:
             self.story.note("learns that it is no longer the owner", str(owner))
             owner.turn = None
             self.end(owner)
+        except ProcessDied:
+            owner.turn = None
+            self.process_died(owner)
+            return
         except RetryableError as error:
             owner.turn = None
             self.story.note(f"cannot commit: {error}", str(owner))
@@ -282,7 +309,18 @@ class World:
                 self.pausing.apply(service_name, record, self.log.codec)
                 parked = self.parking.apply(service_name, record)
                 if parked is not None:
+                    self._spare(parked, service_name)
                     self.add(ScheduledMove("retry", None, parked), after=_RETRIED_AFTER)
+
+    def _spare(self, parked: Parked, service_name: str) -> None:
+        """Let what is parked take no process down any more."""
+        if not self.stage.deadly:
+            return
+        self.stage.deadly.pop((parked.decider, parked.key), None)
+        owner = self.owners.get((service_name, parked.partition))
+        running = None if owner is None else owner.worker.task.state.get(effect_key(parked.key))
+        if running is not None:
+            self.stage.deadly.pop(((running.source or "").partition("/")[2], running.subject or ""), None)
 
     def _check_kept(self, service_name: str, record: Record) -> None:
         owner, key = self.owners.get((service_name, record.partition)), (record.key or b"").decode()

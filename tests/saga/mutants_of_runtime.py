@@ -18,6 +18,7 @@ from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.emit import Emission, RecordBuilder
 from eventlib.runtime.keyed_state import KeyMetadata
+from eventlib.runtime.lost_owners import Suspects
 from eventlib.runtime.parking.parked import PAUSED, Failure, ParkedKeys
 from eventlib.runtime.parking.pauses import Pauses
 from eventlib.runtime.parking.releasing import WaitingInputs
@@ -259,7 +260,28 @@ def the_future_is_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Task, "open", open_at)
 
 
+def nothing_is_parked_for_lost_owners(patch: pytest.MonkeyPatch) -> None:
+    def never(_suspects: Suspects, _suspect: str) -> None:
+        return
+
+    patch.setattr(Suspects, "why_parked", never)
+
+
+def lost_owners_are_not_counted(patch: pytest.MonkeyPatch) -> None:
+    right = TaskCommitter.__init__
+
+    def init(worker: TaskCommitter, *args: Any, was_lost: bool = False, **named: Any) -> None:
+        del was_lost
+        right(worker, *args, **named)
+
+    patch.setattr(TaskCommitter, "__init__", init)
+
+
 RUNTIME: dict[str, Mutant] = {
+    "what owners are lost with is handled again and again": Mutant(
+        nothing_is_parked_for_lost_owners, "all_comes_to_rest", seed=11
+    ),
+    "lost owners are not counted": Mutant(lost_owners_are_not_counted, "all_comes_to_rest", seed=11),
     "odd ends of a decider's functions pass through": Mutant(odd_ends_pass_through, "no_task_fails", seed=7),
     "a damaged state is taken for nothing": Mutant(
         damaged_states_are_taken_for_nothing, "shelves_hold_what_the_log_says", seed=102

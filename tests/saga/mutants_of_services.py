@@ -231,7 +231,7 @@ SERVICES: dict[str, Mutant] = {
         takes_no_notice(payments, DispatchCancelled), "orders_come_to_an_end", seed=17
     ),
     "a waived payment is forgotten too soon": Mutant(
-        takes_for_the_end(payments, PaymentWaived), "facts_are_numbered", seed=80
+        takes_for_the_end(payments, PaymentWaived), "facts_are_numbered", seed=781
     ),
     "a shipment is forgotten too soon": Mutant(
         takes_for_the_end(shipments, OrderDispatched), "facts_are_numbered", seed=1290
