@@ -28,9 +28,10 @@ class Repository:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        shutil.copytree(ROOT / "services", directory / "services", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "services", directory / "services")  # with what is compiled of it: that takes a second
         (directory / "pyproject.toml").write_text('[tool.eventlib]\napp = "services:shop"\n')
         self.git("init", "--quiet")
+        (directory / ".git" / "info" / "exclude").write_text("__pycache__/\n")
         self.commit("recorded")
 
     def git(self, *arguments: str) -> None:
