@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from eventlib import open_log
+from eventlib import Choreography, open_log
 from examples.letters import app as letters
+from services import shop
 from tests import forked
 from tests.commands import ended, said
 from tests.integration import parcels_app
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from mcp import Client
 
 ROOT = Path(__file__).parents[2]
-PARCELS = "tests.integration.parcels_app:APP"
 Answer = dict[str, Any]
 
 
@@ -52,6 +52,17 @@ async def assistant(url: str, app: str = "services:shop", **environment: str) ->
     line = ["-m", "eventlib", "mcp", "--log", url, "--app", app]
     server = StdioServerParameters(command=sys.executable, args=line, cwd=ROOT, env={**os.environ, **environment})
     async with asyncio.timeout(120), Client(stdio_client(server)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def here(url: str, app: Choreography = shop) -> AsyncIterator["Client"]:
+    """Return a client of the same server in this process."""
+    from mcp import Client
+
+    from eventlib.cli.mcp_server import server_of
+
+    async with open_log(url, app, read_only=True, personal=False) as log, Client(server_of(log)) as client:
         yield client
 
 
@@ -132,7 +143,7 @@ async def test_answers_are_those_of_the_commands(filled: str) -> None:
 
 
 async def test_answers_are_bounded_and_say_what_is_left_out(filled: str) -> None:
-    async with assistant(filled) as client:
+    async with here(filled) as client:
         whole = await told(client, "saga", key="large")
         part = await told(client, "saga", key="large", limit=3)
         assert part["events"] == whole["events"][-3:]
@@ -143,7 +154,7 @@ async def test_answers_are_bounded_and_say_what_is_left_out(filled: str) -> None
 
 
 async def test_what_is_parked_is_explained_with_what_a_retry_would_come_to(filled: str, parcels: str) -> None:
-    async with assistant(filled) as client:
+    async with here(filled) as client:
         listed = (await told(client, "explain_parked"))["parked"]
         assert {each["key"] for each in listed} == {"broken", "garbled"}
         (effect,) = (await told(client, "explain_parked", key="broken"))["parked"]
@@ -151,7 +162,7 @@ async def test_what_is_parked_is_explained_with_what_a_retry_would_come_to(fille
         assert effect["reason"] == "TerminalError: the gateway does not know us"
         assert effect["retry"]["comes_to"] == "asks again"
         assert effect["a_person_can"][0] == f"eventlib parked retry {effect['id']}"
-    async with assistant(parcels, PARCELS) as client:
+    async with here(parcels, parcels_app.APP) as client:
         first = (await told(client, "explain_parked"))["parked"][0]["key"]
         (key,) = (await told(client, "explain_parked", key=first))["parked"]
         assert key["retry"]["comes_to"] == "parks again"
@@ -164,7 +175,7 @@ async def test_a_replay_tells_what_todays_code_would_decide_otherwise(parcels: s
     (tmp_path / "parcels_tomorrow.py").write_text(
         "print('imported')\n" + source.replace("note=asked.note)]", "note='tomorrow')]")
     )
-    async with assistant(parcels, PARCELS) as client:
+    async with here(parcels, parcels_app.APP) as client:
         same = await told(client, "replay_with_todays_code")
         assert (same["differences"], same["decisions"] > 30) == (0, True)
         ended_one = (await told(client, "search_sagas", where="status = 'ended'", limit=1))["sagas"][0]["saga"]
@@ -192,7 +203,7 @@ WRONG: list[tuple[str, Answer, str]] = [
 
 
 async def test_errors_are_sentences_and_the_next_question_is_answered(filled: str) -> None:
-    async with assistant(filled) as client:
+    async with here(filled) as client:
         for tool, arguments, sentence in WRONG:
             assert sentence in await refusal(client, tool, **arguments)
             assert (await told(client, "sql", question="SELECT 1 AS one"))["rows"] == [{"one": 1}]
@@ -200,7 +211,7 @@ async def test_errors_are_sentences_and_the_next_question_is_answered(filled: st
 
 async def test_the_log_is_as_it_was_after_every_tool(filled: str) -> None:
     before = digest_of(filled)
-    async with assistant(filled) as client:
+    async with here(filled) as client:
         for tool in (await client.list_tools()).tools:
             given = {"key": "broken", "decider": "payment", "question": "SELECT * FROM parked"}
             wanted = {name: given[name] for name in tool.input_schema["properties"] if name in given}
