@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 EVENTLIB = str(Path(sys.executable).with_name("eventlib"))
 STEPS = {"open": 0, "reserved": 1, "rejected": 2, "released": 2, "shipped": 2}
 MOST_STALE_MS = 10_000
-ORDERS = 8
+ORDERS = 4
 
 
 @contextmanager

@@ -126,6 +126,22 @@ def test_rights_that_are_missing(secured: Cluster, examine: Examine, monkeypatch
     assert faults(examine(secured.url)) == []
 
 
+async def test_settings_that_are_not_as_they_should_be(broker: Cluster, log_url: str) -> None:
+    prefix = log_url.rpartition("=")[2]
+    await make_topics(
+        broker,
+        NewTopic(f"{prefix}orders", 8, 1, topic_configs={"message.timestamp.type": "LogAppendTime"}),
+        NewTopic(f"{prefix}stock", 8, 1, topic_configs={"unclean.leader.election.enable": "true"}),
+    )
+    said = {(each.verdict, each.what) for each in await examine_here(log_url, shop, "var/state")}
+    for verdict, expected in (
+        ("error", f"{prefix}orders: message.timestamp.type=LogAppendTime"),
+        ("warning", f"{prefix}stock: unclean.leader.election.enable=true"),
+    ):
+        assert any(verdict == each and what.startswith(expected) for each, what in said), (expected, said)
+
+
+@pytest.mark.extended
 async def test_topics_that_are_not_as_they_should_be(three_brokers: Cluster) -> None:
     await make_topics(
         three_brokers,

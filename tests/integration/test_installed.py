@@ -64,6 +64,14 @@ NEEDS: list[tuple[str, list[str]]] = [
 
 EXTRAS = sorted({extra for extra, _ in NEEDS})
 
+BRINGS = {
+    "analytics": {"analytics", "archive", "broker"},
+    "console": {"console", "http"},
+    "live": {"live", "http", "kafka", "telemetry", "schemas"},
+    "telemetry": {"telemetry", "schemas"},  # its exporters bring Protobuf
+}
+"""Whose packages an extra brings."""
+
 CLI = ("cli",)
 
 SERVICE = """
@@ -236,7 +244,9 @@ def test_without_an_extra_everything_works_that_needs_none(installed: Installed)
         assert out, command
 
 
-@pytest.mark.parametrize("extra", ["", *EXTRAS])
+@pytest.mark.parametrize(
+    "extra", ["", *(extra if extra in BRINGS else pytest.param(extra, marks=pytest.mark.extended) for extra in EXTRAS)]
+)
 def test_what_needs_another_extra_names_it(installed: Installed, extra: str, tmp_path: Path) -> None:
     link(needed([extra] if extra else []) - needed(CLI), tmp_path)
     lacking = [(named, command) for named, command in NEEDS if named not in BRINGS.get(extra, {extra})]
@@ -248,14 +258,6 @@ def test_what_needs_another_extra_names_it(installed: Installed, extra: str, tmp
         assert "unforeseen" not in err, command
         assert "Traceback" not in err, command
 
-
-BRINGS = {
-    "analytics": {"analytics", "archive", "broker"},
-    "console": {"console", "http"},
-    "live": {"live", "http", "kafka", "telemetry", "schemas"},
-    "telemetry": {"telemetry", "schemas"},  # its exporters bring Protobuf
-}
-"""Whose packages an extra brings."""
 
 ALONE = {
     "archive": [["analytics", "archive", "--to", "archive"], ["topics", "--log", "archive:archive"]],

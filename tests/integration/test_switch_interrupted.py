@@ -61,7 +61,7 @@ class Interrupted(Exception):
     """The end of a process, as seen from within."""
 
 
-@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("after", [0, 1, *(pytest.param(each, marks=pytest.mark.extended) for each in range(2, 7)), 7])
 async def test_wherever_it_is_interrupted_doing_it_again_takes_the_rest(opened: Opened, after: int) -> None:
     async with opened(market(Code(gives_back=False))) as log:
         await some_short_baskets(log)
