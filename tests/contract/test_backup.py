@@ -11,9 +11,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from eventlib.cli import run
 from eventlib.errors import LogCorrupt, LogFull, WiringError
+from eventlib.log.archive.files import Replaced
 from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.topic import Topic
@@ -143,6 +145,29 @@ async def test_a_backup_that_has_changed_is_refused_and_nothing_is_touched(tmp_p
         await restore(backups, target, None, "try")
     assert content(target) == before
     assert {each for each in beside(target) if ".re" in each} == set()
+
+
+FOREIGN = ["../other.db", "/etc/passwd", "", ".", "..", "a/b.db", "a\\..\\b", "a\0b", "./../x"]
+
+
+@pytest.mark.parametrize("file", FOREIGN)
+async def test_a_manifest_that_names_a_file_elsewhere_is_refused_by_name(tmp_path: Path, file: str) -> None:
+    place, backups = tmp_path / "log.db", tmp_path / "backups"
+    backups.mkdir()
+    await (await opened(place)).close()
+    backup = made(place, backups)
+    found = json.loads(backup.path.read_text())
+    backup.path.write_text(json.dumps(found | {"file": file}))
+    with pytest.raises(LogCorrupt, match=r"field file: .* is no (path|name)"):
+        await restore(backups, tmp_path / "target.db", None, "try")
+    assert not (tmp_path / "target.db").exists()
+
+
+@pytest.mark.parametrize("path", [*FOREIGN[:3], FOREIGN[4], *FOREIGN[6:], "a/../../b"])
+def test_an_archives_manifest_names_files_of_the_archive_only(path: str) -> None:
+    text = json.dumps({"path": path, "at_ms": 0}).encode()
+    with pytest.raises(ValidationError, match="is no path below"):
+        Replaced.model_validate_json(text)
 
 
 async def test_what_is_damaged_in_the_log_is_named_in_its_backup(

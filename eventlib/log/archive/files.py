@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from eventlib.durable import settle
 from eventlib.errors import LogCorrupt, LogUnavailable, LogVersionMismatch, OwnershipLost
+from eventlib.inner_paths import InnerPath
 from eventlib.log.archive.place import located
 from eventlib.log.base import TopicPartition
 from eventlib.model.topic import Topic
@@ -69,7 +70,7 @@ class Span(_Part):
 class DataFile(_Part):
     """One Parquet file; times are of its oldest and newest records. Those of the first format have no `sha256`."""
 
-    path: str
+    path: InnerPath
     topic: str
     date: str
     spans: tuple[Span, ...]
@@ -96,7 +97,7 @@ class Lost(_Part):
 class Replaced(_Part):
     """A file that was merged into another at a time; readers of an older manifest may still need it for a while."""
 
-    path: str
+    path: InnerPath
     at_ms: int
 
 

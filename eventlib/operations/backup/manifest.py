@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from eventlib.durable import settle, sha256_of
 from eventlib.errors import EventlibError, LogCorrupt, LogFull, LogReadOnly, LogVersionMismatch, WiringError
+from eventlib.inner_paths import FileBeside
 from eventlib.log.base import TopicPartition
 from eventlib.private_files import create_private
 from eventlib.pydantic_errors import sentence_of
@@ -45,7 +46,7 @@ class Manifest(_Part):
     log_url: str
     made_at: str
     release: str
-    file: str
+    file: FileBeside
     bytes: int
     sha256: str
     records: int
