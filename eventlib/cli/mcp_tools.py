@@ -1,7 +1,7 @@
 """The tools of `eventlib mcp`: each answers as the command of that name does, with bounds on how much."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import wraps
 from typing import Annotated, Any, ParamSpec
 
@@ -16,6 +16,7 @@ from eventlib.cli._common.parked_keys import of_key, parking_json, waiting_json
 from eventlib.cli._common.saga_status import state_json
 from eventlib.cli._common.searching import page_json, up_to_now
 from eventlib.cli.history_json import step_json
+from eventlib.cli.mcp_asking import Work
 from eventlib.cli.replay_report import report_json
 from eventlib.cli.saga import saga_as_json
 from eventlib.cli.sql import answer_json, tables_json
@@ -189,6 +190,7 @@ class LogTools:
 
 def add_tools(server: MCPServer, tools: LogTools) -> None:
     """Give a server the tools, each marked as one that only reads."""
+    work = Work()
     hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     for each in (
         tools.search_sagas,
@@ -201,16 +203,16 @@ def add_tools(server: MCPServer, tools: LogTools) -> None:
         tools.sql,
         tools.sql_tables,
     ):
-        server.tool(annotations=hints)(_plain(each))
+        server.tool(annotations=hints)(_plain(each, work))
 
 
-def _plain(tool: Callable[P, Awaitable[Mapping[str, Any]]]) -> Callable[P, Awaitable[Answered]]:
+def _plain(tool: Callable[P, Coroutine[Any, Any, Mapping[str, Any]]], work: Work) -> Callable[P, Awaitable[Answered]]:
     """Return a tool whose answers are plain JSON, and whose errors are sentences."""
 
     @wraps(tool)
     async def answered(*args: P.args, **kwargs: P.kwargs) -> Answered:
         try:
-            found: Answered = from_json(output.json_line(await tool(*args, **kwargs)))
+            found: Answered = from_json(output.json_line(await work.run(tool(*args, **kwargs))))
         except EventlibError as error:
             raise ToolError(str(error)) from error
         return found

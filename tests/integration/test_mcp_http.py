@@ -1,11 +1,13 @@
 """`eventlib mcp --http`, asked by the official client: the tools of stdin and stdout, for those whom the gate lets in."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +16,12 @@ import httpx2
 import pytest
 
 from eventlib import open_log
+from eventlib.cli.mcp_asking import MOST_IN_ALL, MOST_OF_CALLER, Callers, Work
+from eventlib.errors import ContractError
 from eventlib.http.serving import Listening
 from eventlib.identity import Identity, IdentityOptions, Role, add_token
 from eventlib.identity.options import identity_options
+from eventlib.sql import SqlQuery
 from services import shop
 from tests import forked
 from tests.commands import ended
@@ -102,3 +107,85 @@ def test_the_command_serves_until_it_is_stopped(filled: str) -> None:
         assert server.wait(60) == 0
     assert "The MCP server of shop is at" in said
     assert "explain_parked" in answer.text
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n, sagas"
+
+
+def workers() -> set[int]:
+    """Return the processes that answer questions in SQL for this one."""
+    found = set[int]()
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(place.read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and "eventlib/sql/worker.py" in (place.parent / "cmdline").read_text():
+                found.add(int(place.parent.name))
+    return found
+
+
+def asking(url: str, question: str) -> "asyncio.Task[httpx.Response]":
+    async def asked() -> httpx.Response:
+        call = {"name": "sql", "arguments": {"question": question}}
+        async with httpx.AsyncClient(headers=HEADERS, timeout=600) as client:
+            return await client.post(url, json=ASKED | {"method": "tools/call", "params": call})
+
+    return asyncio.create_task(asked())
+
+
+async def test_a_caller_asks_for_so_much_at_once_and_for_nothing_once_it_has_hung_up(
+    filled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from eventlib.cli import mcp_tools
+
+    monkeypatch.setattr(mcp_tools, "SqlQuery", partial(SqlQuery, within_s=600))  # longer than a test may take
+    async with served(filled, Identity(IdentityOptions())) as url:
+        endless = [asking(url, ENDLESS) for _ in range(MOST_OF_CALLER)]
+        while len(workers()) < MOST_OF_CALLER:
+            assert not any(each.done() for each in endless)
+            await asyncio.sleep(0.02)
+        refused = (await asking(url, "SELECT 1")).json()["result"]
+        assert refused["isError"]
+        assert "too many questions are asked at once" in refused["content"][0]["text"]
+        for each in endless:
+            each.cancel()
+        await asyncio.wait(endless)
+        while workers():
+            await asyncio.sleep(0.02)
+        answered = (await asking(url, "SELECT count(*) AS n FROM sagas")).json()["result"]
+        assert not answered.get("isError"), answered
+
+
+async def test_all_callers_together_ask_for_so_much_at_once() -> None:
+    work, go_on, codes = Work(), asyncio.Event(), list[str]()
+
+    async def tool() -> str:
+        await go_on.wait()
+        return "done"
+
+    async def app(_scope: object, _receive: object, _send: object) -> None:
+        try:
+            codes.append(await work.run(tool()))
+        except ContractError as error:
+            codes.append(str(error))
+
+    async def call(caller: str) -> None:
+        sent = [{"type": "http.request", "body": b"", "more_body": False}]
+
+        async def receive() -> dict[str, object]:
+            return sent.pop() if sent else await asyncio.Event().wait() and {}
+
+        async def send(_message: object) -> None:
+            pass
+
+        await Callers(app)({"type": "http", "client": (caller, 1)}, receive, send)
+
+    asked = [asyncio.create_task(call(f"10.0.0.{n % 8}")) for n in range(MOST_IN_ALL)]
+    await asyncio.sleep(0)
+    for _ in range(3):
+        await call("10.0.0.9")
+    assert len(codes) == 3
+    assert all("too many questions are asked at once" in each for each in codes)
+    go_on.set()
+    await asyncio.wait(asked)
+    await call("10.0.0.9")
+    assert codes[3:] == ["done"] * (MOST_IN_ALL + 1)
