@@ -1,0 +1,140 @@
+"""Whoever is given an event or a state is given what its bytes give back, by type and repr, for every type of field."""
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from types import GenericAlias
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from eventlib import Choreography, Decider, Event, EventLog, Meta, Runtime, Service, open_log
+from eventlib.operations.parked_commands import request_retry
+from eventlib.operations.parked_preview import preview_retries
+from eventlib.queries.parked import parkings
+from eventlib.replay import replay
+from tests.integration.reopening import events
+from tests.unit.test_normal_values import ANNOTATIONS, VALUES, shown
+
+_EVENTS: Any = type(Event)
+NEVER = datetime(2999, 1, 1, tzinfo=UTC)
+
+
+def _event(name: str, topic: str, **declared: Any) -> Any:
+    annotations = {"__module__": __name__, "__annotations__": {"key": str, **ANNOTATIONS}}
+    return _EVENTS(name, (Event,), annotations, topic=topic, key="key", **declared)
+
+
+Began, Called = _event("Began", "began", request=True), _event("Called", "called")
+Accepted, Reported = _event("Accepted", "accepted"), _event("Reported", "reported", request=True)
+Ended = _event("Ended", "ended", final=True)
+_STATE: dict[str, Any] = {"ended": bool, **{f"f_{name}": kind | None for name, kind in ANNOTATIONS.items()}}
+ENDS = GenericAlias(list, (Ended,))
+State: Any = dataclass(frozen=True)(
+    type("State", (), {"__module__": __name__, "__annotations__": _STATE, **dict.fromkeys(_STATE), "ended": False})
+)
+
+
+class Given:
+    """An application that notes what each of its functions is given; `broken`: its last handler raises."""
+
+    def __init__(self, values: dict[str, Any]) -> None:  # noqa: C901  one function for each part of a decider
+        self.seen = defaultdict[str, list[Any]](list)
+        self.broken = True
+        self.values = values
+        steps: Any = Decider("step", state=State, key="key")
+
+        def note(who: str, *given: Any) -> None:
+            self.seen[who] += [shown(each) for each in given if not isinstance(each, Meta)]
+
+        def evolve(state: Any, event: Event) -> Any:
+            note(f"evolve {type(event).__name__}", event)
+            return replace(
+                state, ended=isinstance(event, Ended), **{f"f_{name}": value for name, value in values.items()}
+            )
+
+        def begin(_: Any, began: Any) -> Any:
+            note("begin", began)
+            return [Called(key=began.key, **values)]
+
+        async def call(called: Any) -> Any:
+            note("call", called)
+            return Accepted(key=called.key, **values)
+
+        def accept(state: Any, accepted: Any) -> Any:
+            note("accept", state, accepted)
+            return []
+
+        def end(state: Any, reported: Any) -> Any:
+            if self.broken:
+                raise ValueError("broken")
+            note("end", state, reported)
+            return [Ended(key=reported.key, **values)]
+
+        def late_at(state: Any) -> Any:
+            note("late_at", state)
+            return NEVER if state.f_text is not None and not state.ended else None
+
+        def late(_: Any) -> Any:
+            return []
+
+        for function, given_, returned in (
+            (evolve, {"state": State, "event": Event}, State), (begin, {"_": State, "began": Began}, list[Called]),
+            (call, {"called": Called}, Accepted), (accept, {"state": State, "accepted": Accepted}, ENDS),
+            (end, {"state": State, "reported": Reported}, ENDS), (late_at, {"state": State}, datetime | None),
+            (late, {"_": State}, ENDS),
+        ):  # fmt: skip
+            function.__annotations__ = {**given_, "return": returned}
+        steps.evolve(evolve)
+        within = steps.deadline(late_at)
+        within.passed(late)
+        steps.effect(Called, awaits=Reported, within=within)(call)
+        for handler in (begin, accept, end):
+            steps.on(handler)
+        self.app = Choreography("steps", [Service("steps", deciders=[steps])])
+
+
+async def on(log: EventLog, *published: Any) -> None:
+    async with Runtime(log) as running, asyncio.timeout(60):
+        for each in published:
+            await log.publish(each)
+        await running.idle()
+
+
+async def decoded(log: EventLog, cls: type[Event]) -> list[str]:
+    """What sinks, live views and projections are given: a record that is decoded."""
+    return [repr(shown(each)) for each in await events(log, cls.__contract__.topic.name)]  # type: ignore[union-attr]  # it has one
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.fixed_dictionaries(VALUES))
+async def test_every_function_is_given_what_the_bytes_give_back(
+    values: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = f"sqlite:///{tmp_path_factory.mktemp('given')}/log.db"
+    here = Given(values)
+    async with open_log(url, here.app) as log:
+        await on(log, Began(key="1", **values), Reported(key="1", **values))
+        (parked,) = await parkings(log)
+        here.broken = False
+        (preview,) = await preview_retries(log, [parked])
+        assert [repr(shown(each)) for each in preview.emitted] == [repr(shown(Ended(key="1", **values)))]
+        await request_retry(log, parked, "ada")
+        await on(log)
+        told = here.seen
+        bytes_of = {cls: await decoded(log, cls) for cls in (Began, Called, Accepted, Reported)}
+    for who, cls in (("begin", Began), ("call", Called), ("evolve Called", Called), ("evolve Accepted", Accepted)):
+        assert {*map(repr, told[who])} == {*bytes_of[cls]}, who
+    assert {*map(repr, told["accept"][1::2])} == {*bytes_of[Accepted]}
+    assert {*map(repr, told["end"][1::2])} == {*bytes_of[Reported]}
+    later = Given(values)
+    later.broken = False
+    async with open_log(url, later.app, read_only=True) as log:
+        report = await replay(log)
+    assert (report.same, report.decisions > 0) == (True, True)
+    assert {*later.seen} >= {"begin", "accept", "end"}
+    for who, given_ in later.seen.items():
+        assert {*map(repr, given_)} <= {*map(repr, told[who])}, who
