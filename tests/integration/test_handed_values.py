@@ -82,7 +82,7 @@ class Given:
             return []
 
         for function, given_, returned in (
-            (evolve, {"state": State, "event": Event}, State), (begin, {"_": State, "began": Began}, list[Called]),
+            (evolve, {"state": State, "event": Event}, State), (begin, {"_": State, "began": Began}, GenericAlias(list, (Called,))),
             (call, {"called": Called}, Accepted), (accept, {"state": State, "accepted": Accepted}, ENDS),
             (end, {"state": State, "reported": Reported}, ENDS), (late_at, {"state": State}, datetime | None),
             (late, {"_": State}, ENDS),
