@@ -3,21 +3,29 @@
 import asyncio
 import html
 import json
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from eventlib import Runtime, open_log
+from eventlib.cli._common.parked_keys import waiting_json
+from eventlib.cli._common.previews import event_json
+from eventlib.cli._common.rerun_report import changes_json
 from eventlib.http import SagaApi
 from eventlib.json_form import json_of, json_text, read_json
 from eventlib.log.record import Record
 from eventlib.outbox.rows import OutboxRow, event_in, rows_of
 from eventlib.queries import SagaIndex
-from eventlib.replay.comparison import compared_event, same
+from eventlib.queries.decoding import Reading
+from eventlib.queries.parked import Parking, WaitingInput
+from eventlib.replay.comparison import Change, compared_event, same
 from eventlib.testing import client_of
+from eventlib.values import from_ms
 from eventlib.webhooks.cloudevents import cloud_event, content_of, events_of
 from tests.commands import said
 from tests.console.browsers import running_console
@@ -132,6 +140,18 @@ def test_an_outbox_takes_what_publish_takes_and_its_relay_brings_it() -> None:
     (row,) = rows_of(APP, [asked()])
     found = event_in(OutboxRow(1, "", row["type"], row["topic"], row["key"], row["body"], "{}", None), APP)
     assert shown(found) == shown(asked())
+
+
+def test_the_admin_api_answers_with_every_value() -> None:
+    """Its answers are JSON of Starlette, which takes nothing but what JSON has."""
+    record = Record("odd", 0, 0, 0, b"o1", b"", id="1")
+    parking = Parking("odds", "odd", "o1", 0, from_ms(0), 1, "broken")
+    waits = waiting_json(parking, WaitingInput(record, "broken", Reading(record, DONE)))
+    preview = event_json(DONE, personal=True)
+    change = {"change": changes_json([Change("ratio", nan, b"\xff")])}
+    for answer in (waits, preview):
+        is_done(json.loads(JSONResponse(answer).body)["data"])
+    assert JSONResponse(change).body == b'{"change":[{"field":"ratio","before":"NaN","after":"data:;base64,/w=="}]}'
 
 
 def test_replay_tells_odd_values_apart() -> None:

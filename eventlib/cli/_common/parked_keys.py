@@ -9,6 +9,7 @@ import typer
 from eventlib.cli._common import output
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.json_form import json_of
 from eventlib.log.record import key_text
 from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput
 from eventlib.search.parked import parked_where
@@ -81,7 +82,7 @@ def waiting_json(parking: Parking, waiting: WaitingInput) -> dict[str, object]:
         "id": record.event_id,
         "reason": waiting.reason,
         "edited": waiting.edited_by or None,
-        "data": reading.value,
+        "data": json_of(reading.value),
     }
     if reading.error is not None:
         line |= {"error": reading.error, "bytes": (record.value or b"").hex()}

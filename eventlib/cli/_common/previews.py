@@ -9,6 +9,7 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.eventlog import EventLog
+from eventlib.json_form import json_of
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.personal import masked
 from eventlib.operations.parked_preview import Preview, token_of_previews
@@ -60,7 +61,11 @@ def previews_json(log: EventLog, found: Sequence[Preview], *, personal: bool = F
 
 def event_json(event: Event, *, personal: bool = False) -> dict[str, object]:
     """Return an event that would be emitted as JSON, with personal fields masked unless they may be seen."""
-    return {"type": contract_of(type(event)).type, "key": key_of(event), "data": event if personal else masked(event)}
+    return {
+        "type": contract_of(type(event)).type,
+        "key": key_of(event),
+        "data": json_of(event if personal else masked(event)),
+    }
 
 
 def print_previews(lines: Sequence[dict[str, object]], found: Sequence[Preview], *, as_json: bool) -> int:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from eventlib.cli._common import output
+from eventlib.json_form import json_of
 from eventlib.operations.reprocessing.comparison import (
     Difference,
     EventDifference,
@@ -30,20 +31,23 @@ def difference_json(service: str, name: str, found: Difference) -> Iterable[dict
         "not_yet": found.not_yet,
     }
     for event in found.events:
-        facts = {**asdict(event), "at": output.iso_ms(event.at_ms), "changes": _changes_json(event.changes)}
+        facts = {**asdict(event), "at": output.iso_ms(event.at_ms), "changes": changes_json(event.changes)}
         yield {"difference": "event", **facts}
     for state in found.states:
-        yield {"difference": "state", **asdict(state), "changes": _changes_json(state.changes)}
+        yield {"difference": "state", **asdict(state), "changes": changes_json(state.changes)}
     for kind, waiting in (("requested", found.requested), ("parked", found.parked)):
         for each in waiting:
             yield {"difference": kind, **asdict(each)}
 
 
-def _changes_json(changes: Iterable[Change]) -> list[dict[str, object]]:
+def changes_json(changes: Iterable[Change]) -> list[dict[str, object]]:
+    """Return what differs as JSON, field by field."""
     found = list[dict[str, object]]()
     for change in changes:
         sides = {"before": change.before, "after": change.after}
-        found.append({"field": change.path, **{side: value for side, value in sides.items() if value is not ABSENT}})
+        found.append(
+            {"field": change.path, **{side: json_of(value) for side, value in sides.items() if value is not ABSENT}}
+        )
     return found
 
 
