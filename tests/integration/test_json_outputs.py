@@ -146,11 +146,11 @@ def test_the_admin_api_answers_with_every_value() -> None:
     """Its answers are JSON of Starlette, which takes nothing but what JSON has."""
     record = Record("odd", 0, 0, 0, b"o1", b"", id="1")
     parking = Parking("odds", "odd", "o1", 0, from_ms(0), 1, "broken")
-    waits = waiting_json(parking, WaitingInput(record, "broken", Reading(record, DONE)))
+    waits = waiting_json(parking, WaitingInput(record, "broken", Reading(record, DONE, None)))
     preview = event_json(DONE, personal=True)
     change = {"change": changes_json([Change("ratio", nan, b"\xff")])}
     for answer in (waits, preview):
-        is_done(json.loads(JSONResponse(answer).body)["data"])
+        is_done(json.loads(bytes(JSONResponse(answer).body))["data"])
     assert JSONResponse(change).body == b'{"change":[{"field":"ratio","before":"NaN","after":"data:;base64,/w=="}]}'
 
 
