@@ -72,7 +72,11 @@ OF_SAGAS = (
     Attribute("state", TEXT, "what the application calls its state, as long as the service keeps that", "s.state"),
     Attribute("outcome", TEXT, "the type of the event that ended it, in snake case; `open` before", "s.outcome"),
     Attribute(
-        "reason", TEXT, "why: the `reason` of the event that ended it; while it is open, of its first failure", "s.reason"
+        "reason",
+        TEXT,
+        "why: the `reason` of the event that ended it; while it is open, or where a failure or a compensation without one "
+        "ended it, that of its first failure, or that failure's name",
+        "s.reason",
     ),
     Attribute("started_at", TIME, "the time of its first event", "s.started_at", index="started_at"),
     Attribute("last_at", TIME, "the time of its last event", "s.last_at", index="last_at"),

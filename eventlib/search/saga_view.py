@@ -16,12 +16,13 @@ from eventlib.search.waits import Waits
 from eventlib.state.projection_file import View
 from eventlib.values import snake_case
 
-VERSION = 4
+VERSION = 5
 _INDEXED = ("started_at", "last_at", "ended_at", "duration_ms", "state", "outcome", "reason")
 _TABLES = """
 CREATE TABLE sagas (
     saga TEXT NOT NULL, open INTEGER NOT NULL DEFAULT 1, state TEXT, is_overdue INTEGER NOT NULL DEFAULT 0,
-    overdue_at INTEGER, outcome TEXT NOT NULL DEFAULT 'open', reason TEXT, reason_at TEXT,
+    overdue_at INTEGER, outcome TEXT NOT NULL DEFAULT 'open', reason TEXT,
+    is_told INTEGER NOT NULL DEFAULT 0, failure TEXT, failure_at TEXT,
     started_at INTEGER NOT NULL, last_at INTEGER NOT NULL, ended_at INTEGER, duration_ms INTEGER,
     steps INTEGER NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0, compensations INTEGER NOT NULL DEFAULT 0{columns}
 );
@@ -42,10 +43,13 @@ ON CONFLICT (saga) DO UPDATE SET started_at = min(started_at, ?2), last_at = max
 failures = failures + ?3, compensations = compensations + ?4
 """
 _END = """
-UPDATE sagas SET open = 0, outcome = ?2, reason = ?3, reason_at = '', ended_at = ?4, duration_ms = ?4 - started_at
-WHERE saga = ?1 AND (ended_at IS NULL OR ended_at > ?4)
+UPDATE sagas SET open = 0, outcome = ?2, is_told = ?5, reason = CASE WHEN ?5 THEN ?3 ELSE failure END,
+ended_at = ?4, duration_ms = ?4 - started_at WHERE saga = ?1 AND (ended_at IS NULL OR ended_at > ?4)
 """
-_FAILED = "UPDATE sagas SET reason = ?2, reason_at = ?3 WHERE saga = ?1 AND (reason_at IS NULL OR reason_at > ?3)"
+_FAILED = """
+UPDATE sagas SET failure = ?2, failure_at = ?3, reason = CASE WHEN is_told THEN reason ELSE ?2 END
+WHERE saga = ?1 AND (failure_at IS NULL OR failure_at > ?3)
+"""
 _STATE = """
 INSERT INTO sagas (saga, state, is_overdue, overdue_at, started_at, last_at) VALUES (?1, ?2, ?3, ?4, ?5, ?5)
 ON CONFLICT (saga) DO UPDATE SET state = ?2, is_overdue = ?3, overdue_at = ?4
@@ -53,7 +57,7 @@ ON CONFLICT (saga) DO UPDATE SET state = ?2, is_overdue = ?3, overdue_at = ?4
 
 
 class Step(NamedTuple):
-    """What one event means for a saga: when and where, the counts, its reason if it is a failure, and its values."""
+    """What one event means for a saga: when and where, the counts, its reason (else its name) if it is a failure, and its values."""
 
     at_ms: int
     place: str
@@ -142,7 +146,9 @@ class SagaView:
 
     def _step(self, record: Record, name: str, value: Any) -> Step:
         place = f"{record.timestamp_ms:015d}/{record.topic}/{record.partition:06d}/{record.offset:015d}"
-        reason = self._reason(name, value) if name in self._failures else None
+        reason = None
+        if name in self._failures and (reason := self._reason(name, value)) is None:
+            reason = snake_case(name)
         many = [
             (found.field.name, found.field.kind.stored(getattr(value, found.field.field)))
             for found in self._of_events.get(name, ())
@@ -173,7 +179,9 @@ class SagaView:
 
     def _end(self, db: sqlite3.Connection, saga: str, name: str, record: Record, value: Any) -> None:
         if name in self._finals:
-            db.execute(_END, (saga, snake_case(name), self._reason(name, value), record.timestamp_ms))
+            reason, turned = self._reason(name, value), name in self._failures or name in self._reversals
+            is_told = reason is not None or not turned
+            db.execute(_END, (saga, snake_case(name), reason, record.timestamp_ms, is_told))
 
     def _join(self, db: sqlite3.Connection, correlation_id: str, saga: str) -> None:
         """Take note that events of a correlation id belong to a saga, and add those that came before."""
