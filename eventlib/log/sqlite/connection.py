@@ -92,6 +92,16 @@ def identity(path: Path) -> tuple[int, int] | None:
     return there.st_ino, there.st_dev
 
 
+def log_id_in(path: Path) -> str | None:
+    """Return which log a file has, without its write-ahead log; None while it has none yet, or when it cannot be told."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)) as alone:
+            row = alone.execute("SELECT value FROM meta WHERE name = 'log_id'").fetchone()
+    except sqlite3.Error:
+        return None
+    return str(row[0]) if row else None
+
+
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size if path.is_file() else 0

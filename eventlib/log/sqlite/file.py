@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from eventlib.errors import LogReplaced, LogUnavailable
-from eventlib.log.sqlite.connection import connect, identity, refuse_cut_off
+from eventlib.log.sqlite.connection import connect, identity, log_id_in, refuse_cut_off
 from eventlib.log.sqlite.errors import damaged, explained, is_busy, read_only, replaced
 from eventlib.log.sqlite.format import FORMAT_VERSION
 from eventlib.log.sqlite.high_water import HighWaterMark, missing_offsets, now_another, tail_lost
@@ -46,9 +46,12 @@ class LogFile(SmallTables):
         self._version = _NOTHING_YET
         self._is_fresh = False
         self._is_older = version_of(connection) < FORMAT_VERSION
-        named = [(each, identity(each)) for each in (path, path.with_name(f"{path.name}-wal"))]
+        named = [(each, identity(each)) for each in (path.with_name(f"{path.name}-wal"), path)]
         self._lost: LogReplaced | None = None
         self._names = [(each, before) for each, before in named if before is not None]
+        self._changed_ns = 0
+        # An accepted loss gives a log another id, which is in the write-ahead log first.
+        self._logs_in_it = {None, log_id, log_id_in(path)}
 
     @classmethod
     async def open(cls, path: Path, options: SqliteOptions) -> "LogFile":
@@ -170,11 +173,21 @@ class LogFile(SmallTables):
             try:
                 there = os.stat(name)  # noqa: PTH116  asked for each commit, a third of what Path.stat takes
                 is_same = there.st_ino == before[0] and there.st_dev == before[1]
+                if is_same and name is self.path and there.st_mtime_ns != self._changed_ns:
+                    is_same = self._still_has_this_log()
+                    self._changed_ns = there.st_mtime_ns
             except OSError:
                 is_same = False
             if not is_same:
                 self._lost = replaced(name)
                 raise self._lost
+
+    def _still_has_this_log(self) -> bool:
+        """Tell whether the file itself has this log still: it changes with checkpoints, and when another is copied over it.
+
+        The connection cannot tell: it reads the newest pages from the write-ahead log.
+        """
+        return log_id_in(self.path) in self._logs_in_it
 
     def _refuse_lost_tail(self) -> None:
         if self.offsets >= 0 and (missing := self._mark.missing(self.offsets)):
