@@ -21,7 +21,7 @@ from analytics.audit.packs import Pack, grouped, packs, unpacked
 from analytics.batches import text_array
 from analytics.hashing import hashes
 from eventlib.log.archive.row_groups import column_values
-from eventlib.runtime.records import STATE
+from eventlib.runtime.records import REQUEST, STATE
 
 
 class Newest(NamedTuple):
@@ -52,7 +52,7 @@ def newest_records(spark: SparkSession, url: str, application: Application, deci
 
 @dataclass(frozen=True)
 class ByKey:
-    """Packs the newest records of each batch in `count` groups by key: all but the states of other deciders."""
+    """Packs the newest records of each batch in `count` groups by key: all but requests and the states of other deciders."""
 
     deciders: tuple[str, ...]
     count: int
@@ -63,7 +63,8 @@ class ByKey:
             rows = batch.set_column(_KEY, "key", text_array(batch["key"]))
             rows = rows.set_column(0, "topic", rows["topic"].cast(pa.string()))
             wanted = [pc.starts_with(rows["key"], f"{STATE}{name}/") for name in self.deciders]
-            is_wanted = reduce(pc.or_, wanted, pc.invert(pc.starts_with(rows["key"], STATE)))
+            is_other = pc.or_(pc.starts_with(rows["key"], STATE), pc.starts_with(rows["key"], REQUEST))
+            is_wanted = reduce(pc.or_, wanted, pc.invert(is_other))
             rows = _newest(rows.filter(is_wanted))
             yield from grouped(rows, hashes(rows["key"]) % np.uint64(self.count), self.count)
 

@@ -52,9 +52,12 @@ class Decider(Generic[S]):
 
     `key` names the field that all its events have as their key. With None it handles keyless events, and has one
     state for each partition: for an external topic that is not partitioned by what is in it, to emit events under a key.
+
+    A request is handled once while its id is remembered: as one of the newest 8 of its key, or for the time that its event
+    declares (`once_for`); after them as one of the newest `requests_remembered`, for seven days or the declared time.
     """
 
-    def __init__(self, name: str, *, state: type[S], key: str | None) -> None:
+    def __init__(self, name: str, *, state: type[S], key: str | None, requests_remembered: int = 10_000) -> None:
         if not dataclasses.is_dataclass(state) or not state.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # not in typeshed
             raise WiringError(
                 f"decider {name}: state {state.__name__} must be a frozen dataclass: @dataclass(frozen=True)"
@@ -65,11 +68,17 @@ class Decider(Generic[S]):
             raise WiringError(
                 f"decider {name}: every field of state {state.__name__} needs a default ({error})"
             ) from error
+        if requests_remembered < 1:
+            raise WiringError(
+                f"decider {name}: requests_remembered={requests_remembered} says how many requests of a key are remembered, "
+                "so that one that comes again is not handled again: give a number from 1 on"
+            )
         check_state(state)
         check_searchable(state)
         self.name = name
         self.state = state
         self.key = key
+        self.requests_remembered = requests_remembered
         self.handlers: dict[type[Event], Handler] = {}
         self.effects: dict[type[Event], Effect] = {}
         self.deadlines: dict[str, Deadline[S]] = {}

@@ -66,8 +66,9 @@ class Event(BaseModel):
     `class StockReserved(Event, topic="stock", key="order_id")`. Further declarations:
 
     - `abstract=True`: a class to inherit from, never on a log; the only one that needs no topic.
-    - `request=True`: published from outside the services, perhaps twice; each id is processed once, and remembered with the key.
-    - `once_for=timedelta(days=7)`: how long the id of a request is remembered (default: without limit): for what others
+    - `request=True`: published from outside the services, perhaps twice; each id is processed once while it is remembered: as one of
+      the newest 8 of its key, or for seven days after them, as one of `Decider(requests_remembered=10_000)`.
+    - `once_for=timedelta(days=3)`: how long the id of a request is remembered instead, also one of the newest: for what others
       report, and may report again, such as the callback of a payment. A key is not forgotten before that.
     - `final=True`: ends a saga, so it needs no handler.
     - `failure=True`: a step was refused, has failed or was called off, so earlier steps have to be compensated.

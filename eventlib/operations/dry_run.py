@@ -1,6 +1,6 @@
 """Dry runs: an act is carried out by the code that carries it out, on an overlay of the log, so that nothing is written."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -18,6 +18,7 @@ from eventlib.personal.base import NO_MASTER, FieldCipher, Mask, NoRight
 from eventlib.personal.opening import personal_classes
 from eventlib.queries.state import newest_of_keys
 from eventlib.queries.task_metadata import TaskNotes
+from eventlib.runtime.keyed_state import memory_of
 from eventlib.runtime.records import PAUSE, POSITION_KEY, SKIP, Positions, code_version
 from eventlib.runtime.runtime import prepare_own
 from eventlib.runtime.state import TaskState
@@ -82,6 +83,15 @@ class TaskParts:
     def offset(self, state: str) -> int:
         """Return where on the changelog a state stands; -1 for none."""
         return self._states[state].offset if state in self._states else -1
+
+    async def read_requests(self, state: str, requests: Collection[str]) -> None:
+        """Read what there is under these keys of the changelog, of requests that may have entries apart from a state's."""
+        known = self._states.get(state)
+        if known is None or not memory_of(known).moved:
+            return
+        service, partition = self._place
+        found = await newest_of_keys(self._log, service.changelog.name, partition, requests)
+        self._shared += found.values()
 
     async def task(self, keys: Sequence[str]) -> Task:
         """Return a task that knows the notes and states under some keys of the changelog, and no others."""

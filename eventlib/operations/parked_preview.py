@@ -21,10 +21,10 @@ from eventlib.operations.parked_commands import (
     retry_of,
 )
 from eventlib.operations.seek import handled
-from eventlib.queries.parked import Parking
+from eventlib.queries.parked import Parking, waiting_inputs
 from eventlib.runtime.parking.control import ParkedInputEdited
 from eventlib.runtime.parking.requests import OperatorRequests
-from eventlib.runtime.records import JournalEntry, Step, effect_key, parked_key, state_key
+from eventlib.runtime.records import JournalEntry, Step, effect_key, parked_key, request_key, state_key
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Transaction
 from eventlib.values import now_ms
@@ -138,6 +138,7 @@ async def preview_commands(log: EventLog, trial: EventLog, commands: Sequence[Co
         await parts.read(_state(command.parking) for command, _ in of_task)
         end = await trial.port.end(service.control.name, partition)
         for command, record in of_task:
+            await parts.read_requests(_state(command.parking), await _requests(trial, command.parking))
             try:
                 found.append(await _Trial(trial, command, parts, doubts=masks(log)).run(record.placed(end)))
             except ContractError as error:  # a state that today's code cannot read
@@ -147,6 +148,12 @@ async def preview_commands(log: EventLog, trial: EventLog, commands: Sequence[Co
 
 def _state(parking: Parking) -> str:
     return state_key(parking.decider, parking.key)
+
+
+async def _requests(log: EventLog, parking: Parking) -> list[str]:
+    """Return the changelog keys that the inputs behind a parked key have, if they were answered before."""
+    waiting = await waiting_inputs(log, parking) if parking.id is None else []
+    return [request_key(parking.decider, parking.key, each.record.event_id) for each in waiting]
 
 
 class _Trial:

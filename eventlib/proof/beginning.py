@@ -150,7 +150,7 @@ class Preparing:
     async def _record(self, service: str, name: str, record: Record) -> Record:
         if name.startswith(EFFECT):
             return (await self._translated.event(record)).replace(headers=())  # a parked one is tried again
-        decider = self._deciders.get((service, state_name(name)[0]))
+        decider = self._deciders.get((service, state_name(name)[0])) if name.startswith(STATE) else None
         return record if decider is None else await self._translated.state(decider, record)
 
 

@@ -15,7 +15,17 @@ from eventlib.model.service import Service
 from eventlib.replay.in_flight import InFlightSagas, records_between
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.parking.parked import waiting_behind
-from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, ParkedKey, Positions, state_name
+from eventlib.runtime.records import (
+    EFFECT,
+    PARKED,
+    POSITION_KEY,
+    REQUEST,
+    STATE,
+    ParkedKey,
+    Positions,
+    request_name,
+    state_name,
+)
 
 TaskName = tuple[str, int]
 Place = tuple[str, int, str]
@@ -181,8 +191,8 @@ class _Reading:
         own = {decider.name for decider in service.deciders if decider.key == self._found.key}
         for name, record in self._changelogs[task].items():
             by_cause = self._key_of.get(record.correlation_id or "", "")
-            if name.startswith(STATE):
-                decider, key = state_name(name)
+            if name.startswith((STATE, REQUEST)):
+                decider, key = state_name(name) if name.startswith(STATE) else request_name(name)[:2]
                 if decider not in own:
                     self._found.shared.setdefault(task, {})[name] = record
                 elif key in self._found.sagas:

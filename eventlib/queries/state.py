@@ -73,7 +73,7 @@ def known_state(log: EventLog, decider: Decider[Any], key: str, entry: KeyedStat
         entry.correlation_id,
         {name: at for name, at in due.items() if name != FORGET},
         due.get(FORGET),
-        len(entry.memory.answered),
+        entry.memory.answered_count,
     )
 
 

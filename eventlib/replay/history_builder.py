@@ -164,7 +164,8 @@ class KeyHistoryBuilder:
         state = self._with_emitted(self._evolved(before, event, record.meta()), emitted, emission)
         if is_request:
             answered = record.event_id, body_hash(record), at_ms, contract.once_for
-            entry = entry.replace(memory=entry.memory.with_answered(*answered))
+            memory, _ = entry.memory.with_answered(*answered).bounded(at_ms)
+            entry = entry.replace(memory=memory)
         elif not emitted and (state is before or (state is None and entry.state is None)):
             return _StepResult("handled", consumed, meta=record.meta())
         changed = entry_after(entry, self._decider, cause, state, [each.record for each in emitted])

@@ -201,6 +201,8 @@ def _doubt(log: EventLog, decider: Decider[Any], steps: Sequence[HistoryStep[Any
         entry = entry_of(newest, decider, log.codec)
     except (ContractError, UnknownSchema) as error:
         return f"the current code cannot read the last recorded state: {error}"
+    memory, _ = entry.memory.bounded(newest.timestamp_ms)  # an earlier release kept all requests with the key
+    entry = entry.replace(memory=memory)
     if any(step.entry_after == entry for step in _of(steps, newest)):
         return ""
     versions = ", ".join(dict.fromkeys(step.code_version for step in steps))

@@ -1,6 +1,6 @@
 """Rebuilds a damaged changelog record from the journal, the inputs and the outputs, if that is provably exact."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from eventlib.log.base import Log, TopicPartition
 from eventlib.log.reading import SkippingReader, chunks
 from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
+from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
 from eventlib.replay.journal import TaskJournal
@@ -18,11 +19,12 @@ from eventlib.replay.key_history import key_history
 from eventlib.replay.steps import HistoryStep
 from eventlib.runtime.bootstrap import NO_PAST
 from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.keyed_state import KeyLocation
-from eventlib.runtime.processor import stalled
+from eventlib.runtime.keyed_state import NO_MEMORY, KeyLocation, moved_record
+from eventlib.runtime.processor import body_hash, stalled
 from eventlib.runtime.records import (
     EFFECT,
     POSITION_KEY,
+    REQUEST,
     STATE,
     ClockReset,
     JournalEntry,
@@ -31,6 +33,7 @@ from eventlib.runtime.records import (
     TaskClock,
     effect_key,
     pause_key,
+    request_name,
     state_key,
 )
 from eventlib.runtime.transaction import Hold
@@ -113,8 +116,11 @@ class _Rebuilding:
         key = self._around.key
         known = {state_key(*name): name for name in self._names}
         found = list[Record]()
-        if key in known:
-            names: Iterable[tuple[str, str]] = [known[key]]
+        names: Iterable[tuple[str, str]]
+        if key is not None and key.startswith(REQUEST):
+            names = [request_name(key)[:2]]
+        elif key in known:
+            names = [known[key]]
         elif key == POSITION_KEY or key in self._paused:
             names = ()
         elif self._unprovable and not (key or "").startswith(EFFECT):
@@ -207,7 +213,27 @@ class _Rebuilding:
         location = KeyLocation(topic, self._partition, to_ms(last.at))
         entry = last.entry_after
         state = entry.record((name, key), location, source, self._log.codec)
-        return [state, *(self._effect(*each) for each in _effects(decider, history.steps).items())]
+        effects = [self._effect(*each) for each in _effects(decider, history.steps).items()]
+        return [state, *effects, *self._requests(decider, key, history.steps)]
+
+    def _requests(self, decider: Decider[Any], key: str, steps: Sequence[HistoryStep[Any]]) -> Iterator[Record]:
+        """Yield the entries of requests that the damaged record may have been."""
+        memory, around = NO_MEMORY, self._around
+        is_request = (around.key or "").startswith(REQUEST)
+        for step in steps:
+            event, at_ms = None if step.input is None else step.input.event, to_ms(step.at)
+            if step.kind == "switched":
+                memory = step.entry_after.memory
+            if step.kind != "handled" or step.input is None or event is None or not contract_of(type(event)).request:
+                continue
+            record = step.input.record
+            answered = record.event_id, body_hash(record), at_ms, contract_of(type(event)).once_for
+            memory, moved = memory.with_answered(*answered).bounded(at_ms)
+            is_around = around.since_ms <= at_ms <= around.until_ms
+            for each in moved:
+                own = moved_record(decider.name, key, each, at_ms)
+                if key_text(own) == around.key if is_request else is_around:
+                    yield own.replace(topic=self._service.changelog.name, partition=self._partition)
 
     def _effect(self, request_id: str, pending: Record | None) -> Record:
         topic, key = self._service.changelog.name, effect_key(request_id).encode()

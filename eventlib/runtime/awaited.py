@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.service import Service
 from eventlib.runtime.keyed_state import KeyedState
@@ -34,14 +33,15 @@ def deadlines_of(service: Service) -> set[tuple[str, str]]:
     return {(d.name, e.within) for d in service.deciders for e in d.effects.values() if e.awaits and e.within}
 
 
-def outcome_of(expected: Await, record: Record, at_ms: int, before: KeyedState, after: KeyedState) -> str:
+def outcome_of(expected: Await, before: KeyedState, after: KeyedState, *, is_again: bool) -> str:
     """Return what became of an awaited event that was handled: empty for an effect's answer after which it is awaited.
 
-    `before` and `after` are the key's entries. Before the request's own answer no deadline is there yet: it came, too.
+    `before` and `after` are the key's entries; `is_again` tells whether the key had answered it before. Before the
+    request's own answer no deadline is there yet: it came, too.
     """
     if not expected.is_report:
         return "" if expected.within in after.due else OVER
-    if before.memory.answer_to(record.event_id, at_ms) is not None:
+    if is_again:
         return TWICE
     if before.state is None or (expected.within in before.memory.passed and expected.within not in before.due):
         return LATE

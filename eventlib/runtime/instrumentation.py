@@ -68,17 +68,21 @@ class InstrumentedProcessor(InputProcessor):
         is_noted = expected is not None or is_sampled(context)
         began, before = self._clock() if is_noted else 0, len(self.draft.events)
         known = None if expected is None else self.state.entry(decider, key)
+        is_again = known is not None and self._has_answered(decider, key, known, record)
         failure = super().decide(decider, key, record, event)
         if failure is not None or is_noted:
             ended, emitted, awaited = self._clock(), self.draft.events[before:], ""
             if failure is None and expected is not None and known is not None:
-                awaited = outcome_of(expected, record, self.draft.at_ms, known, self.state.entry(decider, key))
+                awaited = outcome_of(expected, known, self.state.entry(decider, key), is_again=is_again)
             reason = "" if failure is None else failure.reason
             times = began or ended, ended
             self.draft.spans.append(
                 ProcessingSpan(decider.name, key, context, *times, emitted, record, "", reason, awaited)
             )
         return failure
+
+    def _has_answered(self, decider: Decider[Any], key: str, known: KeyedState, record: Record) -> bool:
+        return self.answered.find(decider, key, known.memory, record.event_id, self.draft.at_ms) is not None
 
     def take_answer(self, answer: Answer) -> None:
         """See `InputProcessor.take_answer`."""

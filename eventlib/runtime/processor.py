@@ -16,6 +16,7 @@ from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.personal import error_text, personal_fields
 from eventlib.model.service import Service
+from eventlib.runtime.answered import AnsweredRequests
 from eventlib.runtime.bootstrap import mark_of, past_of, reason_of
 from eventlib.runtime.emit import (
     Cause,
@@ -27,7 +28,7 @@ from eventlib.runtime.emit import (
     meta_of_deadline,
 )
 from eventlib.runtime.inputs import InputReader, damaged_input
-from eventlib.runtime.keyed_state import KeyedState, KeyLocation
+from eventlib.runtime.keyed_state import KeyedState, KeyLocation, MovedRequest
 from eventlib.runtime.parking.parked import (
     PAUSED,
     WAITS_BEHIND,
@@ -54,6 +55,7 @@ MAX_EMITTED = 5_000
 
 
 _NOTHING: list[Record] = []
+_UNMOVED: Sequence[MovedRequest] = ()
 
 
 class InputProcessor:
@@ -66,6 +68,7 @@ class InputProcessor:
         self.parked = ParkedKeys(state, log.codec)
         self.skips = SkippedInputs(state, log.codec)
         self.pauses = Pauses(service, state, log.codec)
+        self.answered = AnsweredRequests(state)
         self.inputs = InputReader(log, service)
         topics = {topic.name: service.output_topic(topic) for topic in log.choreography.topics}
         self.builders = {d.name: RecordBuilder(d, service.emits_as, topics, log.codec) for d in service.deciders}
@@ -173,15 +176,16 @@ class InputProcessor:
         entry = self.state.entry(decider, key)
         contract = contract_of(type(event))
         is_request = contract.request
-        if is_request and (known := entry.memory.answer_to(record.event_id, self.draft.at_ms)) is not None:
-            detail = "duplicate" if known == body_hash(record) else "conflict"
-            self.drop(decider, record, detail)
-            return None
+        if is_request:
+            known = self.answered.find(decider, key, entry.memory, record.event_id, self.draft.at_ms)
+            if known is not None:
+                self.drop(decider, record, "duplicate" if known == body_hash(record) else "conflict")
+                return None
         cause = cause_of_input(record, entry if is_request else None, external=record.topic in self.inputs.external)
         meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
         before = decider.initial if entry.state is None else entry.state
         emission = self.builders[decider.name].emission(key, entry.sequence, cause, self.draft.at_ms)
-        failure = None
+        failure, moved = None, _UNMOVED
         for attempt in range(1, HANDLER_ATTEMPTS + 1):
             try:
                 state, emitted = decider.decide(before, event, meta, emission.meta)
@@ -191,7 +195,8 @@ class InputProcessor:
                 handled = entry
                 if is_request:
                     answered = record.event_id, body_hash(record), self.draft.at_ms, contract.once_for
-                    handled = entry.replace(memory=entry.memory.with_answered(*answered))
+                    memory, moved = entry.memory.with_answered(*answered).bounded(self.draft.at_ms)
+                    handled = entry.replace(memory=memory)
                 changed = self._entry_after(emission, handled, state, records)
             except LogUnavailable:
                 raise
@@ -200,6 +205,8 @@ class InputProcessor:
                     failure = Failure.of(error, withheld=decider.is_personal)
                 continue
             self._apply(emission, changed, emitted, records)
+            if moved:
+                self.answered.move(decider, key, moved, self.draft.at_ms)
             return None
         return failure
 

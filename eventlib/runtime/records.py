@@ -23,6 +23,7 @@ PARKED = "parked/"
 SKIP = "skip/"
 DUE = "due/"
 PAUSE = "pause/"
+REQUEST = "request/"
 
 
 @wire_name("Positions")
@@ -255,6 +256,18 @@ def state_name(key: str) -> tuple[str, str]:
 def effect_key(request_id: str) -> str:
     """Return the changelog key of a pending effect."""
     return f"{EFFECT}{request_id}"
+
+
+def request_key(decider: str, key: str, request_id: str) -> str:
+    """Return the changelog key of a request that a key has answered before its newest ones."""
+    return f"{REQUEST}{decider}/{len(key)}/{key}/{request_id}"
+
+
+def request_name(changelog_key: str) -> tuple[str, str, str]:
+    """Return the decider, the key and the request's id of such a changelog key."""
+    _, decider, length, rest = changelog_key.split("/", 3)
+    end = int(length)
+    return decider, rest[:end], rest[end + 1 :]
 
 
 def skip_key(event_id: str) -> str:

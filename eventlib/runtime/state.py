@@ -7,8 +7,19 @@ from typing import Any
 from eventlib.codec.base import Codec
 from eventlib.log.record import Record
 from eventlib.model.decider import Decider
-from eventlib.runtime.keyed_state import KeyedState, KeyLocation, entry_of
-from eventlib.runtime.records import DUE, STATE, due_key, due_of, pack, state_key, state_name, unpack
+from eventlib.runtime.keyed_state import KeyedState, KeyLocation, entry_of, moved_of
+from eventlib.runtime.records import (
+    DUE,
+    REQUEST,
+    STATE,
+    due_key,
+    due_of,
+    pack,
+    request_name,
+    state_key,
+    state_name,
+    unpack,
+)
 from eventlib.state.base import Store
 
 _EMPTY = KeyedState()
@@ -35,9 +46,10 @@ class TaskState:
         self._cache: OrderedDict[Name, KeyedState] = OrderedDict()
         self._changed: dict[Name, KeyedState] = {}
         self._put: dict[str, Record | None] = {}
+        self._requests: dict[str, Record | None] = {}
         self._unwritten: dict[bytes | None, Record] = {}
         self._unwritten_bytes = 0
-        self._due_moves: dict[str, bytes | None] = {}
+        self._index_moves: dict[str, bytes | None] = {}
         self._due_bound: int | None = 0
         self.due_counts = Counter[tuple[str, str]]()
         """How many keys of a decider have a deadline ahead of them, by both names; kept once `count_dues` was called."""
@@ -77,18 +89,59 @@ class TaskState:
         for key, stored in self.store.scan(prefix):
             yield unpack(key, stored)
 
+    # --- requests with entries of their own, and an index of them by number and by time, which only the local store has
+
+    def request(self, key: str) -> Record | None:
+        """Return the changelog record of a request, as this transaction sees it."""
+        return self._requests[key] if key in self._requests else self._committed(key)
+
+    def put_request(self, key: str, record: Record | None) -> None:
+        """Change the changelog record of a request in this transaction; None removes it."""
+        self._requests[key] = record
+
+    def numbered_request(self, decider: str, key: str, number: int) -> str | None:
+        """Return the id of the request that a key has moved as its `number`-th, if it is committed and still there."""
+        by_number = _number_key(decider, key, number)
+        found = self._index_moves[by_number] if by_number in self._index_moves else self.store.get(by_number)
+        return None if found is None else found.decode()
+
+    def expired_requests(self, at_ms: int, limit: int) -> list[str]:
+        """Return the changelog keys of up to `limit` committed requests that are remembered to a time or a former one."""
+        self.flush()
+        found = list[str]()
+        for stored, _ in self.store.scan(_BY_TIME):
+            until, key = stored.removeprefix(_BY_TIME).split("/", 1)
+            if int(until) > at_ms or len(found) >= limit:
+                break
+            found.append(key)
+        return [key for key in found if key not in self._requests]
+
+    def _move_request(self, key: str, after: Record | None) -> None:
+        before = self._committed(key)
+        for record, is_there in ((before, False), (after, True)):
+            if record is not None:
+                decider, of_key, request_id = request_name(key)
+                moved = moved_of(record, request_id)
+                by_number = _number_key(decider, of_key, moved.number)
+                self._index_moves[by_number] = request_id.encode() if is_there else None
+                until_ms = min(moved.until_ms, _LAST_MS)
+                self._index_moves[f"{_BY_TIME}{until_ms:015d}/{key}"] = b"" if is_there else None
+
     @property
     def is_changed(self) -> bool:
         """Whether this transaction changes anything."""
-        return bool(self._changed or self._put)
+        return bool(self._changed or self._put)  # requests change with a key's state
 
     def records(self, place: KeyLocation, sources: Mapping[str, str]) -> list[Record]:
         """Return this transaction's changes as changelog records; `sources` names each decider's `service/decider`."""
         states = [entry.record(name, place, sources[name[0]], self._codec) for name, entry in self._changed.items()]
-        return states + [_placed(key, record, place) for key, record in self._put.items()]
+        others = {**self._put, **self._requests} if self._requests else self._put
+        return states + [_placed(key, record, place) for key, record in others.items()]
 
     def commit(self, records: list[Record], checkpoint: int) -> None:
         """Make this transaction's changes the truth; `records` are theirs as they stand on the changelog."""
+        for key, request in self._requests.items():
+            self._move_request(key, request)
         for record in records:
             self._write_later(record)
         for name, entry in self._changed.items():
@@ -107,6 +160,7 @@ class TaskState:
         """Drop this transaction's changes."""
         self._changed = {}
         self._put = {}
+        self._requests = {}
 
     def restore(self, records: list[Record], checkpoint: int) -> None:
         """Take committed changelog records in, as a restart or a takeover reads them."""
@@ -116,6 +170,8 @@ class TaskState:
             if key.startswith(STATE):
                 name = state_name(key)
                 self._move_due(name, self._stored_due(name), self._due(name, record))
+            elif key.startswith(REQUEST):
+                self._move_request(key, None if record.value is None else record)
             self._write_later(record)
         self._checkpoint = checkpoint
         self.flush()
@@ -127,10 +183,10 @@ class TaskState:
         writes: dict[str, bytes | None] = {
             _text(key): None if record.value is None else pack(record) for key, record in self._unwritten.items()
         }
-        self.store.write({**writes, **self._due_moves}, self._checkpoint)
+        self.store.write({**writes, **self._index_moves}, self._checkpoint)
         self._unwritten = {}
         self._unwritten_bytes = 0
-        self._due_moves = {}
+        self._index_moves = {}
 
     def close(self) -> None:
         """Hand everything to the store and close it."""
@@ -189,9 +245,9 @@ class TaskState:
             self.due_counts.subtract((name[0], deadline) for deadline in before)
             self.due_counts.update((name[0], deadline) for deadline in after)
         for deadline, at in before.items():
-            self._due_moves[due_key(at, name[0], deadline, name[1])] = None
+            self._index_moves[due_key(at, name[0], deadline, name[1])] = None
         for deadline, at in after.items():
-            self._due_moves[due_key(at, name[0], deadline, name[1])] = b""
+            self._index_moves[due_key(at, name[0], deadline, name[1])] = b""
             self._due_bound = at if self._due_bound is None else min(self._due_bound, at)
 
     def _stored_due(self, name: Name) -> Mapping[str, int]:
@@ -222,6 +278,14 @@ class TaskState:
         self._cache.move_to_end(name)
         if len(self._cache) > self._cached_entries:
             self._cache.popitem(last=False)
+
+
+_BY_TIME, _BY_NUMBER = "once/time/", "once/number/"
+_LAST_MS = 10**15 - 1
+
+
+def _number_key(decider: str, key: str, number: int) -> str:
+    return f"{_BY_NUMBER}{decider}/{len(key)}/{key}/{number:015d}"
 
 
 def _placed(key: str, record: Record | None, place: KeyLocation) -> Record:

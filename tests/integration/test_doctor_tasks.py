@@ -8,6 +8,7 @@ import pytest
 from eventlib import EventLog, open_log
 from eventlib.operations.doctor.tasks import examine_memories, examine_task_times
 from eventlib.queries.task_metadata import TaskNotes
+from eventlib.runtime.keyed_state import KeyMetadata
 from eventlib.runtime.records import POSITION_KEY, Positions
 from eventlib.values import now_ms
 from tests.integration.pausing import ordered, run
@@ -46,7 +47,17 @@ async def test_a_key_that_remembers_many_requests_is_named(log: EventLog) -> Non
     async with run(log) as runtime:
         await ordered(log, "a", *range(2, 400))
         await runtime.idle()
+    assert await examine_memories(log) == [], "a key does not grow with its requests"
+    (state,) = {
+        each.key: each for each in await everything(log, "orders.changelog") if each.key == b"state/order/a"
+    }.values()
+    memory = KeyMetadata(answered={f"{number:032x}": "0" * 16 for number in range(400)})
+    await log.port.append([state.replace(offset=-1, headers=memory.headers)])
     (found,) = await examine_memories(log)
     assert found.verdict == "warning"
     assert "orders: order 'a' writes 2" in found.what
-    assert "once_for=" in found.remedy
+    assert "nothing has to be done" in found.remedy
+    async with run(log) as runtime:
+        await ordered(log, "a", 400)
+        await runtime.idle()
+    assert await examine_memories(log) == []

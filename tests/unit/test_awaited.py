@@ -179,26 +179,25 @@ def test_a_key_is_forgotten_with_its_ids_and_not_before_they_are() -> None:
 
 BEFORE = KeyedState(Count(), sequence=1, due={"by": 9})
 PASSED = KeyMetadata(passed={"by": 5})
-REPORT = Record("reports", 0, 1, 7, b"O1", b"", "r1", "Reported")
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "outcome"),
+    ("before", "after", "is_again", "outcome"),
     [
-        (BEFORE, BEFORE.replace(sequence=2), CAME),
-        (BEFORE, BEFORE.replace(state=Count(noted=1)), CAME),
-        (BEFORE, BEFORE, TWICE),
-        (BEFORE.replace(memory=KeyMetadata(answered={"r1": "body"})), BEFORE.replace(sequence=2), TWICE),
-        (BEFORE.replace(memory=PASSED, due={}), BEFORE.replace(sequence=2), LATE),
-        (BEFORE.replace(memory=PASSED), BEFORE.replace(sequence=2), CAME),  # it is awaited anew
-        (KeyedState(), BEFORE, LATE),  # its key is forgotten
+        (BEFORE, BEFORE.replace(sequence=2), False, CAME),
+        (BEFORE, BEFORE.replace(state=Count(noted=1)), False, CAME),
+        (BEFORE, BEFORE, False, TWICE),
+        (BEFORE, BEFORE.replace(sequence=2), True, TWICE),
+        (BEFORE.replace(memory=PASSED, due={}), BEFORE.replace(sequence=2), False, LATE),
+        (BEFORE.replace(memory=PASSED), BEFORE.replace(sequence=2), False, CAME),  # it is awaited anew
+        (KeyedState(), BEFORE, False, LATE),  # its key is forgotten
     ],
 )
-def test_what_became_of_an_awaited_event(before: KeyedState, after: KeyedState, outcome: str) -> None:
-    assert outcome_of(Await("by", is_report=True), REPORT, 7, before, after) == outcome
+def test_what_became_of_an_awaited_event(before: KeyedState, after: KeyedState, is_again: bool, outcome: str) -> None:
+    assert outcome_of(Await("by", is_report=True), before, after, is_again=is_again) == outcome
 
 
 def test_an_effects_own_answer_is_the_whole_answer_where_nothing_is_awaited_after_it() -> None:
     own = Await("by", is_report=False)
-    assert outcome_of(own, REPORT, 7, KeyedState(), BEFORE) == ""
-    assert outcome_of(own, REPORT, 7, KeyedState(), BEFORE.replace(due={})) == OVER
+    assert outcome_of(own, KeyedState(), BEFORE, is_again=False) == ""
+    assert outcome_of(own, KeyedState(), BEFORE.replace(due={}), is_again=False) == OVER

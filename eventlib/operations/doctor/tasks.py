@@ -42,7 +42,7 @@ async def examine_task_times(notes: TaskNotes) -> list[Diagnosis]:
 
 
 async def examine_memories(log: EventLog) -> list[Diagnosis]:
-    """Find keys that grow with each request: the ids that a key has answered are written again with each change."""
+    """Find keys that write much about requests again with each change: an earlier release kept all of them with the key."""
     port, found = SkippingReader(log.port), list[Diagnosis]()
     there = await port.topics()
     for service in log.choreography.services:
@@ -58,7 +58,8 @@ async def _largest(port: Log, service: Service) -> Sequence[Record]:
         place = service.changelog.name, partition
         start, end = await port.start(*place), await port.end(*place)
         records = await port.read(*place, max(start, end - _NEWEST), _NEWEST)
-        grown += [each for each in records if remembered_bytes(each) > _MOST_REMEMBERED]
+        newest = {each.key: each for each in records}
+        grown += [each for each in newest.values() if remembered_bytes(each) > _MOST_REMEMBERED]
     return sorted(grown, key=remembered_bytes)[-1:]
 
 
@@ -67,7 +68,8 @@ def _grown(service: Service, record: Record) -> Diagnosis:
     size = remembered_bytes(record)
     return warning(
         "requests",
-        f"{service.name}: {decider} {key!r} writes {size:,} bytes about the requests that it has answered with each change, and "
-        "more with each further request",
-        "declare on these requests for how long one may come again (once_for=), or give each a key of its own, such as an order's",
+        f"{service.name}: {decider} {key!r} writes {size:,} bytes about the requests that it has answered with each change, as "
+        "an earlier release kept them",
+        "nothing has to be done: with its next request the older ones get entries of their own. If it stays, its requests have "
+        "long ids: give them shorter ones",
     )

@@ -22,6 +22,7 @@ from eventlib.runtime.records import (
     EFFECT,
     PARKED,
     POSITION_KEY,
+    REQUEST,
     SKIP,
     STATE,
     JournalEntry,
@@ -71,7 +72,7 @@ class Takeover:
         before = await positions_in(self._old, self._codec)
         self.at_ms = max(now_ms(), before.at_ms, self._positions.at_ms)
         self._load_sequences()
-        changes = [*self._states(), *self._effects(), *self._skips()]
+        changes = [*self._states(), *self._requests(), *self._effects(), *self._skips()]
         events, parked = [*self._events()], await self._parked()
         positions = self._after(before)
         steps = [Step("switch", self._rerun.run.changelog.name, detail=why)]
@@ -132,6 +133,12 @@ class Takeover:
             if before is None or before.astuple()[5:] != taken.astuple()[5:]:
                 self.states += 1
                 yield self._changelog_record(key, taken)
+
+    def _requests(self) -> Iterator[Record]:
+        """Take over the requests that have entries of their own: as a state's, in the place of those that there were."""
+        for key, before, after in side_by_side(self._old, self._new, REQUEST):
+            if after is None or before is None or before.headers != after.headers:
+                yield self._changelog_record(key, after)
 
     def _effects(self) -> Iterator[Record]:
         for _, before, after in side_by_side(self._old, self._new, EFFECT):
