@@ -55,7 +55,8 @@ def spark(bucket_port: int) -> Iterator[SparkSession]:
             "tests",
             master="local[2]",
             config=config,
-            java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",  # else it sweeps all the time
+            # Else it sweeps its code, and collects a young generation that is small at first, all the time.
+            java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xms1g -Xmn500m",
             fetch=True,
             formats=["iceberg", "delta", "s3a"],
         )
