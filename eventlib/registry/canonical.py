@@ -1,6 +1,7 @@
 """The normal form of a schema: texts that mean the same become one."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,20 @@ from eventlib.registry.parsing.parse import compact
 from eventlib.registry.records import Schema
 
 _ORDER = ("name", "type", "namespace", "fields", "symbols", "items", "values", "size")
+_EXACT = 1 << 53
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
+
+
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_SPELLING = frozenset({"namespace", "type", "syntax", "proto2", "proto3", "import", "public", "optional"})
+"""Words that one spelling of a schema may have, and another lacks."""
+
+
+def signature(schema: Schema) -> tuple[SchemaType, frozenset[str]]:
+    """Return what all spellings of a schema share, and few others: it costs no parsing."""
+    text = _COMMENT.sub(" ", schema.text) if schema.kind is SchemaType.PROTOBUF else schema.text
+    return schema.kind, frozenset(_WORD.findall(text)) - _SPELLING
 
 
 def normal(schema: Schema, parsed: Parsed, referenced: Mapping[str, str]) -> Schema:
@@ -25,12 +39,19 @@ def normal(schema: Schema, parsed: Parsed, referenced: Mapping[str, str]) -> Sch
         case SchemaType.AVRO:
             text = compact(_avro(json.loads(parsed.text), ""))
         case SchemaType.JSON:
-            text = json.dumps(json.loads(parsed.text), separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+            document = json.loads(parsed.text, parse_float=_number)
+            text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
         case SchemaType.PROTOBUF:
             from eventlib.registry.parsing.proto_text import proto_text
 
             text = parse(schema.kind, proto_text(parsed.model.file()), referenced).text
     return replace(schema, text=text, references=references)
+
+
+def _number(text: str) -> int | float:
+    """Return a JSON number; 1.0 is the 1 that it is."""
+    found = float(text)
+    return int(found) if found.is_integer() and abs(found) < _EXACT else found
 
 
 def _avro(schema: Any, namespace: str) -> Any:

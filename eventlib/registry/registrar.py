@@ -8,6 +8,7 @@ from eventlib.registry.catalogue import Catalogue
 from eventlib.registry.comparing import CompareLimits, Comparer
 from eventlib.registry.compatibility import Incompatibility, Level, incompatibilities
 from eventlib.registry.errors import (
+    Refused,
     changed_meanwhile,
     id_taken,
     incompatible,
@@ -77,6 +78,8 @@ class Registrar:
         async with self._writer.turn():
             pass  # from here on the catalogue has all that the schema may refer to
         understood = await self.understand(wanted, subject)
+        if wanted.id is None:
+            understood = await self._as_registered(subject, understood)
         for _ in range(_ATTEMPTS):
             compared, found = self._compared_with(subject), list[Incompatibility]()
             is_new = self._catalogue.find(subject, understood.schema) is None
@@ -186,14 +189,38 @@ class Registrar:
                 raise no_level(subject) if kind == "CONFIG" else no_mode(subject)
             await self._writer.write([Setting(kind, subject, None)])
 
-    def look_up(self, subject: str, understood: Understood, *, also_deleted: bool) -> Version:
-        """Return the version of a subject that is a schema. Raises: Refused."""
+    async def look_up(self, subject: str, understood: Understood, *, also_deleted: bool) -> Version:
+        """Return the version of a subject that is a schema, in whatever spelling. Raises: Refused."""
         if not self._catalogue.versions(subject, also_deleted=also_deleted):
             raise no_subject(subject)
+        understood = await self._as_registered(subject, understood, also_deleted=also_deleted)
         found = self._catalogue.find(subject, understood.schema, also_deleted=also_deleted)
         if found is None:
             raise no_schema()
         return found
+
+    async def _as_registered(self, subject: str, understood: Understood, *, also_deleted: bool = False) -> Understood:
+        """Return a schema in the spelling in which it is registered, under the subject first; as it is where it is new."""
+        catalogue, schema = self._catalogue, understood.schema
+        if catalogue.find(subject, schema, also_deleted=also_deleted) is not None:
+            return understood
+        alike = [each for _, each in catalogue.alike(schema)]
+        own = [each for each in alike if catalogue.find(subject, each, also_deleted=also_deleted) is not None]
+        for each in dict.fromkeys([*own, schema, *alike]):
+            if each == schema and catalogue.id_of(schema) is not None:
+                return understood
+            if each != schema and (found := await self._spelled(each, understood)) is not None:
+                return found
+        return understood
+
+    async def _spelled(self, other: Schema, understood: Understood) -> Understood | None:
+        """Return a registered schema if it is another spelling of this one."""
+        try:
+            texts = tuple(self._catalogue.texts(other.references).items())
+            found = await asyncio.to_thread(parsed_once, other, texts, normalize=False)
+        except (InvalidSchema, Refused):  # one that an earlier release took
+            return None
+        return found if found.canonical == understood.canonical else None
 
     def _new_version(self, subject: str, wanted: RegistrationRequest, schema: Schema) -> Version:
         mode = self._catalogue.mode(subject)

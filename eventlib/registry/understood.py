@@ -14,10 +14,11 @@ _TRIED_PAIRS, _TRIED_S = 2_000, 0.5
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """A schema as it is kept, and what it declares."""
+    """A schema as it is kept, what it declares, and its normal form, which other spellings of it have, too."""
 
     schema: Schema
     parsed: Parsed
+    canonical: Schema
 
 
 @lru_cache(maxsize=_PARSED_KEPT)
@@ -26,11 +27,12 @@ def parsed_once(schema: Schema, referenced_texts: tuple[tuple[str, str], ...], *
     texts = dict(referenced_texts)
     parsed = parse(schema.kind, schema.text, texts)
     kept = replace(schema, text=parsed.text)
+    canonical = normal(kept, parsed, texts)
     if normalize:
-        kept = normal(kept, parsed, texts)
+        kept = canonical
         parsed = parse(kept.kind, kept.text, texts)
     _refuse_incomparable(parsed)
-    return Understood(kept, parsed)
+    return Understood(kept, parsed, canonical)
 
 
 def _refuse_incomparable(parsed: Parsed) -> None:

@@ -1,11 +1,14 @@
 """The registry's REST API, as Confluent's documentation has it: answers, codes, levels, formats and names."""
 
 import base64
+import importlib
 import json
 
 import httpx
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+from eventlib.registry.parsing.protobuf import protobuf_files
 from tests.contract.registry_client import AB, PROTO, A, got, post, record, refused, register
 
 
@@ -121,7 +124,7 @@ async def test_normal_forms_of_one_schema_have_one_id(client: httpx.AsyncClient)
     path = "/subjects/x/versions?normalize=true"
     assert await post(client, path, one) == await post(client, path, other) == {"id": 1}
     assert (await post(client, "/subjects/x?normalize=true", one))["version"] == 1
-    assert await refused(client, "POST", "/subjects/x", {"schema": one}) == (404, 40403)
+    assert (await post(client, "/subjects/x", one))["version"] == 1
     await client.put("/config/x", json={"normalize": True})
     assert (await post(client, "/subjects/x", one))["version"] == 1
     proto = {"schemaType": "PROTOBUF"}
@@ -161,3 +164,86 @@ async def test_the_form_of_the_answer_is_the_one_asked_for(client: httpx.AsyncCl
     for accept, expected in forms.items():
         for path in ("/subjects", "/nothing"):
             assert (await client.get(path, headers={"accept": accept})).headers["content-type"] == expected
+
+
+SPELLINGS = {
+    "AVRO": [
+        '{"namespace":"s","name":"R","fields":[{"type":{"type":"int"},"name":"a"}],"type":"record"}',
+        '{"type":"record","name":"R","namespace":"s","fields":[{"name":"a","type":"int"}]}',
+        '{ "type": "record", "name": "s.R", "fields": [ { "name": "a", "type": "int" } ] }',
+    ],
+    "JSON": [
+        '{"type":"object","properties":{"a":{"type":"number","minimum":1}},"additionalProperties":false}',
+        '{"additionalProperties":false,"properties":{"a":{"minimum":1.0,"type":"number"}},"type":"object"}',
+        '{"type":"object","properties":{"\\u0061":{"type":"number","minimum":1}},"additionalProperties":false}',
+    ],
+    "PROTOBUF": [
+        'syntax = "proto3"; package s; message R { int32 a = 1; }',
+        "syntax = 'proto3';\npackage s;\n\n// one\nmessage R {\n  int32 a = 1; /* its number */\n}\n",
+        'syntax = "proto3";\npackage s;\nmessage R { int32 a = 0x1; }',
+    ],
+}
+OTHERS = {
+    "AVRO": '{"type":"record","name":"R","namespace":"s","fields":[{"name":"a","type":"int","doc":"more"}]}',
+    "JSON": '{"type":"object","properties":{"a":{"type":"number","minimum":2}},"additionalProperties":false}',
+    "PROTOBUF": 'syntax = "proto3"; package s; message R { int32 a = 2; }',
+}
+
+
+@pytest.mark.parametrize("kind", SPELLINGS)
+@pytest.mark.parametrize("first", [0, 1, 2])
+async def test_every_spelling_of_a_schema_is_the_one_that_is_registered(
+    client: httpx.AsyncClient, kind: str, first: int
+) -> None:
+    spellings, more = SPELLINGS[kind], {"schemaType": kind}
+    registered = await register(client, "x", spellings[first], **more)
+    kept = await got(client, "/subjects/x/versions/1")
+    for each in spellings:
+        assert (await post(client, "/subjects/x", each, **more))["version"] == 1
+        assert await register(client, "x", each, **more) == registered
+        assert await register(client, "y", each, **more) == registered
+    assert await got(client, "/subjects/x/versions") == await got(client, "/subjects/y/versions") == [1]
+    assert await got(client, "/subjects/x/versions/1") == kept
+    assert (await got(client, "/subjects/y/versions/1"))["schema"] == kept["schema"]
+    assert (await post(client, "/subjects/x", OTHERS[kind], **more))["error_code"] == 40403
+    await client.put("/config/z", json={"compatibility": "NONE"})
+    assert await register(client, "z", OTHERS[kind], **more) != registered
+    assert (await client.delete("/subjects/x")).status_code == 200
+    assert (await post(client, "/subjects/x?deleted=true", spellings[first - 1], **more))["version"] == 1
+    assert (await post(client, "/subjects/x", spellings[first - 1], **more))["error_code"] == 40401
+
+
+@pytest.mark.parametrize(
+    ("imported", "field"),
+    [
+        ("confluent/meta.proto", 'string a = 1 [(confluent.field_meta).doc = "x"]'),
+        ("confluent/type/decimal.proto", "confluent.type.Decimal a = 1"),
+        ("confluent/types/decimal.proto", "confluent.type.Decimal a = 1"),
+        ("confluent/type/variant.proto", "confluent.type.Variant a = 1"),
+        ("google/type/date.proto", "google.type.Date a = 1"),
+        ("google/type/money.proto", "google.type.Money a = 1"),
+        ("google/type/timeofday.proto", "google.type.TimeOfDay a = 1"),
+        ("google/protobuf/timestamp.proto", "google.protobuf.Timestamp a = 1"),
+    ],
+)
+async def test_imports_that_clients_expect_are_built_in(client: httpx.AsyncClient, imported: str, field: str) -> None:
+    proto = f'syntax = "proto3"; import "{imported}"; message M {{ {field}; }}'
+    assert await register(client, "x", proto, schemaType="PROTOBUF") == 1
+    assert (await got(client, "/subjects/x/versions/1", format="serialized"))["id"] == 1
+
+
+async def test_an_import_that_only_happens_to_be_installed_is_not_built_in(client: httpx.AsyncClient) -> None:
+    proto = 'syntax = "proto3"; import "google/api/http.proto"; message M { google.api.Http a = 1; }'
+    answer = await client.post("/subjects/x/versions", json={"schema": proto, "schemaType": "PROTOBUF"})
+    assert (answer.status_code, answer.json()["error_code"]) == (422, 42201)
+
+
+@pytest.mark.parametrize("name", ["meta", "type/decimal", "type/variant", "types/decimal"])
+def test_the_built_in_imports_are_those_of_a_client(name: str) -> None:
+    module = importlib.import_module(f"confluent_kafka.schema_registry.confluent.{name.replace('/', '.')}_pb2")
+    theirs = FileDescriptorProto()
+    module.DESCRIPTOR.CopyToProto(theirs)
+    ours = protobuf_files(f'syntax = "proto3"; import "confluent/{name}.proto"; message M {{}}', {}).imports()
+    found = {each.name: each for each in ours}[f"confluent/{name}.proto"]
+    theirs.ClearField("options")  # where their Go code is
+    assert found == theirs

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FileDescriptorProto
@@ -23,7 +24,21 @@ from eventlib.registry.parsing.parsed import InvalidSchema
 from eventlib.registry.parsing.proto_text import proto_text
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*\Z")
-_WELL_KNOWN = str(resources.files("grpc_tools") / "_proto")
+
+
+def _folders(package: str) -> list[str]:
+    """Return where an installed package is, which has no code that could be imported."""
+    found = find_spec(package)
+    return [] if found is None else [*(found.submodule_search_locations or ())]
+
+
+_BUILT_IN = [
+    str(resources.files("grpc_tools") / "_proto"),  # google/protobuf
+    str(Path(__file__).parent / "imports"),  # confluent
+    *(str(Path(each).parent.parent) for each in _folders("google.type")),
+]
+"""Where the imports are that no reference has to lead to."""
+_BUILT_IN_NAMES = ("google/protobuf/", "google/type/", "confluent/")
 _ONE_AT_A_TIME = threading.Lock()
 _LONGEST_PATH = 200
 
@@ -58,6 +73,9 @@ def protobuf_files(text: str, referenced: Mapping[str, str]) -> Files:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(source.encode())
         imported = _compiled(name, directory)
+    for each in imported:
+        if each not in sources and each != name and not each.startswith(_BUILT_IN_NAMES):
+            raise InvalidSchema(f'Import "{each}" was not found: refer to its subject')
     main = FileDescriptorProto.FromString(imported.pop(name))
     if not (main.message_type or main.enum_type or main.extension):
         raise InvalidSchema("it defines no message, no enum and no extension")
@@ -108,7 +126,7 @@ def _compiled(name: str, directory: str) -> dict[str, bytes]:
     """Return the descriptors of a file and of all that it imports, by name, those without imports first."""
     try:
         with _ONE_AT_A_TIME:
-            made = _protoc_compiler.get_protos(name.encode(), [directory.encode(), _WELL_KNOWN.encode()])
+            made = _protoc_compiler.get_protos(name.encode(), [each.encode() for each in (directory, *_BUILT_IN)])
     except Exception as error:  # the compiler's errors have no root of their own
         raise InvalidSchema(_sentence(error)) from error
     return {FileDescriptorProto.FromString(each).name: each for each in _descriptors(made)}

@@ -44,7 +44,7 @@ def subjects_router(service: Service) -> APIRouter:
         if not catalogue.versions(subject, also_deleted=deleted):
             raise no_subject(subject)
         understood = await registrar.understand(body.wanted(normalize=normalize), subject)
-        return Answer(described(registrar.look_up(subject, understood, also_deleted=deleted)))
+        return Answer(described(await registrar.look_up(subject, understood, also_deleted=deleted)))
 
     @router.delete("/{subject}")
     async def delete_subject(request: Request, subject: Subject, permanent: Permanent = False) -> Response:
