@@ -1,18 +1,21 @@
 """The table of an outbox, and its rows: what an event is between the transaction that put it and the log."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from json import dumps
 from secrets import token_hex
 from typing import Any
 
 from pydantic import ValidationError
 
+from eventlib.codec.formats import format_of
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import CALLER
 from eventlib.json_form import json_text, read_json
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of, key_of
+from eventlib.model.schema.derive import record_of
 from eventlib.operations.sending import refuse_facts, refuse_masked
 from eventlib.publication import Publication, headers_of
 from eventlib.pydantic_errors import sentence_of
@@ -83,6 +86,7 @@ def _row(choreography: Choreography, publication: Publication) -> dict[str, Any]
     if publication.partition is not None:
         raise ContractError(f"partition={publication.partition}: what is put in an outbox is partitioned by its key")
     headers_of(publication)
+    _writer_of(type(event))(event)  # what its relay could not bring is refused now
     key = key_of(event)
     return {
         "idempotency_key": publication.idempotency_key or token_hex(16),
@@ -93,6 +97,11 @@ def _row(choreography: Choreography, publication: Publication) -> dict[str, Any]
         "headers": dumps(dict(publication.headers)),
         "traceparent": CALLER.get(),
     }
+
+
+@lru_cache(maxsize=1_024)
+def _writer_of(event_type: type[Event]) -> Callable[[Any], bytes]:
+    return format_of(contract_of(event_type).topic.format.upper()).writer(record_of(event_type), b"")
 
 
 def refuse_unpublished(choreography: Choreography, event: type[Event]) -> None:

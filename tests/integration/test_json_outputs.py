@@ -3,6 +3,7 @@
 import asyncio
 import html
 import json
+from decimal import Decimal
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from eventlib import Runtime, open_log
 from eventlib.cli._common.parked_keys import waiting_json
 from eventlib.cli._common.previews import event_json
 from eventlib.cli._common.rerun_report import changes_json
+from eventlib.errors import ContractError
 from eventlib.http import SagaApi
 from eventlib.json_form import json_of, json_text, read_json
 from eventlib.log.record import Record
@@ -92,6 +94,15 @@ def test_webhooks_carry_every_value(mode: Any) -> None:
     record = Record("odd", 0, 0, 0, b"o1", b"", id="1")
     content = content_of([cloud_event(record, DONE, "odds", personal=True)], mode)
     is_done(events_of(content)[0].data)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("number", 2**64), ("text", "\ud800"), ("loose", Decimal("1e30")), ("money", Decimal("1.23456"))],
+)
+def test_an_outbox_refuses_what_its_relay_cannot_bring(field: str, value: object) -> None:
+    with pytest.raises(ContractError, match=field):
+        rows_of(APP, [asked().model_copy(update={field: value})])
 
 
 class Wanted(BaseModel):
