@@ -19,8 +19,8 @@ from eventlib.model.personal import masked
 from eventlib.operations.command_status import send_retries
 from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.parked_commands import (
+    apart_from_paused,
     event_with,
-    not_paused,
     request_discard,
     request_edit,
     request_retry,
@@ -121,11 +121,15 @@ class ParkedHandlers:
         self, request: Retry, selection: Annotated[Selection, Query()], caller: Caller
     ) -> dict[str, object]:
         """Request that all selected are handled again; pending requests are not repeated."""
-        found = await not_paused(self._log, await parkings(self._log, wanted=selection.on(self._log)))
+        every = await parkings(self._log, wanted=selection.on(self._log))
+        found, left_out = await apart_from_paused(self._log, every)
         if request.is_preview and (seen := self._answer(request, await preview_retries(self._log, found), caller)):
             return seen
-        every, new = await send_retries(self._log, found, caller.by, request.reason.strip())
-        return {"asked": new, "asked_already": len(every) - new}
+        requests, new = await send_retries(self._log, found, caller.by, request.reason.strip())
+        answer: dict[str, object] = {"asked": new, "asked_already": len(requests) - new}
+        if left_out:
+            answer["left_out"] = [parking_json(each.parking) | {"why": each.why} for each in left_out]
+        return answer
 
     @allow(Role.OPERATOR)
     async def retry(self, service: str, decider: str, key: str, request: Retry, caller: Caller) -> dict[str, object]:

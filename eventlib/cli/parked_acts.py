@@ -18,7 +18,7 @@ from eventlib.eventlog import EventLog
 from eventlib.model.event import Position
 from eventlib.operations.command_status import CommandQuery, send_retries
 from eventlib.operations.dry_run import refuse_moved
-from eventlib.operations.parked_commands import event_with, not_paused, request_discard, request_edit
+from eventlib.operations.parked_commands import apart_from_paused, event_with, request_discard, request_edit
 from eventlib.operations.parked_preview import (
     Preview,
     preview_discards,
@@ -27,6 +27,9 @@ from eventlib.operations.parked_preview import (
     token_of_previews,
 )
 from eventlib.queries.parked import Parking, named, parkings
+
+_NAMED = 10
+"""How many of those that are left out are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,12 @@ def retry_all(log_options: LogOptions, which: Which, how: How, wait_s: float) ->
     """
 
     async def selected(log: EventLog) -> Sequence[Parking]:
-        return await not_paused(log, await parkings(log, wanted=which.of(log)))
+        found, left_out = await apart_from_paused(log, await parkings(log, wanted=which.of(log)))
+        for each in left_out[:_NAMED]:
+            output.warn(output.printable(f"left out: {each.parking.decider} {each.parking.key}: {each.why}"))
+        if len(left_out) > _NAMED:
+            output.warn(f"left out: {len(left_out) - _NAMED:,} more that are paused")
+        return found
 
     async def requested(log: EventLog, found: Sequence[Parking]) -> Retried:
         with _progress() as progress:

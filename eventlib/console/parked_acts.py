@@ -24,6 +24,8 @@ from eventlib.model.event import Event
 from eventlib.operations.command_status import CommandQuery, Outcomes, send_retries
 from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.parked_commands import (
+    LeftOut,
+    apart_from_paused,
     event_with,
     first_waiting,
     request_discard,
@@ -43,6 +45,7 @@ class Batch:
     by: str
     reason: str
     requests: Sequence[CommandQuery]
+    left_out: Sequence[LeftOut]
     outcomes: Outcomes
 
 
@@ -53,10 +56,12 @@ class Batches:
         self._reader = reader
         self._known = OrderedDict[str, Batch]()
 
-    def begin(self, what: str, by: str, reason: str, requests: Sequence[CommandQuery]) -> Response:
+    def begin(
+        self, what: str, by: str, reason: str, requests: Sequence[CommandQuery], left_out: Sequence[LeftOut] = ()
+    ) -> Response:
         """Return the way to the page that follows some acts."""
         name = token_urlsafe(12)
-        self._known[name] = Batch(what, by, reason, requests, Outcomes(self._reader.log, requests))
+        self._known[name] = Batch(what, by, reason, requests, left_out, Outcomes(self._reader.log, requests))
         while len(self._known) > _KEPT:
             self._known.popitem(last=False)
         return RedirectResponse(path_of("parked", "batch", name), 303)
@@ -85,24 +90,24 @@ def _add_group_acts(routes: APIRouter, reader: ParkedReader, batches: Batches) -
     @allow(Role.OPERATOR)
     async def retry_group(fingerprint: str, form: OwnForm, caller: Caller) -> Response:
         reason = form.reason()
-        chosen = await _chosen(reader, fingerprint, form, "retry")
+        chosen, left_out = await _chosen(reader, fingerprint, form, "retry")
         requests, _ = await send_retries(reader.log, chosen, caller.by, reason)
-        return batches.begin("retry", caller.by, reason, requests)
+        return batches.begin("retry", caller.by, reason, requests, left_out)
 
     @routes.post("/parked/group/{fingerprint}/discard")
     @allow(Role.OPERATOR)
     async def discard_group(fingerprint: str, form: OwnForm, caller: Caller) -> Response:
         reason = form.reason()
-        found = await _chosen(reader, fingerprint, form, "discard")
-        if form.get("sure") != str(len(found)):
+        found, left_out = await _chosen(reader, fingerprint, form, "discard")
+        if form.get("sure") != str(count := len(found) + len(left_out)):
             raise Refusal(
                 422,
                 "unsure",
-                f"this is about {len(found)}: write that number, since what is discarded does not come back",
+                f"this is about {count}: write that number, since what is discarded does not come back",
             )
         positions = [await request_discard(reader.log, each, caller.by, reason) for each in found]
         requests = [CommandQuery(each, place.offset) for each, place in zip(found, positions, strict=True)]
-        return batches.begin("discard", caller.by, reason, requests)
+        return batches.begin("discard", caller.by, reason, requests, left_out)
 
 
 def _add_acts(routes: APIRouter, pages: Pages, reader: ParkedReader, batches: Batches) -> None:
@@ -170,10 +175,12 @@ async def _refuse_moved(
         refuse_moved(shown_as, token_of_previews([await reader.previewed(parking, act, event)]))
 
 
-async def _chosen(reader: ParkedReader, fingerprint: str, form: Form, act: str) -> Sequence[Parking]:
-    """Return the members of a group that a form has chosen; all, if it says so.
+async def _chosen(
+    reader: ParkedReader, fingerprint: str, form: Form, act: str
+) -> tuple[Sequence[Parking], Sequence[LeftOut]]:
+    """Return the members of a group that a form has chosen (all, if it says so), and those of them that are paused.
 
-    Raises: Refusal when there is none; ContractError when the group is not what its preview has shown.
+    Raises: Refusal when there is none, or all are paused; ContractError when the group is not what its preview has shown.
     """
     group = await reader.group(fingerprint)
     if shown_as := form.get(f"as_previewed.{act}"):
@@ -182,7 +189,10 @@ async def _chosen(reader: ParkedReader, fingerprint: str, form: Form, act: str) 
     found = [each for each in group.members if form.get("which") == "all" or each.name in names]
     if not found:
         raise Refusal(422, "none-chosen", "choose what this is about, or all of it")
-    return found
+    ready, left_out = await apart_from_paused(reader.log, found)
+    if not ready:
+        raise Refusal(409, "paused", left_out[0].why)
+    return ready, left_out
 
 
 def _name(text: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ A request is a record on the service's control topic; its task executes it once,
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -155,10 +156,22 @@ async def event_with(log: EventLog, parking: Parking, data: object, changes: Map
     return event_of(event_type, {**fields, **changes} if isinstance(fields, Mapping) else fields)
 
 
-async def not_paused(log: EventLog, found: Sequence[Parking]) -> list[Parking]:
-    """Return what of this can be handled now: its service, decider and key are not paused; effects wait by themselves."""
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A parked key that an act about many does not touch, since it is paused; `why` names the pause and the remedy."""
+
+    parking: Parking
+    why: str
+
+
+async def apart_from_paused(log: EventLog, found: Sequence[Parking]) -> tuple[list[Parking], list[LeftOut]]:
+    """Return what of this can be acted on now, and what is left out: its service, decider or key is paused.
+
+    Effects are never left out: they wait by themselves.
+    """
     held = await paused_among(log, found)
-    return [each for each in found if each.name not in held]
+    left_out = [LeftOut(each, str(is_paused(held[each.name]))) for each in found if each.name in held]
+    return [each for each in found if each.name not in held], left_out
 
 
 async def paused_among(log: EventLog, found: Sequence[Parking]) -> dict[tuple[str, str, str], Paused]:

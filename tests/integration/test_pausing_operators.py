@@ -15,7 +15,7 @@ from eventlib.admin_api import create_admin
 from eventlib.cli import run
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import ContractError
-from eventlib.operations.parked_commands import not_paused, request_retry
+from eventlib.operations.parked_commands import apart_from_paused, request_retry
 from eventlib.operations.pausing import pause, resume, settled, what_waits
 from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.queries.parked import parkings
@@ -113,7 +113,12 @@ async def test_the_admin_api_pauses_and_resumes(url: str) -> None:
             assert (await client.post("/services/eyes/pause", json=body)).status_code == 404
             assert (await client.post("/services/ears/pause", json={"decider": "x", "reason": " "})).status_code == 422
             (parking,) = await parkings(log)
-            assert (parking.is_paused, await not_paused(log, [parking])) == (True, [])
+            ready, (left_out,) = await apart_from_paused(log, [parking])
+            assert (parking.is_paused, ready, left_out.parking) == (True, [], parking)
+            retried = (await client.post("/parked/retry", json={"reason": "a try"})).json()
+            assert (retried["asked"], [each["key"] for each in retried["left_out"]]) == (0, ["a"])
+            assert retried["left_out"][0]["why"] == left_out.why
+            assert "key a of listener is paused, by token:admin-token: a call. Resume it first" in left_out.why
             with pytest.raises(ContractError, match="key a of listener is paused, by token:admin-token: a call"):
                 await request_retry(log, parking, "os:eve")
             limits = Limits(may_stop=True)
