@@ -22,6 +22,7 @@ from eventlib.personal.options import PersonalOptions
 from eventlib.personal.ring import KeyRing, StoreMask, erase
 from eventlib.personal.secret_file import create_secret
 from eventlib.personal.store import KeyRow, KeyStore, NoKeys, new_row
+from tests import forked
 from tests.postgres import PASSWORD, Postgres
 
 _schemas = count()
@@ -195,7 +196,7 @@ print(json.dumps({each: ring.encrypt(each, "name", "Ada") for each in people}))
 
 def test_processes_that_meet_a_subject_at_once_have_one_key(place: str, master: Path) -> None:
     commands = [[sys.executable, "-c", _ENCRYPTS, place, str(master), str(number)] for number in range(4)]
-    processes = [subprocess.Popen(each, stdout=subprocess.PIPE) for each in commands]
+    processes = [forked.Popen(each, stdout=subprocess.PIPE) for each in commands]
     first, *others = (json.loads(each.communicate()[0]) for each in processes)
     assert others == [first] * 3
     assert len(set(first.values())) == 100

@@ -15,6 +15,7 @@ from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.packing import MOST
+from tests import forked
 from tests.contract.batched import ROWS, numbered, opened, placed, read_all, rows
 from tests.in_rows import change_row
 
@@ -57,7 +58,7 @@ asyncio.run(main())
 
 def kill_one_that_writes(path: Path, what: str, after_s: float) -> None:
     command = [sys.executable, "-c", WRITES, str(path), what]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with forked.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(after_s)
