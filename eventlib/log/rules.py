@@ -52,6 +52,10 @@ def refuse_unfit(records: Iterable[Record], topics: Mapping[str, Topic]) -> None
         refuse_large(record, known(topics, record.topic, record.partition))
 
 
+class TooLargeForLog(ContractError):
+    """The log takes fewer bytes than the topic is declared with: an operator has set its limit lower."""
+
+
 def refuse_large(record: Record, topic: Topic) -> None:
     """Refuse a record that is over its topic's largest event, or has too much beside its value. Raises: ContractError."""
     size, most = len(record.value or b""), topic.max_event_bytes

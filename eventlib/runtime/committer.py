@@ -13,6 +13,7 @@ from eventlib.errors import ContractError, DamagedRecord, OwnershipLost, Retryab
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, Reader, TopicPartition
 from eventlib.log.record import Record
+from eventlib.log.rules import TooLargeForLog, stored_bytes
 from eventlib.model.event import Event
 from eventlib.runtime.bootstrap import FirstServices, beginnings
 from eventlib.runtime.instrumentation import Observer
@@ -335,7 +336,21 @@ class TaskCommitter:
                 appended = await self._appended(self.task.close)
             except (ContractError, WiringError):
                 appended = None  # a state in it may be unfit: then the input that leads to it is parked
-            self.settle(*(appended or await self._appended(self.task.without_unfit_states)))
+            self.settle(*(appended or await self._appended_fit()))
+
+    async def _appended_fit(self, refused: tuple[int, str] | None = None) -> tuple[Transaction, Sequence[int]]:
+        """Append the transaction without what is unfit; where the log refuses a size, without the largest, until it takes it."""
+        transaction = self.task.without_unfit_states(refused)
+        try:
+            return await self._appended(lambda: transaction)
+        except TooLargeForLog as error:
+            made = [
+                each for each, event in zip(transaction.events, transaction.emitted, strict=True) if event is not None
+            ]
+            largest = max(map(stored_bytes, [*made, *transaction.changes]))
+            if refused is not None and largest >= refused[0]:
+                raise
+            return await self._appended_fit((largest, str(error)))
 
     async def _appended(self, close: Callable[[], Transaction]) -> tuple[Transaction, Sequence[int]]:
         transaction = close()

@@ -6,7 +6,7 @@ from typing import Any, final
 from eventlib.codec.base import Codec
 from eventlib.errors import ContractError
 from eventlib.log.record import Record
-from eventlib.log.rules import refuse_large
+from eventlib.log.rules import refuse_large, stored_bytes
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of, key_of, unwritable_key
 from eventlib.model.identity import child_traceparent, deadline_id, derived_id
@@ -100,6 +100,7 @@ class RecordBuilder:
         self.source = f"{service}/{decider.name}"
         self.names: Names | None = None
         self.checks_sizes = False
+        self.refused: tuple[int, str] | None = None
         self._topics = topics
         self._codec = codec
 
@@ -140,6 +141,8 @@ class RecordBuilder:
         )
         if self.checks_sizes or len(value) > topic.max_event_bytes:
             refuse_large(record, topic)
+        if self.refused is not None and stored_bytes(record) >= self.refused[0]:
+            raise ContractError(f"{contract.type} has {stored_bytes(record):,} bytes: {self.refused[1]}")
         return record
 
 

@@ -76,16 +76,20 @@ class InputProcessor:
         self.draft = TransactionBuilder(0, Positions(), ())
         self._log = log
         self._changelog = service.changelog
+        self._refused: tuple[int, str] | None = None
         self.checks_states = False
         """Whether a state that cannot be written parks its input: it takes a second encoding, so only once one was found."""
         self._code_version = code_version
         self._mark = mark_of(service.emits_as) if service.effects == "new" else ()
 
-    def check_sizes(self, *, checks: bool) -> None:
-        """Park what leads to a record or a state that the log does not take, or end that."""
-        self.checks_states = checks
+    def check_sizes(self, *, checks: bool, refused: tuple[int, str] | None = None) -> None:
+        """Park what leads to a record or a state that the log does not take, or end that.
+
+        `refused` is a size from which on the log has refused one, and what it said.
+        """
+        self.checks_states, self._refused = checks, refused
         for builder in self.builders.values():
-            builder.checks_sizes = checks
+            builder.checks_sizes, builder.refused = checks, refused
 
     def take(self, record: Record, event: Event | None) -> None:  # noqa: C901  on the hot path, and one case after the other
         """Handle an input; `event` is what its record holds, as far as that is known."""
@@ -328,6 +332,8 @@ class InputProcessor:
         place = KeyLocation(self._changelog.name, self.partition, self.draft.at_ms)
         kept = changed.record((decider.name, emission.key), place, emission.builder.source, self._log.codec)
         size, most = stored_bytes(kept), self._changelog.max_event_bytes
+        if self._refused is not None and size >= self._refused[0]:
+            raise ContractError(f"the state of {decider.name} for this key has {size:,} bytes: {self._refused[1]}")
         if size > most:
             sizes = f"{size:,} bytes with the key and what is remembered, and the changelog accepts at most {most:,}"
             raise ContractError(f"the state of {decider.name} for this key has {sizes}: keep less in it")

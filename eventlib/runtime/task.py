@@ -178,13 +178,14 @@ class Task:
             draft.events, emitted, changes, journal, positions, passed, draft.parks, requested, draft.spans
         )
 
-    def without_unfit_states(self) -> Transaction:
+    def without_unfit_states(self, refused: tuple[int, str] | None = None) -> Transaction:
         """Handle what the open transaction was opened with once more, and close it: what leads to an unfit state is parked.
 
-        For a transaction that could not be closed or appended, and in which no other task takes part.
+        For a transaction that could not be closed or appended, and in which no other task takes part. `refused` is a size
+        from which on the log has refused records, and what it said.
         """
         self.rolled_back()
-        self.processor.check_sizes(checks=True)
+        self.processor.check_sizes(checks=True, refused=refused)
         try:
             return self.handle(self._opened)
         finally:

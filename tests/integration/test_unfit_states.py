@@ -1,7 +1,7 @@
 """A state that cannot be written parks the input that leads to it: other keys of its task, and other services, go on."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +13,11 @@ import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
 from eventlib.devtools.kafka import Cluster
+from eventlib.log.base import Claim
+from eventlib.log.kafka.failures import Code, failure
+from eventlib.log.memory import MemoryLog
+from eventlib.log.record import Record
+from eventlib.log.rules import stored_bytes
 from eventlib.queries.parked import parkings
 from eventlib.queries.state import state_of
 from eventlib.replay import replay
@@ -27,6 +32,7 @@ class Paid(Event, topic="paid", key="account", request=True):
 class Booked(Event, topic="booked", key="account"):
     account: str
     cents: int
+    what: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,8 @@ def evolve(account: Account, event: Event) -> Account:
 
 @accounts.on
 def book(_account: Account, paid: Paid) -> list[Booked]:
-    return [Booked(account=paid.account, cents=paid.cents)]
+    what = "x" * 30_000 if paid.what == "described at length" else ""
+    return [Booked(account=paid.account, cents=paid.cents, what=what)]
 
 
 @accounts.deadline
@@ -138,3 +145,24 @@ async def test_a_number_that_grows_out_of_its_schema_stays_at_the_last_one_that_
     assert parking.reason.startswith("ContractError: Account.cents does not fit its schema")
     assert (await state_of(log, "account", "b")).state == Account(2**63 - 1)
     assert (await replay(log)).same
+
+
+async def test_an_event_that_the_broker_refuses_though_its_topic_is_declared_larger_parks_its_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    append = MemoryLog.append
+
+    async def refusing(port: MemoryLog, records: Sequence[Record], claim: Claim | None = None) -> Sequence[int]:
+        if claim is not None and any(stored_bytes(each) > 20_000 for each in records if each.topic == "booked"):
+            raise failure(Code.MESSAGE_TOO_LARGE, "appending to booked/0")
+        return await append(port, records, claim)
+
+    monkeypatch.setattr(MemoryLog, "append", refusing)
+    async with open_log("memory://", app) as log:
+        await paid(log, cents=1, what="described at length")
+        (parking,) = await parkings(log)
+        assert parking.key == "b"
+        assert "MESSAGE_TOO_LARGE" in parking.reason
+        for key, cents in (("a", 1), ("c", 2)):
+            assert (await state_of(log, "account", key)).state == Account(cents)
+        assert (await replay(log)).same

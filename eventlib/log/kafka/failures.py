@@ -3,6 +3,7 @@
 from enum import IntEnum
 
 from eventlib.errors import ContractError, EventlibError, LogDenied, LogUnavailable
+from eventlib.log.rules import TooLargeForLog
 
 
 class Code(IntEnum):
@@ -139,6 +140,8 @@ def failure(code: int, what: str) -> Transient | Fenced | EventlibError:
         return Fenced(sentence)
     if code in _DENIED:
         return LogDenied(f"{sentence}; give this user the right to, or use another (EVENTLIB_KAFKA_USER)")
-    if code in {Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE, Code.INVALID_RECORD, Code.INVALID_TIMESTAMP}:
+    if code in {Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE}:
+        return TooLargeForLog(f"{sentence}; nothing of this append was written")
+    if code in {Code.INVALID_RECORD, Code.INVALID_TIMESTAMP}:
         return ContractError(f"{sentence}; nothing of this append was written")
     return LogUnavailable(sentence)
