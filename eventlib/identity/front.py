@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from eventlib.http.body_limit import bounded
 from eventlib.http.problems import Refusal, problem
 from eventlib.identity.foreign import foreign
-from eventlib.identity.identity import Identity
+from eventlib.identity.identity import Identity, host_name
 
 
 class Front:
@@ -45,10 +45,15 @@ class Front:
             await problem(refusal, None)(scope, receive, send)
 
     def _judge(self, scope: Scope) -> None:
-        if self._identity is not None and (why := foreign(scope, self._identity, self._own_host)) is not None:
+        if self._identity is not None and (why := foreign(scope, self._identity, self._own_name(scope))) is not None:
             raise Refusal(*why)
         if _declared(scope) > self._body_bytes:
             raise self._too_large()
+
+    def _own_name(self, scope: Scope) -> str | None:
+        """Return a name that a request may give. One without a dot is of a network's own: nobody's page leads it elsewhere."""
+        name = host_name(dict(scope["headers"]).get(b"host", b"").decode("latin-1"))
+        return self._own_host if "." in name or ":" in name else name
 
     def _too_large(self) -> Refusal:
         return Refusal(413, "too-large", f"the body may have at most {self._body_bytes:,} bytes: split the request")
