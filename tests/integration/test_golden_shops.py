@@ -31,6 +31,10 @@ LATER = [
 ]
 
 
+UNSHOWN = "the event cannot be written as JSON"
+"""Why bytes that are no text were not shown: now they are."""
+
+
 def lines(text: str) -> list[Any]:
     return [json.loads(line) for line in text.splitlines() if line]
 
@@ -48,6 +52,8 @@ def test_all_that_was_printed_of_a_log_is_printed_still(golden: tuple[str, str])
         before = lines(text)
         assert [place(each) for each in before] == [at for at in records if at[0] == topic]
         for each in before:
+            if str(each.get("error")).startswith(UNSHOWN):
+                del each["error"], each["data"]
             assert holds(each, records[place(each)])
     for command, text in then.items():
         what, *arguments = command.split()
