@@ -31,7 +31,8 @@ async def running_browser() -> "AsyncIterator[Browser]":
 
     from playwright.async_api import async_playwright
 
-    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    options = ["--js-flags=--no-opt"]  # a page is there for a second: to optimize its scripts takes more than it saves
+    options += ["--no-sandbox"] if os.geteuid() == 0 else []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=options)
         try:
@@ -125,7 +126,7 @@ async def visiting(browser: "Browser", url: str, **options: Any) -> AsyncIterato
     Windows of a usual kind are cleared and used again: a new one starts a process, which takes a second of a processor.
     """
     idle = _idle.setdefault(browser, []) if not options else []
-    context = idle.pop() if idle else await browser.new_context(**({"viewport": _VIEWPORT} | options))
+    context = idle.pop() if idle else await browser.new_context(**({"viewport": DESKTOP} | options))
     try:
         visit = Visit(context, context.pages[0] if context.pages else await context.new_page(), url)
         yield visit
@@ -141,7 +142,7 @@ async def visiting(browser: "Browser", url: str, **options: Any) -> AsyncIterato
     idle.append(context)
 
 
-_VIEWPORT: Any = {"width": 1400, "height": 900}
+DESKTOP: Any = {"width": 1400, "height": 900}
 _idle: "WeakKeyDictionary[Browser, list[BrowserContext]]" = WeakKeyDictionary()
 
 
@@ -154,4 +155,4 @@ async def _clear(context: "BrowserContext") -> None:
     await page.goto("about:blank")
     await context.clear_cookies()
     await page.emulate_media(color_scheme="null")
-    await page.set_viewport_size(_VIEWPORT)
+    await page.set_viewport_size(DESKTOP)

@@ -1,5 +1,6 @@
 """What the tests of the console share: a browser, and for each of their modules a console on the shop's log."""
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from eventlib.analysis.connectors import Connector
 from services import shop
 from services.order.events import OrderCompleted, OrderPlaced
 from tests.console.browsers import CHROMIUM, running_browser, running_console
+from tests.console.windows import Window, opened
 from tests.integration.shop_log import fill
 
 if TYPE_CHECKING:
@@ -39,12 +41,19 @@ async def browser() -> "AsyncIterator[Browser]":
         yield browser
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the shop's log: sagas that have completed, were declined, wait, and are parked."""
+    directory = tmp_path_factory.mktemp("shop")
+    await fill(f"sqlite:///{directory}/log.db")
+    return directory
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def log(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EventLog]:
-    """The shop's log, with sagas that have completed, were declined, wait, and are parked."""
-    path: Path = tmp_path_factory.mktemp("shop") / "log.db"
-    await fill(f"sqlite:///{path}")
-    async with open_log(f"sqlite:///{path}", shop) as log:
+async def log(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EventLog]:
+    """A copy of the shop's log for each module."""
+    copy = shutil.copytree(filled, tmp_path_factory.mktemp("copies") / "shop")
+    async with open_log(f"sqlite:///{copy}/log.db", shop) as log:
         yield log
 
 
@@ -52,3 +61,9 @@ async def log(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EventLo
 async def console(log: EventLog) -> AsyncIterator[str]:
     async with running_console(log, connectors=CONNECTORS) as url:
         yield url
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def window(log: EventLog) -> AsyncIterator[Window]:
+    async with opened(log, connectors=CONNECTORS) as window:
+        yield window

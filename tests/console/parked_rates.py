@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eventlib import EventLog, Runtime, open_log
-from eventlib.console.sessions import SessionIdentity
-from eventlib.identity import Role, add_token
-from eventlib.identity.options import identity_options
+from eventlib.identity import Role
 from tests.console.browsers import Visit, running_console, visiting
 from tests.console.rates_app import BROKEN, RateAsked, app
-from tests.issuers import SECRET
+from tests.console.windows import token_of
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
@@ -51,9 +49,7 @@ async def logged_in(
     browser: "Browser", log: EventLog, directory: Path, *roles: Role
 ) -> "AsyncIterator[tuple[Visit, Page]]":
     """A window on a console with an identity, after a login with these roles."""
-    file = directory / "tokens.json"
-    text, _ = add_token(file, "ada", roles)
-    identity = SessionIdentity(identity_options(tokens_file=file, key=SECRET))
+    text, identity = token_of(directory, *roles)
     async with running_console(log, identity) as url, visiting(browser, url) as visit:
         page = await visit.open("/parked")
         assert page.url == f"{url}/login?next=/parked"

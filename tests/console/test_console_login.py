@@ -1,4 +1,4 @@
-"""Logging in at an OpenID Connect issuer, by code and PKCE, as a browser does it."""
+"""Logging in at an OpenID Connect issuer, by code and PKCE."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -19,12 +19,13 @@ from eventlib.console.sessions import LOGIN, SESSION, SessionIdentity
 from eventlib.http.serving import Listening
 from eventlib.identity import IdentityOptions, public
 from eventlib.identity.options import identity_options
-from tests.console.browsers import running_console
+from tests.console.browsers import running_console, visiting
 from tests.console.parked_rates import parked_log
+from tests.console.windows import Window
 from tests.issuers import AUDIENCE, SECRET, Issuer, rsa
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
+    from playwright.async_api import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 CLIENT = "console"
@@ -106,14 +107,9 @@ async def provided(directory: Path, roles: list[str]) -> AsyncIterator[tuple[Pro
             yield provider, url
 
 
-async def page_of(browser: "Browser") -> "Page":
-    return await browser.new_page()
-
-
 async def test_people_log_in_at_the_issuer_and_come_back_to_their_page(browser: "Browser", tmp_path: Path) -> None:
-    async with provided(tmp_path, ["operator"]) as (provider, url):
-        page = await page_of(browser)
-        await page.goto(f"{url}/parked?service=rates")
+    async with provided(tmp_path, ["operator"]) as (provider, url), visiting(browser, url) as visit:
+        page = await visit.open("/parked?service=rates")
         assert page.url == f"{url}/login?next=/parked%3Fservice%3Drates"
         assert await page.locator("#token").count() == 0
         await page.click("text=Log in with 127.0.0.1")
@@ -124,17 +120,22 @@ async def test_people_log_in_at_the_issuer_and_come_back_to_their_page(browser: 
         assert cookies[SESSION]["sameSite"] == "Lax"
         assert LOGIN not in cookies
         assert not provider.refused
-        await page.close()
+        visit.asked = [each for each in visit.asked if not each.startswith(provider.issuer.url)]
 
 
-async def test_those_without_a_role_are_told_so(browser: "Browser", tmp_path: Path) -> None:
-    async with provided(tmp_path, ["customer"]) as (_, url):
-        page = await page_of(browser)
-        await page.goto(f"{url}/login/issuer")
-        assert "has no role that sees the console" in await page.locator("[role=alert]").inner_text()
-        await page.goto(f"{url}/overview")
-        assert page.url.startswith(f"{url}/login")
-        await page.close()
+@asynccontextmanager
+async def logging_in(url: str) -> AsyncIterator[Window]:
+    """A window on a console that is served, since its issuer sends browsers back to it."""
+    async with httpx.AsyncClient(base_url=url, follow_redirects=True) as client:
+        yield Window(client)
+
+
+async def test_those_without_a_role_are_told_so(tmp_path: Path) -> None:
+    async with provided(tmp_path, ["customer"]) as (_, url), logging_in(url) as window:
+        await window.open("/login/issuer")
+        assert "has no role that sees the console" in window.alert
+        await window.open("/overview")
+        assert window.path == "/login?next=/overview"
 
 
 @pytest.mark.parametrize(
@@ -145,16 +146,12 @@ async def test_those_without_a_role_are_told_so(browser: "Browser", tmp_path: Pa
         ({"aud": "another"}, "names another audience"),
     ],
 )
-async def test_id_tokens_of_another_login_are_refused(
-    browser: "Browser", tmp_path: Path, changed: dict[str, Any], sentence: str
-) -> None:
-    async with provided(tmp_path, ["operator"]) as (provider, url):
+async def test_id_tokens_of_another_login_are_refused(tmp_path: Path, changed: dict[str, Any], sentence: str) -> None:
+    async with provided(tmp_path, ["operator"]) as (provider, url), logging_in(url) as window:
         provider.changed = changed
-        page = await page_of(browser)
-        await page.goto(f"{url}/login/issuer")
-        assert sentence in await page.locator("[role=alert]").inner_text()
-        assert SESSION not in {each.get("name") for each in await page.context.cookies()}
-        await page.close()
+        await window.open("/login/issuer")
+        assert sentence in window.alert
+        assert SESSION not in window.client.cookies
 
 
 async def test_a_code_of_somebody_else_lets_nobody_in(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reruns and resets in a browser: looked at before they begin, followed, compared, and taken over with who and why on the log."""
+"""Reruns and resets by forms: looked at before they begin, followed, compared, and taken over with who and why on the log."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,173 +6,167 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.async_api import Browser
 
 from eventlib import EventLog, open_log
-from eventlib.console.sessions import SessionIdentity
-from eventlib.identity import Role, add_token
-from eventlib.identity.options import identity_options
+from eventlib.identity import Role
 from eventlib.operations.acts import acts
 from eventlib.operations.reprocessing.listing import reruns
-from tests.console.browsers import Visit, running_console, visiting
+from tests.console.browsers import running_console, visiting
+from tests.console.markup import Part
+from tests.console.windows import Window, opened, signed_in
 from tests.integration.market import Code, market
 from tests.integration.rerunning import send, settle, some_short_baskets
 from tests.integration.test_admin_reruns import MENDED, WRONG_DAY, stock
-from tests.issuers import SECRET
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+WHY = "returns were <b>forgotten</b>"
 
 
 @asynccontextmanager
-async def on_a_wrong_day(
-    browser: "Browser", directory: Path, role: Role = Role.OPERATOR
-) -> "AsyncIterator[tuple[EventLog, Visit, Page]]":
-    """A console of the mended code, on a log that wrong code has written; a window on its page of reruns."""
-    url, file = f"sqlite:///{directory}/log.db", directory / "tokens.json"
+async def mended(directory: Path) -> AsyncIterator[EventLog]:
+    """A log that wrong code has written, opened with the mended code."""
+    url = f"sqlite:///{directory}/log.db"
     async with open_log(url, market(Code(gives_back=False))) as log:
         await some_short_baskets(log)
-    text, _ = add_token(file, "ada", [role])
-    identity = SessionIdentity(identity_options(tokens_file=file, key=SECRET))
-    async with (
-        open_log(url, market(), read_only=True) as log,
-        running_console(log, identity) as address,
-        visiting(browser, address) as visit,
-    ):
-        page = await visit.open("/reruns")
-        await page.fill("#token", text)
-        await page.keyboard.press("Enter")
-        await page.wait_for_url(f"{address}/reruns")
-        yield log, visit, page
+    async with open_log(url, market(), read_only=True) as log:
+        yield log
 
 
-async def begin(page: "Page") -> None:
-    await page.get_by_role("button", name="See what that goes through").click()
-    await page.fill("#rerun-name", "again")
-    await page.fill("#rerun-reason", "returns were <b>forgotten</b>")
-    await page.get_by_role("button", name="Begin").click()
-    await page.wait_for_url("**/reruns/store/again")
+@asynccontextmanager
+async def on_a_wrong_day(directory: Path, role: Role = Role.OPERATOR) -> AsyncIterator[tuple[EventLog, Window]]:
+    """The same, and a window on its page of reruns."""
+    async with mended(directory) as log, signed_in(log, directory, role, back="/reruns") as window:
+        yield log, window
 
 
-async def test_a_rerun_is_begun_compared_and_taken_over(browser: "Browser", tmp_path: Path) -> None:
-    async with on_a_wrong_day(browser, tmp_path) as (log, visit, page):
-        assert await visit.findings() == []
-        await page.get_by_role("button", name="See what that goes through").click()
-        assert "transactions of 8 tasks" in await page.locator(".summary").inner_text()
-        assert await visit.findings() == []
-        await page.go_back()
-        await begin(page)
-        await page.get_by_role("heading", name="What differs").wait_for()
-        row = page.get_by_label("What differs, by decider").locator("tr", has_text="basket")
-        assert (await row.inner_text()).split() == ["basket", "6", "0", "24", "0", "12", "0"]
-        assert await page.locator(".badge.good", has_text="added").count() == 12
-        assert "left" in await page.locator(".diff").first.inner_text()
-        assert "returns were <b>forgotten</b>" in await page.locator("main").inner_text()
-        assert await visit.findings() == []
-        await page.set_viewport_size({"width": 360, "height": 740})
-        assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+async def begin(window: Window) -> Part:
+    """Begin a rerun, and return its page, once it shows what differs."""
+    await window.send("See what that goes through")
+    assert "transactions of 8 tasks" in window.page.one(".summary").text
+    await window.send("Begin", {"name": "again", "reason": WHY})
+    assert window.path == "/reruns/store/again"
+    await window.until("h2", "What differs")
+    return window.page
+
+
+async def test_a_rerun_is_begun_compared_and_taken_over(tmp_path: Path) -> None:
+    async with on_a_wrong_day(tmp_path) as (log, window):
+        page = await begin(window)
+        row = page.labelled("What differs, by decider").one("tr", "basket")
+        assert row.text.split() == ["basket", "6", "0", "24", "0", "12", "0"]
+        assert len(page.all(".badge.good", "added")) == 12
+        assert "left" in page.all(".diff")[0].text
+        assert WHY in window.text
         assert await stock(log) == WRONG_DAY
-        await page.fill("#switch-reason", "returns were forgotten")
-        await page.fill("#sure", "agan")
-        await page.get_by_role("button", name="Take over").click()
-        assert "write again to have store take over" in await page.locator("main").inner_text()
+        await window.send("Take over", {"reason": "returns were forgotten", "sure": "agan"})
+        assert "write again to have store take over" in window.text
         assert {each.what for each in await acts(log)} == {"rerun"}
-        await page.go_back()
-        await page.fill("#switch-reason", "returns were forgotten")
-        await page.fill("#sure", "again")
-        await page.get_by_role("button", name="Take over").click()
-        await page.locator("text=12 events emitted now").wait_for()
-        assert await page.locator(".badge", has_text="taken over").count() == 1
-        assert await page.locator("main form").count() == 0
-        assert await visit.findings() == []
+        await window.open("/reruns/store/again")
+        await window.send("Take over", {"reason": "returns were forgotten", "sure": "again"})
+        assert "12 events emitted now" in (await window.until(".note.good")).text
+        assert len(window.page.all(".badge", "taken over")) == 1
+        assert window.page.all("main form") == []
         assert await stock(log) == MENDED
         assert ("switch", "token:ada", "returns were forgotten") in {
             (each.what, each.by, each.reason) for each in await acts(log)
         }
 
 
-async def test_a_rerun_of_another_process_is_compared_and_deleted(browser: "Browser", tmp_path: Path) -> None:
-    async with on_a_wrong_day(browser, tmp_path) as (log, visit, page):
-        await begin(page)
-        await page.get_by_role("heading", name="What differs").wait_for()
-        async with running_console(log) as other, visiting(browser, other) as later:
-            window = await later.open("/reruns/store/again")
-            assert "not known to this console yet" in await window.locator("main").inner_text()
-            await window.get_by_role("button", name="Compare now").click()
-            await window.get_by_role("heading", name="What differs").wait_for()
-            await window.get_by_role("button", name="Delete it").click()
-            await window.wait_for_url(f"{other}/reruns")
-            assert await window.locator(".empty").count() == 1
-        assert await reruns(log) == []
-        await visit.open("/reruns/store/again")
-        assert await stock(log) == WRONG_DAY
-
-
-async def test_what_cannot_be_begun_is_said_beside_the_form(browser: "Browser", tmp_path: Path) -> None:
-    async with on_a_wrong_day(browser, tmp_path) as (log, visit, page):
-        for field, text, said in (
-            ("#rerun-name", "a name", "a name"),
-            ("#rerun-since", "soon", "soon"),
-            ("#rerun-until", "later", "later"),
-        ):
-            await visit.open("/reruns/new?service=store")
-            await page.fill(field, text)
-            await page.fill("#rerun-reason", "a try")
-            await page.get_by_role("button", name="Begin").click()
-            assert said in await page.locator("[role=alert]").inner_text()
-            assert await page.input_value(field) == text
-        await visit.open("/reruns/new?service=store")
-        await page.fill("#rerun-name", "store")
-        await page.fill("#rerun-reason", "a try")
+async def test_pages_of_reruns_and_resets_follow_them_and_are_accessible(browser: Browser, tmp_path: Path) -> None:
+    async with mended(tmp_path) as log, running_console(log) as address, visiting(browser, address) as visit:
+        page = await visit.open("/reruns/new?service=store")
+        await page.fill("#rerun-name", "again")
+        await page.fill("#rerun-reason", "forgotten")
         await page.get_by_role("button", name="Begin").click()
-        await page.locator("[role=alert]", has_text="cannot be a rerun's name").wait_for()
-        assert await reruns(log) == []
-
-
-async def test_a_reset_forwards_shows_what_it_skips(browser: "Browser", tmp_path: Path) -> None:
-    async with on_a_wrong_day(browser, tmp_path) as (log, visit, page):
+        await page.get_by_role("heading", name="What differs").wait_for()
+        assert await visit.findings() == []
+        await page.set_viewport_size({"width": 360, "height": 740})
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+        await page.fill("#switch-reason", "forgotten")
+        await page.fill("#sure", "again")
+        await page.get_by_role("button", name="Take over").click()
+        await page.locator("text=12 events emitted now").wait_for()
+        assert await visit.findings() == []
         await settle(log)
         await log.prepare()
         await send(log, [("skipped", "A")])
-        await page.fill("[name=to]", "latest")
-        await page.get_by_role("button", name="See what that does").click()
-        assert "store would skip 1 input for good" in await page.locator("main").inner_text()
+        await visit.open("/reset?service=store&to=latest")
         assert await visit.findings() == []
-        await page.fill("#reset-reason", "a test order")
-        await page.fill("#sure", "2")
-        await page.get_by_role("button", name="Skip for good").click()
-        assert "write how many inputs" in await page.locator("main").inner_text()
-        await page.go_back()
         await page.fill("#reset-reason", "a test order")
         await page.fill("#sure", "1")
         await page.get_by_role("button", name="Skip for good").click()
         await page.locator("text=1 input skipped").wait_for()
         assert await visit.findings() == []
+
+
+async def test_a_rerun_of_another_process_is_compared_and_deleted(tmp_path: Path) -> None:
+    async with on_a_wrong_day(tmp_path) as (log, window):
+        await begin(window)
+        async with opened(log) as later:
+            await later.open("/reruns/store/again")
+            assert "not known to this console yet" in later.text
+            await later.send("Compare now")
+            await later.until("h2", "What differs")
+            await later.send("Delete it")
+            assert later.path == "/reruns"
+            assert len(later.page.all(".empty")) == 1
+        assert await reruns(log) == []
+        await window.open("/reruns/store/again")
+        assert await stock(log) == WRONG_DAY
+
+
+async def test_what_cannot_be_begun_is_said_beside_the_form(tmp_path: Path) -> None:
+    async with on_a_wrong_day(tmp_path) as (log, window):
+        for field, text in (("name", "a name"), ("since", "soon"), ("until", "later")):
+            await window.open("/reruns/new?service=store")
+            await window.send("Begin", {field: text, "reason": "a try"})
+            assert text in window.alert
+            assert window.page.one(f"#rerun-{field}")["value"] == text
+        await window.open("/reruns/new?service=store")
+        await window.send("Begin", {"name": "store", "reason": "a try"})
+        await window.until("[role=alert]", "cannot be a rerun's name")
+        assert await reruns(log) == []
+
+
+async def test_a_reset_forwards_shows_what_it_skips(tmp_path: Path) -> None:
+    async with on_a_wrong_day(tmp_path) as (log, window):
+        await settle(log)
+        await log.prepare()
+        await send(log, [("skipped", "A")])
+        await window.send("See what that does", {"to": "latest"})
+        assert "store would skip 1 input for good" in window.text
+        looked_at = window.path
+        await window.send("Skip for good", {"reason": "a test order", "sure": "2"})
+        assert "write how many inputs" in window.text
+        await window.open(looked_at)
+        await window.send("Skip for good", {"reason": "a test order", "sure": "1"})
+        assert "1 input skipped" in window.text
         await settle(log)
         assert [(each.what, each.by, each.reason) for each in await acts(log)] == [
             ("reset", "token:ada", "a test order")
         ]
-        await visit.open("/reset?service=store&to=latest")
-        assert "Nothing to do" in await page.locator("main").inner_text()
-        await visit.open("/reset?service=store&to=7")
-        assert "write earliest, latest, or a time" in await page.locator("[role=alert]").inner_text()
+        await window.open("/reset?service=store&to=latest")
+        assert "Nothing to do" in window.text
+        await window.open("/reset?service=store&to=7")
+        assert "write earliest, latest, or a time" in window.alert
 
 
-async def test_a_reset_backwards_is_a_rerun_first(browser: "Browser", tmp_path: Path) -> None:
-    async with on_a_wrong_day(browser, tmp_path) as (log, visit, page):
-        await visit.open("/reset?service=store&to=earliest")
-        assert await visit.findings() == []
-        await page.fill("#reset-reason", "forgotten")
-        await page.get_by_role("button", name="Begin").click()
-        await page.wait_for_url("**/reruns/store/store-reset-1")
-        await page.get_by_role("heading", name="What differs").wait_for()
+async def test_a_reset_backwards_is_a_rerun_first(tmp_path: Path) -> None:
+    async with on_a_wrong_day(tmp_path) as (log, window):
+        await window.open("/reset?service=store&to=earliest")
+        await window.send("Begin", {"reason": "forgotten"})
+        assert window.path == "/reruns/store/store-reset-1"
+        await window.until("h2", "What differs")
         assert await stock(log) == WRONG_DAY
 
 
-async def test_an_auditor_sees_reruns_and_begins_none(browser: "Browser", tmp_path: Path) -> None:
-    async with on_a_wrong_day(browser, tmp_path, Role.AUDITOR) as (_, visit, page):
-        assert await page.locator("main form").count() == 0
+async def test_an_auditor_sees_reruns_and_begins_none(tmp_path: Path) -> None:
+    async with on_a_wrong_day(tmp_path, Role.AUDITOR) as (_, window):
+        assert window.page.all("main form") == []
         for path in ("/reruns/new?service=store", "/reset?service=store"):
-            await visit.open(path)
-            assert "this takes the role operator" in await page.locator("main").inner_text()
+            await window.open(path)
+            assert "this takes the role operator" in window.text

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
 from eventlib import EventLog
@@ -11,10 +10,10 @@ from eventlib.errors import ContractError
 from eventlib.identity import Role
 from eventlib.operations.acts import acts
 from eventlib.publication import Signature
-from tests.console.browsers import visiting
 from tests.console.parked_rates import logged_in, parked_log, settled
 from tests.console.rates_app import RateAsked
 from tests.console.test_console_acts import quoted
+from tests.console.windows import Window, signed_in
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -61,37 +60,31 @@ async def test_an_event_is_sent_from_its_contract(browser: "Browser", tmp_path: 
         assert await page.locator("a[href='/saga/%3Cb%3EMT%3C%2Fb%3E']").count() == 1
 
 
-async def test_a_form_that_is_sent_again_sends_one_event(browser: "Browser", tmp_path: Path) -> None:
-    async with parked_log(tmp_path, []) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
-        await visit.open("/send/RateAsked")
-        names = ("form_token", "once")
-        fields = {name: await page.input_value(f"main [name={name}]") for name in names}
-        fields |= {"field.name": "MT", "field.number": "1", "none.note": "yes", "reason": "twice", "step": "send"}
-        cookies = {each.get("name", ""): each.get("value", "") for each in await visit.context.cookies()}
-        async with httpx.AsyncClient(base_url=visit.url, cookies=cookies) as client:
-            ways = [(await client.post("/send/RateAsked", data=fields)).headers["location"] for _ in range(2)]
+async def test_a_form_that_is_sent_again_sends_one_event(tmp_path: Path) -> None:
+    async with parked_log(tmp_path, []) as log, signed_in(log, tmp_path, Role.OPERATOR) as window:
+        await window.open("/send/RateAsked")
+        fields = {"field.name": "MT", "field.number": "1", "reason": "twice"}
+        twice = [window.request("Send", fields) for _ in range(2)]
+        ways = [(await window.client.send(each, follow_redirects=False)).headers["location"] for each in twice]
         assert ways[0] == ways[1]
         assert await asked(log) == [("MT", 1, None)]
 
 
-async def test_what_deciders_emit_is_not_sent(browser: "Browser", tmp_path: Path) -> None:
-    async with parked_log(tmp_path, []) as log, logged_in(browser, log, tmp_path, Role.OPERATOR) as (visit, page):
-        await visit.open("/topics/quoted")
-        assert await page.locator("text=Send one").count() == 0
-        await visit.open("/send/RateQuoted")
-        assert "is a fact that decider quotes emits" in await page.locator("main").inner_text()
-        await visit.open("/send/Nothing")
-        assert "Nothing" in await page.locator("main").inner_text()
+async def test_what_deciders_emit_is_not_sent(tmp_path: Path) -> None:
+    async with parked_log(tmp_path, []) as log, signed_in(log, tmp_path, Role.OPERATOR) as window:
+        await window.open("/topics/asked")
+        assert len(window.page.all("a", "Send one")) == 1
+        await window.open("/topics/quoted")
+        assert window.page.all("a", "Send one") == []
+        await window.open("/send/RateQuoted")
+        assert "is a fact that decider quotes emits" in window.text
+        await window.open("/send/Nothing")
+        assert "Nothing" in window.text
 
 
-@pytest.mark.parametrize("event", ["OrderSubmitted", "CancelSubmitted", "ProductListed"])
-async def test_a_form_outlines_what_is_nested(browser: "Browser", console: str, event: str) -> None:
-    async with visiting(browser, console, viewport={"width": 360, "height": 740}) as visit:
-        page = await visit.open(f"/send/{event}")
-        assert await page.evaluate("document.documentElement.scrollWidth") <= 360
-        assert await visit.findings() == []
-        if event == "OrderSubmitted":
-            assert '"sku": ""' in await page.input_value("#field-lines")
+async def test_a_form_outlines_what_is_nested(window: Window) -> None:
+    await window.open("/send/OrderSubmitted")
+    assert '"sku": ""' in window.page.one("#field-lines").text
 
 
 async def test_a_signature_is_no_header_that_others_set(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""Each page in a real browser: accessible in light and dark, fit for a phone, and asking no other host."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
+
+from eventlib import EventLog
+from eventlib.operations.parked_groups import grouped
+from eventlib.operations.pausing import pause
+from eventlib.queries.parked import parkings
+from eventlib.queries.pauses import PauseTarget
+from tests.console.browsers import DESKTOP, Visit, visiting
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+GROUP = "/parked/group/"
+PAGES = ("/sagas?where=status+=+'open'", "/sagas?where=nothing+=+1", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", GROUP, "/choreography", "/choreography/arrow?source=OrderSubmitted&target=OrderPlaced", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/compare?one=declined&other=large", "/deployment", "/reruns", "/reruns/new?service=order", "/pause?service=order", "/overview", "/acts", "/login", "/nothing")  # fmt: skip
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def visit(browser: Browser, console: str) -> AsyncIterator[Visit]:
+    """One window for all pages."""
+    async with visiting(browser, console) as visit:
+        yield visit
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_pages_are_accessible_in_light_and_dark_and_fit_on_a_phone(
+    log: EventLog, visit: Visit, path: str
+) -> None:
+    if path == GROUP:
+        path += grouped(await parkings(log))[0].fingerprint
+    if path.startswith("/pause"):  # the overview and the acts, which follow, show it
+        await pause(log, PauseTarget.of(log, "order"), "os:ada", "a call")
+    await visit.page.set_viewport_size(DESKTOP)
+    page = await visit.open(path)
+    colors = set()
+    for scheme in ("dark", "light"):
+        await page.emulate_media(color_scheme=scheme)
+        colors.add(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        rule = None if scheme == "light" else "color-contrast"  # the only one that looks at colors
+        assert await visit.findings(rule) == [], scheme
+    assert len(colors) == 2
+    await page.set_viewport_size({"width": 360, "height": 740})
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+    visit.check()

@@ -1,0 +1,116 @@
+"""What the console's scripts do, in a real browser: keys, the slider, parts that open, the theme, own filters, and following the log."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from eventlib import EventLog
+from eventlib.operations.parked_commands import request_retries
+from eventlib.queries.parked import parkings
+from tests.console.browsers import visiting
+from tests.integration.shop_log import order, served
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_a_search_is_begun_by_a_key(browser: "Browser", console: str) -> None:
+    async with visiting(browser, console) as visit:
+        page = await visit.open("/sagas")
+        await page.keyboard.press("/")
+        await page.keyboard.type("outcome = 'order_cancelled'")
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/sagas?where=outcome*")
+        assert await page.locator("#found tbody th").all_inner_texts() == ["declined"]
+
+
+async def test_the_slider_moves_the_whole_saga(browser: "Browser", console: str) -> None:
+    async with visiting(browser, console) as visit:
+        page = await visit.open("/saga/declined")
+        await page.locator("#moment-slider").focus()
+        await page.keyboard.press("Home")
+        await page.wait_for_url("**at=1")
+        await page.locator(".moment-head", has_text="OrderSubmitted").wait_for()
+        assert await page.locator(".decider.quiet", has_text="payment").count() == 1
+        assert await page.locator(".timeline tr.later").count() == 10
+        assert await page.locator(".mark.later").count() == 10
+        await visit.open(page.url.removeprefix(console))
+        assert await page.locator(".timeline tr.later").count() == 10
+
+
+async def test_an_event_opens_with_its_data_and_what_it_changed(browser: "Browser", console: str) -> None:
+    async with visiting(browser, console) as visit:
+        page = await visit.open("/saga/declined")
+        event = page.locator("#e7 details")
+        await event.locator("summary").click()
+        await event.locator(".json").wait_for()
+        assert '"reason": "declined"' in await event.locator(".json").inner_text()
+        assert await event.locator(".did").count() >= 1
+        assert await event.locator(".diff ins").count() >= 1
+        assert await visit.findings() == []
+
+
+async def test_everything_can_be_reached_by_keys(browser: "Browser", console: str) -> None:
+    async with visiting(browser, console) as visit:
+        page = await visit.open("/overview")
+        for key, path in (("s", "/sagas"), ("p", "/parked"), ("c", "/choreography"), ("t", "/topics"), ("a", "/acts")):
+            await page.keyboard.press("g")
+            await page.keyboard.press(key)
+            await page.wait_for_url(f"{console}{path}")
+            await visit.settled()
+        await page.keyboard.press("?")
+        assert await page.locator("#keys").is_visible()
+        assert await visit.findings() == []
+        await page.keyboard.press("Escape")
+        assert not await page.locator("#keys").is_visible()
+        await visit.open("/sagas?where=status+%3C%3E+'open'")  # each of these has several moments
+        await page.keyboard.press("j")
+        await page.keyboard.press("j")
+        second = await page.locator("#found tbody th").nth(1).inner_text()
+        await page.keyboard.press("Enter")
+        await page.wait_for_url(f"{console}/saga/{second}")
+        await page.keyboard.press("[")
+        await page.wait_for_url("**at=*")
+
+
+async def test_the_theme_is_chosen_and_kept(browser: "Browser", console: str) -> None:
+    async with visiting(browser, console) as visit:
+        await visit.page.emulate_media(color_scheme="light")
+        page = await visit.open("/sagas")
+        light = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        await page.keyboard.press("t")
+        dark = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        await visit.open("/parked")
+        assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == dark != light
+
+
+async def test_a_browser_keeps_filters_of_its_own(browser: "Browser", console: str) -> None:
+    async with visiting(browser, console) as visit:
+        page = await visit.open("/sagas?where=compensations+%3E+0")
+        await page.click("text=Keep this filter")
+        await page.fill("#filter-name", "<b>mine</b>")
+        await page.keyboard.press("Enter")
+        await page.locator("#own-filters .count", has_text="1").wait_for()
+        await visit.open("/sagas")
+        await page.locator("#own-filters .count", has_text="1").wait_for()
+        assert (await page.locator("#own-filters a").inner_text()).split() == ["<b>mine</b>", "1"]
+        await page.click("#own-filters a")
+        await page.wait_for_url("**compensations*")
+        await page.click("#own-filters button")
+        assert await page.locator("#own-filters li").count() == 0
+
+
+async def test_open_pages_follow_what_happens(browser: "Browser", log: EventLog, console: str) -> None:
+    async with visiting(browser, console) as visit, visiting(browser, console) as other:
+        page, sagas = await visit.open("/saga/broken"), await other.open("/sagas?where=saga+%3D+'new'")
+        await page.evaluate("window.same = true")
+        assert await page.locator(".timeline tbody tr").count() == 6
+        await request_retries(log, await parkings(log, {"broken"}), by="os:ada", reason="a test")
+        await log.publish_many([order("new")])
+        await served(log, mended=True)
+        await page.locator(".timeline tr.ends").wait_for()
+        assert await page.locator(".title .badge").inner_text() == "order_completed"
+        assert await page.evaluate("window.same")
+        await sagas.locator("#found tbody .badge", has_text="order_completed").wait_for()
