@@ -1,5 +1,6 @@
 """The pages of reruns: what one would go through, its progress, what differs, and the service that takes over its states."""
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -67,12 +68,16 @@ def _add_pages(routes: APIRouter, pages: Pages, log: EventLog, jobs: RerunJobs) 
     @routes.get(_ONE)
     @allow(*READERS)
     async def show(request: Request, service: str, name: str, caller: Caller) -> Response:
-        known, job = await _known(log, service, name), jobs.job(service, name)
+        job = jobs.job(service, name)  # before the log is read: once it is over, the log has all that it did
+        await asyncio.sleep(
+            0
+        )  # a log is as it was at some time of the loop's iteration, and a thread ends the job at any
+        known = await _known(log, service, name)
         if known is None and job is None:
             raise Refusal(404, "unknown-rerun", f"{service} has no rerun {name} on this log")
-        gone = (
-            None if known is None or known.switched else await droppable(log, log.choreography.service(service), name)
-        )
+        is_still = job is None or job.is_over
+        can_go = known is not None and not known.switched and is_still
+        gone = await droppable(log, log.choreography.service(service), name) if can_go else None
         return pages.render(request, "rerun.html", **_shown(log, service, name, job, caller), known=known, gone=gone)
 
 

@@ -1,17 +1,18 @@
 """Reruns and resets by forms: looked at before they begin, followed, compared, and taken over with who and why on the log."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import Browser
 
 from eventlib import EventLog, open_log
 from eventlib.identity import Role
+from eventlib.model.service import Service
 from eventlib.operations.acts import acts
-from eventlib.operations.reprocessing.listing import reruns
+from eventlib.operations.reprocessing.listing import KnownRerun, reruns
 from tests.console.browsers import running_console, visiting
 from tests.console.markup import Part
 from tests.console.windows import Window, opened, signed_in
@@ -20,7 +21,7 @@ from tests.integration.rerunning import send, settle, some_short_baskets
 from tests.integration.test_admin_reruns import MENDED, WRONG_DAY, stock
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
+    from playwright.async_api import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 WHY = "returns were <b>forgotten</b>"
@@ -44,12 +45,13 @@ async def on_a_wrong_day(directory: Path, role: Role = Role.OPERATOR) -> AsyncIt
 
 
 async def begin(window: Window) -> Part:
-    """Begin a rerun, and return its page, once it shows what differs."""
+    """Begin a rerun, and return its page, once it is done and shows what differs."""
     await window.send("See what that goes through")
     assert "transactions of 8 tasks" in window.page.one(".summary").text
     await window.send("Begin", {"name": "again", "reason": WHY})
     assert window.path == "/reruns/store/again"
-    await window.until("h2", "What differs")
+    await window.until("button", "Compare again")
+    assert len(window.page.all("h2", "What differs")) == 1
     return window.page
 
 
@@ -69,14 +71,14 @@ async def test_a_rerun_is_begun_compared_and_taken_over(tmp_path: Path) -> None:
         await window.send("Take over", {"reason": "returns were forgotten", "sure": "again"})
         assert "12 events emitted now" in (await window.until(".note.good")).text
         assert len(window.page.all(".badge", "taken over")) == 1
-        assert window.page.all("main form") == []
+        assert window.page.all("main form") == [], window.text
         assert await stock(log) == MENDED
         assert ("switch", "token:ada", "returns were forgotten") in {
             (each.what, each.by, each.reason) for each in await acts(log)
         }
 
 
-async def test_pages_of_reruns_and_resets_follow_them_and_are_accessible(browser: Browser, tmp_path: Path) -> None:
+async def test_pages_of_reruns_and_resets_follow_them_and_are_accessible(browser: "Browser", tmp_path: Path) -> None:
     async with mended(tmp_path) as log, running_console(log) as address, visiting(browser, address) as visit:
         page = await visit.open("/reruns/new?service=store")
         await page.fill("#rerun-name", "again")
@@ -117,6 +119,26 @@ async def test_a_rerun_of_another_process_is_compared_and_deleted(tmp_path: Path
         assert await reruns(log) == []
         await window.open("/reruns/store/again")
         assert await stock(log) == WRONG_DAY
+
+
+async def test_a_page_that_is_read_while_its_rerun_ends_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with on_a_wrong_day(tmp_path) as (_, window):
+        await begin(window)
+
+        async def slowly(log: EventLog, service: Service) -> Sequence[KnownRerun]:
+            found = await reruns(log, service)
+            assert window.console is not None
+            while (job := window.console.state.jobs.job("store", "again")) and not job.is_over:
+                await asyncio.sleep(0.01)
+            return found
+
+        monkeypatch.setattr("eventlib.console.rerun_pages.reruns", slowly)
+        await window.send("Take over", {"reason": "returns were forgotten", "sure": "again"})
+        assert "every 1s" in window.page.one("#rerun").attributes.get("hx-trigger", ""), "what it shows is over"
+        await window.until(".badge", "taken over")
+        assert window.page.all("main form") == []
 
 
 async def test_what_cannot_be_begun_is_said_beside_the_form(tmp_path: Path) -> None:
