@@ -1,10 +1,10 @@
 """Each page in a real browser: accessible in light and dark, fit for a phone, and asking no other host."""
 
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser
 
 from eventlib import EventLog
 from eventlib.operations.parked_groups import grouped
@@ -13,13 +13,18 @@ from eventlib.queries.parked import parkings
 from eventlib.queries.pauses import PauseTarget
 from tests.console.browsers import DESKTOP, Visit, visiting
 
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+OPEN = "for (const each of [...document.querySelectorAll('main details:not([hx-get])')].slice(0, 3)) each.open = true"
+"""Opens some of what a page keeps closed, but no record: one is looked at where it is read."""
 GROUP = "/parked/group/"
 PAGES = ("/sagas?where=status+=+'open'", "/sagas?where=nothing+=+1", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", GROUP, "/choreography", "/choreography/arrow?source=OrderSubmitted&target=OrderPlaced", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/compare?one=declined&other=large", "/deployment", "/reruns", "/reruns/new?service=order", "/pause?service=order", "/overview", "/acts", "/login", "/nothing")  # fmt: skip
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def visit(browser: Browser, console: str) -> AsyncIterator[Visit]:
+async def visit(browser: "Browser", console: str) -> AsyncIterator[Visit]:
     """One window for all pages."""
     async with visiting(browser, console) as visit:
         yield visit
@@ -35,6 +40,7 @@ async def test_pages_are_accessible_in_light_and_dark_and_fit_on_a_phone(
         await pause(log, PauseTarget.of(log, "order"), "os:ada", "a call")
     await visit.page.set_viewport_size(DESKTOP)
     page = await visit.open(path)
+    await page.evaluate(OPEN)
     colors = set()
     for scheme in ("dark", "light"):
         await page.emulate_media(color_scheme=scheme)
