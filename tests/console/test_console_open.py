@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import Browser
 
 from eventlib import EventLog
 from eventlib.console.moments import moment_of
@@ -13,10 +13,13 @@ from eventlib.json_form import json_of
 from tests.console.browsers import visiting
 from tests.integration.shop_log import order
 
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_the_page_of_an_open_saga_works(browser: Browser, console: str) -> None:
+async def test_the_page_of_an_open_saga_works(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/saga/broken")
         assert await page.locator("#saga[hx-get]").count() == 1, "it is open, and follows what happens"
@@ -52,7 +55,7 @@ async def test_now_is_after_what_handled_the_last_event(log: EventLog, key: str)
     ("text", "query"),
     [("broken", "saga = 'broken'"), (" France ", "country = 'France'"), ("no such order", "saga = 'no such order'")],
 )
-async def test_a_pasted_key_or_value_is_found(browser: Browser, console: str, text: str, query: str) -> None:
+async def test_a_pasted_key_or_value_is_found(browser: "Browser", console: str, text: str, query: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/sagas")
         await page.fill("#where", text)
@@ -65,7 +68,7 @@ async def test_a_pasted_key_or_value_is_found(browser: Browser, console: str, te
         assert await page.locator("[role=alert]").count() == 1, "the name of an attribute begins a query"
 
 
-async def test_what_is_looked_at_stays_and_what_is_new_waits(browser: Browser, log: EventLog, console: str) -> None:
+async def test_what_is_looked_at_stays_and_what_is_new_waits(browser: "Browser", log: EventLog, console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/sagas")
         row = page.locator("#found [data-row]").first
