@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from eventlib.model.effect import FOREVER, Retry
     from eventlib.model.event import Event, Meta, Position
     from eventlib.model.evolution import Aliases, unknown_is, upcasts, wire_name
-    from eventlib.model.measures import Money, Units, minor_units
+    from eventlib.model.measures import Money, Units
     from eventlib.model.saga_status import SagaState, SagaStates
     from eventlib.model.service import Service
     from eventlib.model.states import replace
@@ -49,7 +49,6 @@ __all__ = [
     "Topic",
     "Units",
     "WiringError",
-    "minor_units",
     "open_log",
     "replace",
     "unknown_is",
@@ -80,7 +79,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "opening": ["open_log"],
             "runtime.config": ["RuntimeConfig"],
             "runtime.runtime": ["Runtime"],
-            "model.measures": ["Money", "Units", "minor_units"],
+            "model.measures": ["Money", "Units"],
             "model.saga_status": ["SagaState", "SagaStates"],
             "model.service": ["Service"],
             "model.states": ["replace"],

@@ -12,7 +12,18 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 """External events are before this time: later ones are slips, and some readers have no form for them."""
 
-__all__ = ["EARLIEST", "LATEST", "escaped", "escaped_lines", "from_ms", "now_ms", "time_of", "to_ms", "unsafe_in"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "escaped",
+    "escaped_lines",
+    "from_ms",
+    "minor_units",
+    "now_ms",
+    "time_of",
+    "to_ms",
+    "unsafe_in",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -88,3 +99,19 @@ def escaped_lines(text: str) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     return _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}"
+
+
+@lru_cache(maxsize=1_024)
+def minor_units(currency: str) -> int | None:
+    """Return how many decimals a currency's minor unit is behind the point: 2 for GBP, 0 for JPY, 3 for KWD.
+
+    None for what ISO 4217 does not list as a currency, and for what has no minor unit there, as gold (XAU).
+    Source: ISO 4217, list one.
+    """
+    from iso4217 import Currency  # it reads its table when it is imported
+
+    try:
+        exponent = Currency(currency).exponent
+    except ValueError:
+        return None
+    return exponent if isinstance(exponent, int) else None

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from eventlib import Money, Units, minor_units
-from eventlib.values import unsafe_in
+from eventlib import Money, Units
+from eventlib.values import minor_units, unsafe_in
 
 
 def _aware(at: datetime | None) -> datetime | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pydantic import BaseModel
 
 from eventlib.errors import WiringError
+from eventlib.values import minor_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +28,6 @@ class Units:
     """Marks a field that counts something: `quantity: Annotated[int, Units("units")]`."""
 
     name: str
-
-
-@lru_cache(maxsize=1_024)
-def minor_units(currency: str) -> int | None:
-    """Return how many decimals a currency's minor unit is behind the point: 2 for GBP, 0 for JPY, 3 for KWD.
-
-    None for what ISO 4217 does not list as a currency, and for what has no minor unit there, as gold (XAU).
-    Source: ISO 4217, list one.
-    """
-    from iso4217 import Currency  # it reads its table when it is imported
-
-    try:
-        exponent = Currency(currency).exponent
-    except ValueError:
-        return None
-    return exponent if isinstance(exponent, int) else None
 
 
 Measures = Mapping[str, Decimal]

@@ -9,8 +9,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from eventlib import minor_units
-from eventlib.values import EARLIEST, LATEST, escaped, unsafe_in
+from eventlib.values import EARLIEST, LATEST, escaped, minor_units, unsafe_in
 from services.fields import MOST_LINES, not_plain
 from services.importing.refusals import Malformed, Reason
 

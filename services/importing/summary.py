@@ -14,8 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from eventlib import minor_units
 from eventlib.config import eventlib_settings
+from eventlib.values import minor_units
 from services import shop
 from services.importing.outcomes import COMPENSATIONS
 from services.importing.refusals import Reason
