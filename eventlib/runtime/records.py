@@ -71,6 +71,10 @@ class Positions:
         return replace(self, topics=to_json(facts).decode() if facts else "")
 
 
+RESET = '"clock":'
+"""What the facts of a task have in their text whose clock was reset."""
+
+
 class ClockReset(NamedTuple):
     """A task's time went back to `at_ms`, by an operator's act: its transactions from `first_ms` to `last_ms` are before that."""
 

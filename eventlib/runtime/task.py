@@ -14,7 +14,7 @@ from eventlib.model.service import Service
 from eventlib.runtime.instrumentation import Clock, InstrumentedProcessor
 from eventlib.runtime.keyed_state import KeyLocation
 from eventlib.runtime.processor import MAX_EMITTED, InputProcessor
-from eventlib.runtime.records import POSITION_KEY, Positions, Step
+from eventlib.runtime.records import POSITION_KEY, RESET, Positions, Step
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Inputs, Passed, ProcessingSpan, ResetClock, Transaction
 from eventlib.runtime.transaction_builder import ANY_TIME_MS, TransactionBuilder
@@ -84,11 +84,13 @@ class Task:
             timed = (*records, *inputs.release.repaired.values())
         external = self._inputs.external
         timed = [record for record in timed if record.topic not in external] if external else timed  # others' clocks!
-        is_reset = any(isinstance(act, ResetClock) for act in inputs.acts)
+        is_reset = bool(inputs.acts) and any(isinstance(act, ResetClock) for act in inputs.acts)
         before_ms = 0 if is_reset else self.positions.at_ms
         latest_ms = max(inputs.now_ms + self._ahead_ms, before_ms)
         newest = max((r.timestamp_ms for r in timed if r.timestamp_ms <= latest_ms), default=0)
-        self._begin(self.positions.clock.unused(max(inputs.now_ms, newest, before_ms)))
+        at_ms = max(inputs.now_ms, newest, before_ms)
+        # Looked for in the text first: few tasks have ever been reset, and all open transactions.
+        self._begin(self.positions.clock.unused(at_ms) if RESET in self.positions.topics else at_ms)
         self._draft.latest_ms = latest_ms
         self._opened = inputs
         self._inputs.schemas_known = inputs.schemas_known
