@@ -333,27 +333,27 @@ class TaskCommitter:
             self._append_began_ns = self.observer.clock()
         if self._chain is None or self._appends_alone or not await self._chain.commit(self):
             try:
-                appended = await self._appended(self.task.close)
+                appended = await self._appended(self.task.close())
             except (ContractError, WiringError):
                 appended = None  # a state in it may be unfit: then the input that leads to it is parked
             self.settle(*(appended or await self._appended_fit()))
 
-    async def _appended_fit(self, refused: tuple[int, str] | None = None) -> tuple[Transaction, Sequence[int]]:
+    async def _appended_fit(self) -> tuple[Transaction, Sequence[int]]:
         """Append the transaction without what is unfit; where the log refuses a size, without the largest, until it takes it."""
-        transaction = self.task.without_unfit_states(refused)
-        try:
-            return await self._appended(lambda: transaction)
-        except TooLargeForLog as error:
-            made = [
-                each for each, event in zip(transaction.events, transaction.emitted, strict=True) if event is not None
-            ]
-            largest = max(map(stored_bytes, [*made, *transaction.changes]))
-            if refused is not None and largest >= refused[0]:
-                raise
-            return await self._appended_fit((largest, str(error)))
+        refused: tuple[int, str] | None = None
+        while True:
+            transaction = self.task.without_unfit_states(refused)
+            try:
+                return await self._appended(transaction)
+            except TooLargeForLog as error:
+                emitted = zip(transaction.events, transaction.emitted, strict=True)
+                made = [record for record, event in emitted if event is not None]
+                largest = max(map(stored_bytes, [*made, *transaction.changes]))
+                if refused is not None and largest >= refused[0]:
+                    raise
+                refused = largest, str(error)
 
-    async def _appended(self, close: Callable[[], Transaction]) -> tuple[Transaction, Sequence[int]]:
-        transaction = close()
+    async def _appended(self, transaction: Transaction) -> tuple[Transaction, Sequence[int]]:
         try:
             return transaction, await self._log.port.append(transaction.records, self.claim)
         except OwnershipLost:

@@ -3,8 +3,9 @@
 import pytest
 from aiokafka.errors import kafka_errors
 
-from eventlib.errors import ContractError, LogDenied, LogUnavailable
+from eventlib.errors import LogDenied, LogUnavailable
 from eventlib.log.kafka.failures import Code, Fenced, Transient, failure
+from eventlib.log.rules import TooLargeForLog
 
 
 def test_codes_have_the_numbers_of_the_protocol() -> None:
@@ -40,7 +41,7 @@ def test_codes_have_the_numbers_of_the_protocol() -> None:
         (Code.INVALID_TXN_STATE, Fenced),
         (Code.TOPIC_AUTHORIZATION_FAILED, LogDenied),
         (Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, LogDenied),
-        (Code.MESSAGE_TOO_LARGE, ContractError),
+        (Code.MESSAGE_TOO_LARGE, TooLargeForLog),
         (Code.INVALID_TOPIC, LogUnavailable),
         (999, LogUnavailable),
     ],
