@@ -48,8 +48,12 @@ class Popen(subprocess.Popen[Any]):
         def _execute_child(self, args: Sequence[object], *options: Any) -> None:  # what __init__ calls, pipes in hand
             cwd, env, pipes = options[4], options[5], options[9:15]
             streams = [own if given == -1 else given for own, given in enumerate((pipes[0], pipes[3], pipes[5]))]
-            environment = dict(os.environ if env is None else env)
-            self.pid = _server().start([*map(str, args)], Path(cwd or Path.cwd()), environment, streams)
+            environment, command = dict(os.environ if env is None else env), [*map(str, args)]
+            if command[0] == "env":
+                given = [each for each in command[1:] if "=" in each.partition("/")[0]]
+                environment |= dict(each.split("=", 1) for each in given)
+                command = command[1 + len(given) :]
+            self.pid = _server().start(command, Path(cwd or Path.cwd()), environment, streams)
             self._child_created = True
             self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # as what it stands for does
 

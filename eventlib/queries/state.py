@@ -106,16 +106,20 @@ def partition_of(service: Service, key: str) -> int:
     return service.inputs[0].partition_of(key.encode())
 
 
-async def newest_of_key(log: EventLog, topic: str, partition: int, key: str) -> Record | None:
-    """Return the newest record of a key, looking from the end backwards."""
-    return (await newest_of_keys(log, topic, partition, [key])).get(key)
+async def newest_of_key(
+    log: EventLog, topic: str, partition: int, key: str, before: int | None = None
+) -> Record | None:
+    """Return the newest record of a key, looking from the end, or from before an offset, backwards."""
+    return (await newest_of_keys(log, topic, partition, [key], before)).get(key)
 
 
-async def newest_of_keys(log: EventLog, topic: str, partition: int, keys: Iterable[str]) -> dict[str, Record]:
+async def newest_of_keys(
+    log: EventLog, topic: str, partition: int, keys: Iterable[str], before: int | None = None
+) -> dict[str, Record]:
     """Return the newest record of each of these keys that has one, looking from the end backwards, once for all."""
     wanted, found = {key.encode() for key in keys}, dict[str, Record]()
     start = await log.port.start(topic, partition)
-    high = await log.port.end(topic, partition)
+    high = await log.port.end(topic, partition) if before is None else before
     while wanted and high > start:
         low = max(start, high - _CHUNK)
         for record in reversed(await log.port.read(topic, partition, low, high - low)):

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
+from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.reading import SkippingReader
+from eventlib.log.record import Record
 from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key
 from eventlib.runtime.records import POSITION_KEY, Positions, TaskClock
@@ -15,16 +17,29 @@ async def clocks_of(log: EventLog, tasks: Iterable[tuple[Service, int]]) -> Mapp
     there, found = await log.port.topics(), dict[tuple[str, int], TaskClock]()
     for service, partition in tasks:
         if service.changelog.name in there:
-            clock = (await positions_of(readable, service, partition)).clock
+            clock = await _readable_clock(readable, service, partition)
             if clock.resets:
                 found[service.name, partition] = clock
     return found
 
 
+async def _readable_clock(log: EventLog, service: Service, partition: int) -> TaskClock:
+    """Return a task's clock by the newest of its positions that can be read: damaged ones stop no reader."""
+    offset: int | None = None
+    while record := await newest_of_key(log, service.changelog.name, partition, POSITION_KEY, offset):
+        try:
+            return (await _decoded(log, record)).clock
+        except ContractError:
+            offset = record.offset
+    return TaskClock()
+
+
 async def positions_of(log: EventLog, service: Service, partition: int) -> Positions:
     """Return a task's committed positions; empty when it never ran."""
     record = await newest_of_key(log, service.changelog.name, partition, POSITION_KEY)
-    if record is None:
-        return Positions()
+    return Positions() if record is None else await _decoded(log, record)
+
+
+async def _decoded(log: EventLog, record: Record) -> Positions:
     value = record.value or b""
     return await log.codec.known(lambda: log.codec.decode(Positions, value))

@@ -10,11 +10,12 @@ from eventlib import EventLog, Publication, open_log
 from eventlib.errors import ContractError
 from eventlib.operations.clock_reset import preview_clock_reset, reset_clocks
 from eventlib.operations.doctor.tasks import examine_task_times
-from eventlib.queries.task_clock import positions_of
+from eventlib.queries.state import newest_of_key
+from eventlib.queries.task_clock import clocks_of, positions_of
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.replay import replay
 from eventlib.replay.key_history import key_history
-from eventlib.runtime.records import JournalEntry, Step, TaskClock
+from eventlib.runtime.records import POSITION_KEY, JournalEntry, Step, TaskClock
 from eventlib.runtime.task import Task
 from eventlib.values import now_ms
 from tests.integration.pausing import HOUR_S, kinds, ordered
@@ -125,6 +126,18 @@ async def test_every_reader_orders_what_was_done_before_the_reset_before_what_ca
     assert history.clock.order_ms(int(history.steps[0].at.timestamp() * 1_000)) >= before - 1
     differs = await run_it_again(log, "orders")
     assert differs.is_none, differs
+
+
+async def test_positions_that_cannot_be_read_stop_no_reader(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = await infected(log, monkeypatch)
+    await reset(log, partition)
+    await settle(log)
+    service = log.choreography.services[0]
+    before = await clocks_of(log, [(service, partition)])
+    newest = await newest_of_key(log, service.changelog.name, partition, POSITION_KEY)
+    assert newest is not None
+    await log.port.append([newest.replace(value=(newest.value or b"")[:7])])
+    assert await clocks_of(log, [(service, partition)]) == before != {}
 
 
 async def test_a_task_uses_no_time_twice_that_was_taken_back(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
