@@ -151,7 +151,9 @@ async def test_a_caller_asks_for_so_much_at_once_and_for_nothing_once_it_has_hun
         await asyncio.wait(endless)
         while workers():
             await asyncio.sleep(0.02)
-        answered = (await asking(url, "SELECT count(*) AS n FROM sagas")).json()["result"]
+        answered = refused
+        while "too many" in answered["content"][0]["text"]:  # a process ends just before its question does
+            answered = (await asking(url, "SELECT count(*) AS n FROM sagas")).json()["result"]
         assert not answered.get("isError"), answered
 
 
