@@ -6,7 +6,7 @@ from eventlib.facade import lazy
 
 if TYPE_CHECKING:
     from eventlib.http.api import SagaApi
-    from eventlib.http.body_limit import RefusedJson, StrictRoute, bounded
+    from eventlib.http.body_limit import RefusedJson, StrictRoute, bounded, charge
     from eventlib.http.client import http_client
     from eventlib.http.config import ApiConfig
     from eventlib.http.docs import serve_docs
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         try_later,
     )
     from eventlib.http.protocol import BoundedProtocol, server_options
-    from eventlib.http.rate_limit import CALLER, caller_of, charge
+    from eventlib.http.rate_limit import CALLER, caller_of
     from eventlib.http.reads import HOW_CURRENT, POSITION, PREFERENCE_APPLIED, MinPosition, Prefer, Reads
     from eventlib.http.requests import Accepted, IdempotencyKey, RequestPlace, Requests
     from eventlib.http.saga_events import SagaEvents, Shown, TimelineEvent
@@ -73,7 +73,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
         __name__,
         {
             "http.api": ["SagaApi"],
-            "http.body_limit": ["RefusedJson", "StrictRoute", "bounded"],
+            "http.body_limit": ["RefusedJson", "StrictRoute", "bounded", "charge"],
             "http.client": ["http_client"],
             "http.config": ["ApiConfig"],
             "http.docs": ["serve_docs"],
@@ -88,7 +88,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
                 "try_later",
             ],
             "http.protocol": ["BoundedProtocol", "server_options"],
-            "http.rate_limit": ["CALLER", "caller_of", "charge"],
+            "http.rate_limit": ["CALLER", "caller_of"],
             "http.reads": ["HOW_CURRENT", "POSITION", "PREFERENCE_APPLIED", "MinPosition", "Prefer", "Reads"],
             "http.requests": ["Accepted", "IdempotencyKey", "RequestPlace", "Requests"],
             "http.saga_events": ["SagaEvents", "Shown", "TimelineEvent"],

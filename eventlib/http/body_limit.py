@@ -18,6 +18,13 @@ METER = "eventlib.meter"
 _BYTES_OF_A_UNIT = 1_000
 
 
+def charge(request: Request, work: float) -> None:
+    """Charge a request's caller for its work, 1 and more, once that is known. Raises: Refusal (429)."""
+    meter = request.scope.get(METER)
+    if meter is not None:
+        meter.charge(work)
+
+
 def bounded(receive: Receive, most_bytes: int, refusal: Callable[[], Exception]) -> Receive:
     """Return an ASGI `receive` that raises a refusal once a body has more bytes than that."""
     read = 0
@@ -109,8 +116,7 @@ class _Strict(Request):
 
     async def json(self) -> object:
         body = await self.body()
-        if (meter := self.scope.get(METER)) is not None:
-            meter.charge(max(1, len(body) / _BYTES_OF_A_UNIT))
+        charge(self, max(1, len(body) / _BYTES_OF_A_UNIT))
         try:
             decoded = decode_json(body.decode(detect_encoding(body)))
         except JsonRefused as error:

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException as RoutingError
 from starlette.routing import compile_path
 
 from eventlib.errors import EventlibError, LogCorrupt, LogDenied, LogReadOnly, RetryableError
-from eventlib.http.body_limit import METER, RefusedBody, RefusedJson
+from eventlib.http.body_limit import RefusedBody, RefusedJson, charge
 from eventlib.pydantic_errors import MOST_ERRORS
 from eventlib.state.projection import ProjectionBehind
 
@@ -145,9 +145,9 @@ def answer_problems(app: FastAPI, types: str) -> None:
 
     async def answer(request: Request, error: Exception) -> Response:
         refusal = refusal_of(error)
-        if isinstance(error, RefusedBody) and (meter := request.scope.get(METER)) is not None:
+        if isinstance(error, RefusedBody):
             try:
-                meter.charge(1 + error.count / _ERRORS_OF_A_UNIT)
+                charge(request, 1 + error.count / _ERRORS_OF_A_UNIT)
             except Refusal as over:
                 refusal = over
         if refusal.status_code == HTTPStatus.METHOD_NOT_ALLOWED and (allowed := _allowed(app, request.url.path)):

@@ -87,13 +87,6 @@ class Meter:
         return {"RateLimit-Policy": self.limits.policy, "RateLimit": self.limits.state(self.caller, self.route)}
 
 
-def charge(request: Request, work: float) -> None:
-    """Charge a request's caller for its work, 1 and more, once that is known. Raises: Refusal (429)."""
-    meter: Meter | None = request.scope.get(METER)
-    if meter is not None:
-        meter.charge(work)
-
-
 class MeteredRoute(StrictRoute):
     """A strict operation that costs its caller 1 before its body is read, where the app has `state.rate_limits`."""
 

@@ -77,9 +77,9 @@ class Listening:
         self._limits = limits or http_limits()
         self._tls = _tls_options(tls)
         host, _ = host_and_port(address, option)
-        if identity is not None:
-            (identity_of() if identity == "settings" else identity).refuse_open(host, f"{option} {address}")
         self._identity = identity_of() if identity == "settings" else identity
+        if self._identity is not None:
+            self._identity.refuse_open(host, f"{option} {address}")
         self._socket = _bound(address, option)
         host, port = self._socket.getsockname()[:2]
         scheme = "http" if tls is None else "https"
@@ -95,10 +95,9 @@ class Listening:
         Raises: WiringError when the app does not start.
         """
         from eventlib.http.protocol import server_options  # a process that serves nothing does without uvicorn
-
-        limit_repeated_errors()
         from eventlib.identity.front import Front
 
+        limit_repeated_errors()
         app = Front(app, self._identity, self._limits.body_bytes, self.own_host)
         uvicorns = _uvicorn_of(app, {**self._tls, **server_options(self._limits)})
         server = Server(uvicorns, asyncio.create_task(_serve(uvicorns, self._socket), name="http"))
