@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.reading import SkippingReader
-from eventlib.log.record import Record
 from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key
+from eventlib.queries.task_metadata import decoded
 from eventlib.runtime.records import POSITION_KEY, Positions, TaskClock
 
 
@@ -28,7 +28,7 @@ async def _readable_clock(log: EventLog, service: Service, partition: int) -> Ta
     offset: int | None = None
     while record := await newest_of_key(log, service.changelog.name, partition, POSITION_KEY, offset):
         try:
-            return (await _decoded(log, record)).clock
+            return (await decoded(log, Positions, record)).clock
         except ContractError:
             offset = record.offset
     return TaskClock()
@@ -37,9 +37,4 @@ async def _readable_clock(log: EventLog, service: Service, partition: int) -> Ta
 async def positions_of(log: EventLog, service: Service, partition: int) -> Positions:
     """Return a task's committed positions; empty when it never ran."""
     record = await newest_of_key(log, service.changelog.name, partition, POSITION_KEY)
-    return Positions() if record is None else await _decoded(log, record)
-
-
-async def _decoded(log: EventLog, record: Record) -> Positions:
-    value = record.value or b""
-    return await log.codec.known(lambda: log.codec.decode(Positions, value))
+    return Positions() if record is None else await decoded(log, Positions, record)
