@@ -97,8 +97,7 @@ class Consumption(ABC):
         await self._refuse_missing()
         begins = {each: await self._begin_of(each) for each in topic_partitions(self._topics, partitions)}
         self.positions = await self.take_over(begins)
-        for topic_partition, offset in self.positions.items():
-            await self._refuse_lost(topic_partition, offset)
+        await self._refuse_lost()
         await self.retry()
         self._reader = self._log.port.reader(self.positions)
 
@@ -145,13 +144,14 @@ class Consumption(ABC):
         if missing:
             raise LogUnavailable(f"the log has no topic {missing[0].name} yet: the services that write it make it")
 
-    async def _refuse_lost(self, topic_partition: TopicPartition, offset: int) -> None:
+    async def _refuse_lost(self) -> None:
         """Refuse a log that has lost what was applied, or what has to be."""
-        if offset > (end := await self._log.port.end(*topic_partition)):
-            raise self._lost(topic_partition, offset, end)
-        dropped = await dropped_before(self._log.port, self._topics, {topic_partition: offset})
-        for count in dropped.values():
-            raise self._lost(topic_partition, offset, offset + count)
+        for topic_partition, offset in self.positions.items():
+            if offset > (end := await self._log.port.end(*topic_partition)):
+                raise self._lost(topic_partition, offset, end)
+        for topic_partition, count in (await dropped_before(self._log.port, self._topics, self.positions)).items():
+            first = self.positions[topic_partition]
+            raise self._lost(topic_partition, first, first + count)
 
     def _lost(self, topic_partition: TopicPartition, first: int, to: int) -> EventlibError:
         if first > to:
