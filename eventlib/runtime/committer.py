@@ -204,7 +204,7 @@ class TaskCommitter:
         suspects = self.suspects
         if self.answers:
             await self._commit(Inputs(now_ms, answers=list(self.answers)), always=True)
-        if self.alone is not None:
+        if self.effect_alone() is not None:
             return
         request = suspects.next_effect(self.pending.find, self.holds_effect)
         if request is not None:
@@ -269,9 +269,8 @@ class TaskCommitter:
         self.suspects.put_off(request)
         return False
 
-    @property
-    def alone(self) -> str | None:
-        """The request's id of the effect that runs alone just now: nothing else may begin."""
+    def effect_alone(self) -> str | None:
+        """Return the request's id of the effect that runs alone just now: nothing else may begin. One that is over has had its turn."""
         request_id = self.suspects.in_hand
         if request_id is not None:
             request = self.pending.find(request_id)
