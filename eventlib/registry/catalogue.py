@@ -1,7 +1,6 @@
 """What a registry knows: the fold of its topic."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from operator import itemgetter
 from typing import Any
 
 from eventlib.registry.canonical import signature
@@ -20,7 +19,6 @@ from eventlib.registry.records import (
 )
 
 LATEST = -1
-_first = itemgetter(0)
 
 
 class Catalogue:
@@ -32,7 +30,7 @@ class Catalogue:
         self._versions: dict[str, dict[int, Version]] = {}
         self._places: dict[int, dict[tuple[str, int], Version]] = {}
         self._ids: dict[Schema, int] = {}
-        self._alike: dict[Hashable, dict[Schema, int]] = {}
+        self._alike: dict[Hashable, set[Schema]] = {}
         self._settings: dict[tuple[str, str | None], Mapping[str, Any]] = {}
 
     def learn(self, entry: Entry) -> None:
@@ -57,9 +55,9 @@ class Catalogue:
         """Return the id that a schema has, under any subject."""
         return self._ids.get(schema)
 
-    def alike(self, schema: Schema) -> list[tuple[int, Schema]]:
-        """Return the schemas, with their ids, that may be a schema in another spelling, those of the lowest ids first."""
-        return sorted(((number, each) for each, number in self._alike.get(signature(schema), {}).items()), key=_first)
+    def alike(self, schema: Schema) -> list[Schema]:
+        """Return the schemas that may be a schema in another spelling, those of the lowest ids first."""
+        return sorted(self._alike.get(signature(schema), ()), key=self._ids.__getitem__)
 
     def schema(self, schema_id: int) -> Schema | None:
         """Return a schema by id; one that is only deleted softly still has it."""
@@ -165,7 +163,7 @@ class Catalogue:
         self._versions.setdefault(version.subject, {})[version.version] = version
         self._places.setdefault(version.id, {})[version.subject, version.version] = version
         if self._ids.setdefault(version.schema, version.id) == version.id:
-            self._alike.setdefault(signature(version.schema), {})[version.schema] = version.id
+            self._alike.setdefault(signature(version.schema), set()).add(version.schema)
 
     def _forget(self, subject: str, number: int) -> None:
         version = self._versions.get(subject, {}).pop(number, None)
@@ -179,7 +177,7 @@ class Catalogue:
             del self._places[version.id]
             if self._ids.get(version.schema) == version.id:
                 del self._ids[version.schema]
-                alike = self._alike[signature(version.schema)]
-                alike.pop(version.schema, None)
+                alike = self._alike[shared := signature(version.schema)]
+                alike.discard(version.schema)
                 if not alike:
-                    del self._alike[signature(version.schema)]
+                    del self._alike[shared]

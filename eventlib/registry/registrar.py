@@ -204,7 +204,7 @@ class Registrar:
         catalogue, schema = self._catalogue, understood.schema
         if catalogue.find(subject, schema, also_deleted=also_deleted) is not None:
             return understood
-        alike = [each for _, each in catalogue.alike(schema)]
+        alike = catalogue.alike(schema)
         own = [each for each in alike if catalogue.find(subject, each, also_deleted=also_deleted) is not None]
         for each in dict.fromkeys([*own, schema, *alike]):
             if each == schema and catalogue.id_of(schema) is not None:
