@@ -82,7 +82,7 @@ class SagaList:
         if (
             not _BARE.fullmatch(bare)
             or KEYWORDS.intersection(bare.split())
-            or bare in {*map(_name, self.search.catalogue)}
+            or bare in {each.name for each in self.search.catalogue}
         ):
             return None
         literal = f"'{bare}'"
@@ -170,10 +170,6 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
         return pages.render(request, "count.html", count=found)
 
     return routes
-
-
-def _name(attribute: Attribute) -> str:
-    return attribute.name
 
 
 def _wrong(query: SagaQuery, error: QueryError) -> Mapping[str, str]:
