@@ -28,7 +28,7 @@ from eventlib.external import Json
 from eventlib.log.base import Log
 from eventlib.log.record import Record
 from eventlib.values import now_ms
-from tests.unit.small_services import noting
+from tests.apps.smallest import noting
 
 _FAST = ("-Xmx1g", "-XX:+UseSerialGC")
 _AT_ONCE = 5_000

@@ -20,8 +20,8 @@ from eventlib.log import record
 from eventlib.log.record import Record
 from eventlib.model import event
 from services import shop
+from tests.apps.lessons import APP, ExamMarked, Pupil
 from tests.integration.api_shop import api, open_shop, wanted
-from tests.integration.lessons import APP, ExamMarked, Pupil
 
 ROOT = Path(eventlib.__file__).parents[1]
 PACKAGES = tuple(f"{ROOT}/{name}/" for name in ("eventlib", "services"))

@@ -13,8 +13,8 @@ from eventlib import EventLog, open_log
 from tests.analytics.as_recorded import states_in, written_states
 from tests.analytics.folded import Folded
 from tests.analytics.sources import ROOT
+from tests.apps.small_shop import Outside, settle
 from tests.integration.pausing import ordered
-from tests.integration.small_shop import Outside, settle
 from tests.integration.small_shop_app import app
 from tests.integration.test_clock_reset import KEEPS, infected, keys_of, reset
 

@@ -13,10 +13,10 @@ from eventlib.identity import Role
 from eventlib.model.service import Service
 from eventlib.operations.acts import acts
 from eventlib.operations.reprocessing.listing import KnownRerun, reruns
+from tests.apps.market import Code, market
 from tests.console.browsers import running_console, visiting
 from tests.console.markup import Part
 from tests.console.windows import Window, opened, signed_in
-from tests.integration.market import Code, market
 from tests.integration.rerunning import send, settle, some_short_baskets
 from tests.integration.test_admin_reruns import MENDED, WRONG_DAY, stock
 

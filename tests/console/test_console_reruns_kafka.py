@@ -9,8 +9,8 @@ import pytest
 
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
+from tests.apps.market import Code, market
 from tests.console.browsers import running_console
-from tests.integration.market import Code, market
 from tests.integration.rerunning import some_short_baskets
 from tests.integration.test_admin_reruns import MENDED, WRONG_DAY, stock
 

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 
 from eventlib import Choreography, Event, EventLog, Publication, Topic
 from eventlib.external import Json
-from tests.unit.small_services import noting
+from tests.apps.smallest import noting
 
 GOODS = Topic("goods", partitions=4, latest=True)
 

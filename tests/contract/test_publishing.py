@@ -11,8 +11,8 @@ from eventlib.errors import ContractError
 from eventlib.external import Json
 from eventlib.model.identity import request_id
 from eventlib.values import to_ms
+from tests.apps.smallest import Said, noting
 from tests.integration.reopening import everything
-from tests.unit.small_services import Said, noting
 
 GOODS = Topic("goods", partitions=4, latest=True)
 SMALL = Topic("small", partitions=2, max_event_bytes=100)

@@ -16,6 +16,7 @@ from eventlib.cli import run
 from eventlib.personal.secret_file import create_secret
 from services.order.api import create_app
 from services.order.index import OrderIndex
+from tests.apps.small_shop import make_shop
 from tests.integration.api_shop import Shop, open_shop, serving
 from tests.integration.callers import identity
 from tests.integration.parcels_app import APP, ParcelSubmitted
@@ -23,7 +24,6 @@ from tests.integration.parcels_log import send
 from tests.integration.reopening import Opened, reopened
 from tests.integration.repository import Repository
 from tests.integration.shop_log import Objects, Print, fill
-from tests.integration.small_shop import make_shop
 from tests.issuers import Issuer, asked, ec, rsa, running_issuer
 from tests.keycloak import Keycloak, running_keycloak
 from tests.postgres import PASSWORD, Postgres

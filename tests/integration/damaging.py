@@ -10,8 +10,8 @@ from eventlib import EventLog
 from eventlib.log.reading import SkippingReader
 from eventlib.log.record import Record
 from eventlib.runtime.records import JournalEntry, Step
+from tests.apps.small_shop import Ordered
 from tests.in_rows import change_row, in_rows
-from tests.integration.small_shop import Ordered
 
 KEYS = [str(number) for number in range(8)]
 BEYOND_PROOF = "UPDATE records SET value = x'00', checksum = 1 WHERE position = ?"

@@ -5,8 +5,8 @@ from eventlib.queries.parked import Parking, parkings
 from eventlib.queries.sagas import find_saga
 from eventlib.replay.amendments import amendments_of
 from eventlib.runtime.records import JournalEntry
+from tests.apps.small_shop import Ordered, settle
 from tests.integration.reopening import events, everything
-from tests.integration.small_shop import Ordered, settle
 
 
 async def ordered(log: EventLog, order_id: str, *cents: int) -> None:

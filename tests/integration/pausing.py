@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from eventlib import EventLog, Runtime, RuntimeConfig
 from eventlib.queries.pauses import PauseTarget
+from tests.apps.small_shop import Noted, Ordered, Outside
 from tests.integration.reopening import events
-from tests.integration.small_shop import Noted, Ordered, Outside
 
 SERVICE = PauseTarget("orders")
 DECIDER = PauseTarget("orders", "order")

@@ -13,7 +13,7 @@ from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import rerunning
 from eventlib.state.base import Stores
 from eventlib.state.memory import MemoryStores
-from tests.integration.market import BasketSent, Code, GivenBack, Kept, Stocked, Till, market
+from tests.apps.market import BasketSent, Code, GivenBack, Kept, Stocked, Till, market
 from tests.integration.reopening import Opened, events, everything
 
 WHY = "ada: the handler was wrong"

@@ -1,5 +1,5 @@
 """The small shop as an application that commands and Spark's workers can import."""
 
-from tests.integration.small_shop import make_shop
+from tests.apps.small_shop import make_shop
 
 app = make_shop(set())

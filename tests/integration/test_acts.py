@@ -34,7 +34,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 async def parked(url: str) -> None:
-    from tests.integration.small_shop import settle
+    from tests.apps.small_shop import settle
 
     async with open_log(url, parked_app.app) as log:
         for name in ("a", "b"):

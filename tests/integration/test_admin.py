@@ -12,10 +12,10 @@ from eventlib.admin_api import create_admin
 from eventlib.cli import run
 from eventlib.errors import WiringError
 from eventlib.operations.acts import acts
+from tests.apps.small_shop import Ordered, Outside, make_shop, record_of, settle
 from tests.commands import said
 from tests.connections import opened_from_here, silent
 from tests.integration.reopening import events, everything
-from tests.integration.small_shop import Ordered, Outside, make_shop, record_of, settle
 
 TOKEN, NEXT_TOKEN = "x" * 32, "y" * 32
 SHOP = make_shop(set())

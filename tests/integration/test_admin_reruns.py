@@ -13,7 +13,7 @@ from eventlib import EventLog, open_log
 from eventlib.admin_api import create_admin
 from eventlib.operations.acts import acts
 from eventlib.operations.reprocessing.listing import reruns
-from tests.integration.market import Code, GivenBack, market
+from tests.apps.market import Code, GivenBack, market
 from tests.integration.reopening import events
 from tests.integration.rerunning import send, settle, shelves_of, some_short_baskets
 from tests.integration.test_parked_previews import contents

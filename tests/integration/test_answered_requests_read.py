@@ -17,10 +17,10 @@ from eventlib.runtime.keyed_state import KEPT_WITH_KEY, KeyMetadata, memory_of
 from eventlib.runtime.processor import body_hash
 from eventlib.runtime.records import REQUEST, STATE
 from eventlib.state.memory import MemoryStores
+from tests.apps.small_shop import make_shop, retry, settle, steps
 from tests.integration.damaging import change
 from tests.integration.pausing import ordered, run
 from tests.integration.reopening import everything
-from tests.integration.small_shop import make_shop, retry, settle, steps
 
 MANY = KEPT_WITH_KEY + 6
 

@@ -15,10 +15,10 @@ from eventlib.replay.debugging import decisions_about
 from services.payment.decider import charge, follow
 from services.payment.events import PaymentFailed
 from services.payment.state import Stage
+from tests.apps.small_shop import Order, Ordered, Outside, make_shop, settle
 from tests.integration.debug_adapter import Ide
 from tests.integration.reopening import everything
 from tests.integration.shop_log import Objects, Print
-from tests.integration.small_shop import Order, Ordered, Outside, make_shop, settle
 from tests.ports import free_port
 
 Replayed = Callable[..., str]

@@ -18,7 +18,7 @@ import pytest
 from eventlib import open_log
 from eventlib.cli import run
 from tests import forked
-from tests.integration.market import Code, GivenBack, market
+from tests.apps.market import Code, GivenBack, market
 from tests.integration.reopening import events
 from tests.integration.rerunning import send, settle, shelves_of, some_short_baskets
 

@@ -18,10 +18,10 @@ from eventlib.replay.key_history import key_history
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Step, TaskClock
 from eventlib.runtime.task import Task
 from eventlib.values import now_ms
+from tests.apps.small_shop import Ordered, Outside, make_shop, settle
 from tests.integration.pausing import HOUR_S, kinds, ordered
 from tests.integration.reopening import everything
 from tests.integration.rerunning import run_it_again
-from tests.integration.small_shop import Ordered, Outside, make_shop, settle
 
 YEAR_MS = 365 * 24 * HOUR_S * 1_000
 KEEPS = {"kept"}  # its card is refused, so that its order goes on waiting

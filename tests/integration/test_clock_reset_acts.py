@@ -15,9 +15,9 @@ from eventlib.console.sessions import SessionIdentity
 from eventlib.identity.options import IdentityOptions
 from eventlib.operations.acts import acts
 from eventlib.operations.clock_reset import preview_clock_reset, preview_json
+from tests.apps.small_shop import settle
 from tests.commands import ended, said
 from tests.integration.pausing import ordered
-from tests.integration.small_shop import settle
 from tests.integration.small_shop_app import app
 from tests.integration.test_clock_reset import infected, keys_of
 

@@ -10,10 +10,10 @@ from eventlib.log.record import Record
 from eventlib.queries.parked import parkings
 from eventlib.runtime import runner
 from eventlib.values import now_ms
+from tests.apps.small_shop import Expired, Ordered, Outside, make_shop, retry, settle
 from tests.integration.pausing import HOUR_S, kinds, ordered, run
 from tests.integration.reopening import events, everything
 from tests.integration.rerunning import run_it_again
-from tests.integration.small_shop import Expired, Ordered, Outside, make_shop, retry, settle
 
 YEAR_MS = 365 * 24 * HOUR_S * 1_000
 

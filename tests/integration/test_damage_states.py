@@ -13,8 +13,8 @@ from eventlib.replay import replay
 from eventlib.replay.journal import TaskJournal
 from eventlib.runtime.records import Positions
 from eventlib.state.memory import MemoryStores
+from tests.apps.small_shop import Ordered, Outside, make_shop, settle
 from tests.integration.damaging import KEYS, change, charged, everything, order, steps
-from tests.integration.small_shop import Ordered, Outside, make_shop, settle
 
 FIRST_ENTRY = """UPDATE records SET value = x'00' WHERE position = (
     SELECT min(position) FROM records WHERE type = 'JournalEntry' GROUP BY position >> 40 ORDER BY count(*) DESC LIMIT 1

@@ -11,9 +11,9 @@ from eventlib.queries.task_metadata import TaskNotes
 from eventlib.runtime.keyed_state import KeyMetadata
 from eventlib.runtime.records import POSITION_KEY, Positions
 from eventlib.values import now_ms
+from tests.apps.small_shop import make_shop, settle
 from tests.integration.pausing import ordered, run
 from tests.integration.reopening import everything
-from tests.integration.small_shop import make_shop, settle
 
 
 @pytest.fixture

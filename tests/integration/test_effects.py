@@ -11,8 +11,7 @@ from eventlib.log.base import Claim
 from eventlib.log.record import Record
 from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.values import now_ms
-from tests.integration.reopening import Opened, events, everything
-from tests.integration.small_shop import (
+from tests.apps.small_shop import (
     ChargeAsked,
     Charged,
     Ordered,
@@ -23,6 +22,7 @@ from tests.integration.small_shop import (
     settle,
     steps,
 )
+from tests.integration.reopening import Opened, events, everything
 
 PATIENCE_S = 60.0
 

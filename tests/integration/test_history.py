@@ -21,8 +21,7 @@ from eventlib.replay.point_in_time import state_at
 from eventlib.replay.steps import HistoryStep, Kind
 from eventlib.runtime.keyed_state import KeyedState
 from eventlib.values import from_ms
-from tests.integration.reopening import everything
-from tests.integration.small_shop import (
+from tests.apps.small_shop import (
     ChargeAsked,
     Charged,
     Noted,
@@ -33,6 +32,7 @@ from tests.integration.small_shop import (
     make_shop,
     settle,
 )
+from tests.integration.reopening import everything
 
 LONG_AGO = from_ms(0)
 BY_INPUT: list[tuple[Kind, str]] = [

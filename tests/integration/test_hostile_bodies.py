@@ -15,8 +15,8 @@ from eventlib.admin_api import create_admin
 from eventlib.http import StrictRoute, answer_problems
 from eventlib.http.rate_limit import MeteredRoute, RateLimits
 from eventlib.strict_json import JsonRefused, decode_json
+from tests.apps.small_shop import make_shop
 from tests.contract.registry_servers import registry
-from tests.integration.small_shop import make_shop
 
 TOKEN = "a-token-of-this-test"  # noqa: S105  no secret
 UNKNOWN = json.dumps({f"unknown{number:06d}": 1 for number in range(40_000)}).encode()

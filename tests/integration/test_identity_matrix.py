@@ -19,9 +19,9 @@ from services.settings import ShopSettings
 from services.simulation.ledger import Ledger
 from services.simulation.server import make_app
 from services.simulation.simulators import Simulators
+from tests.apps.small_shop import Ordered, Outside, make_shop, settle
 from tests.integration.api_shop import Shop, wanted
 from tests.integration.callers import OWNER, headers_of, identity, table, wrong_answers
-from tests.integration.small_shop import Ordered, Outside, make_shop, settle
 
 # The columns: none owner stranger shop operator auditor monitor admin; the owner's order has ended.
 ORDERS = table(

@@ -15,8 +15,8 @@ from eventlib.replay import replay
 from eventlib.runtime.records import EFFECT, PARKED, ParkedKey
 from eventlib.runtime.runner import TaskRunner
 from eventlib.state.memory import MemoryStores
+from tests.apps.small_shop import ChargeAsked, Charged, Ordered, Outside, make_shop, settle
 from tests.integration.reopening import events, everything
-from tests.integration.small_shop import ChargeAsked, Charged, Ordered, Outside, make_shop, settle
 
 PATIENCE_S = 60.0
 HALF = "\ud800"

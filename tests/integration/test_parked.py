@@ -19,9 +19,9 @@ from eventlib.queries.parked import ParkedQuery, parkings, waiting_inputs
 from eventlib.replay import history
 from eventlib.replay.point_in_time import snapshot_at
 from eventlib.runtime.records import JournalEntry
+from tests.apps.small_shop import Ordered, Outside, make_shop, settle
 from tests.integration.parking import acts, amended, charges, only_parking, ordered
 from tests.integration.reopening import Opened, everything
-from tests.integration.small_shop import Ordered, Outside, make_shop, settle
 
 
 async def test_a_list_says_why_since_when_where_in_which_code(opened: Opened) -> None:

@@ -18,8 +18,8 @@ from eventlib.operations.pausing import pause, resume
 from eventlib.queries.parked import Parking, parkings
 from eventlib.queries.pauses import PauseTarget
 from eventlib.values import now_ms
+from tests.apps.small_shop import Expired, Ordered, Outside, make_shop
 from tests.integration.reopening import events, everything
-from tests.integration.small_shop import Expired, Ordered, Outside, make_shop
 
 
 async def contents(log: EventLog) -> Mapping[str, Sequence[Record]]:

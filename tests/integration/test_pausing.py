@@ -9,10 +9,10 @@ from eventlib.errors import ContractError
 from eventlib.operations.pausing import pause, paused, resume, settled, what_waits
 from eventlib.queries.parked import parkings
 from eventlib.queries.pauses import PauseTarget, pauses
+from tests.apps.small_shop import ChargeAsked, Charged, Outside, make_shop, retry, settle, steps
 from tests.integration.pausing import CHARGES, DECIDER, KEY, SERVICE, WHY, kinds, noted, ordered, run
 from tests.integration.reopening import Opened, events
 from tests.integration.rerunning import run_it_again
-from tests.integration.small_shop import ChargeAsked, Charged, Outside, make_shop, retry, settle, steps
 
 
 @pytest.mark.parametrize("target", [SERVICE, DECIDER], ids=str)

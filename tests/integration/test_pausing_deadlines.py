@@ -10,10 +10,10 @@ from eventlib.operations.pausing import pause, resume, settled
 from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime import runner
 from eventlib.values import now_ms
+from tests.apps.small_shop import Expired, Ordered, Outside, make_shop, settle
 from tests.integration.pausing import CHARGES, DECIDER, HOUR_S, KEY, SERVICE, WHY, kinds, noted, ordered, run
 from tests.integration.reopening import Opened, events
 from tests.integration.rerunning import run_it_again
-from tests.integration.small_shop import Expired, Ordered, Outside, make_shop, settle
 
 
 async def ordered_later(log: EventLog, key: str) -> None:

@@ -21,12 +21,12 @@ from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.queries.parked import parkings
 from eventlib.queries.pauses import PauseTarget, pauses
 from eventlib.search import SagaQuery, SagaSearch
+from tests.apps.small_shop import Ordered, Outside, make_shop, settle
 from tests.integration import parked_app
 from tests.integration.parcels_app import APP as PARCELS
 from tests.integration.parcels_app import ParcelSubmitted
 from tests.integration.parcels_log import FIRST, Carriers
 from tests.integration.reopening import events
-from tests.integration.small_shop import Ordered, Outside, make_shop, settle
 
 APP = ["--app", "tests.integration.parked_app:app"]
 WHY = "os:ada", "the bank migrates"

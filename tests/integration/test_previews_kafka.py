@@ -15,7 +15,7 @@ from eventlib.operations.reprocessing.listing import reruns
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.seek import move, reset_plans, token_of_plans
 from eventlib.queries.pauses import PauseTarget
-from tests.integration.market import Code, market
+from tests.apps.market import Code, market
 from tests.integration.rerunning import (
     WHY,
     check_laws,

@@ -20,8 +20,8 @@ from eventlib.replay.rebuilding import rebuilt
 from eventlib.runtime import runner
 from eventlib.runtime.records import JournalEntry, Positions
 from eventlib.values import now_ms
+from tests.apps.small_shop import Ordered, Outside, make_shop, settle
 from tests.integration.reopening import everything
-from tests.integration.small_shop import Ordered, Outside, make_shop, settle
 
 
 class OneGone(SkippingReader):

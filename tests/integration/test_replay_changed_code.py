@@ -11,8 +11,8 @@ from eventlib import Choreography, Decider, Event, EventLog, Meta, Publication, 
 from eventlib.model.deadline import Deadline
 from eventlib.model.handler import Handler
 from eventlib.replay import replay, replaying
+from tests.apps.small_shop import Expired, Ordered, Outside, make_shop
 from tests.integration.reopening import everything
-from tests.integration.small_shop import Expired, Ordered, Outside, make_shop
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 

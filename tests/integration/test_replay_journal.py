@@ -24,8 +24,8 @@ from eventlib.replay.journal_steps import (
 )
 from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.values import now_ms
+from tests.apps.small_shop import Noted, Ordered, Outside, make_shop, record_of, retry, settle
 from tests.integration.reopening import events, everything
-from tests.integration.small_shop import Noted, Ordered, Outside, make_shop, record_of, retry, settle
 
 BUG = Refusal("park", "RuntimeError: a bug in the handler")
 WAITS = Refusal("park", "waits behind an earlier input of its key")

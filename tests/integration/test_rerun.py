@@ -3,8 +3,8 @@
 import asyncio
 
 from eventlib import Runtime
-from tests.integration import small_shop as small
-from tests.integration.market import ChargeAsked, Code, Kept, Short, market
+from tests.apps import small_shop as small
+from tests.apps.market import ChargeAsked, Code, Kept, Short, market
 from tests.integration.reopening import Opened, events, everything
 from tests.integration.rerunning import (
     busy_days,

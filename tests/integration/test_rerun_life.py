@@ -15,7 +15,7 @@ from eventlib.log.memory import MemoryLog
 from eventlib.log.record import Record
 from eventlib.operations.reprocessing import dropping, follower, listing, metadata
 from eventlib.state.memory import MemoryStores
-from tests.integration.market import Code, market
+from tests.apps.market import Code, market
 from tests.integration.reopening import Opened, everything
 from tests.integration.rerunning import WHY, busy_days, run_again, run_it_again, settle, shelves_of, stock, units_left
 

@@ -8,7 +8,7 @@ from eventlib import EventLog, OutcomeUnknown
 from eventlib.errors import ContractError
 from eventlib.operations.reprocessing import follower
 from eventlib.state.memory import MemoryStores
-from tests.integration.market import BasketSent, Code, Till, market
+from tests.apps.market import BasketSent, Code, Till, market
 from tests.integration.reopening import Opened, events, everything
 from tests.integration.rerunning import (
     by_decider,

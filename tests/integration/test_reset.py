@@ -13,8 +13,8 @@ from eventlib.operations.seek import move, seek_plans
 from eventlib.operations.skip import SkippedNow, SkipPreview, preview_skip, skip
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Input, Moved, Released, Skipped
+from tests.apps.small_shop import Noted, Ordered, Outside, make_shop, settle
 from tests.integration.reopening import Opened, events, everything
-from tests.integration.small_shop import Noted, Ordered, Outside, make_shop, settle
 from tests.integration.test_parked_previews import contents
 
 WHY = "ada: it was a test"

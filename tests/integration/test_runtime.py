@@ -15,8 +15,7 @@ from eventlib.runtime.parking.parked import parked_facts
 from eventlib.runtime.records import ParkedKey
 from eventlib.state.memory import MemoryStores
 from eventlib.values import now_ms
-from tests.integration.reopening import Opened, events, everything
-from tests.integration.small_shop import (
+from tests.apps.small_shop import (
     ChargeAsked,
     Charged,
     Noted,
@@ -29,6 +28,7 @@ from tests.integration.small_shop import (
     settle,
     steps,
 )
+from tests.integration.reopening import Opened, events, everything
 
 PATIENCE_S = 60.0
 

@@ -8,7 +8,7 @@ import pytest
 from eventlib import EventLog, open_log
 from eventlib.queries import ProjectionBehind, SagaIndex
 from eventlib.queries.sagas import find_saga
-from tests.integration.lessons import APP, INDEXES, ExamMarked, pupils, sit_tests
+from tests.apps.lessons import APP, INDEXES, ExamMarked, pupils, sit_tests
 
 TEN_S = 10.0
 

@@ -11,7 +11,7 @@ import pytest
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log, replace
 from eventlib.errors import ContractError, WiringError
 from eventlib.queries import SagaIndex, StateIndex, StateRow
-from tests.integration.lessons import APP, INDEXES, ExamMarked, Grade, Pupil, pupils, sit_tests
+from tests.apps.lessons import APP, INDEXES, ExamMarked, Grade, Pupil, pupils, sit_tests
 
 TEN_S = 10.0
 

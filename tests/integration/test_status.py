@@ -12,8 +12,8 @@ from eventlib.cli import run
 from eventlib.devtools.kafka import Cluster
 from eventlib.model.saga_status import SagaState, SagaStates
 from eventlib.operations.status import Limits, StatusReader, complaints
+from tests.apps.small_shop import Order, Ordered, Outside, make_shop
 from tests.integration.shop_log import Print
-from tests.integration.small_shop import Order, Ordered, Outside, make_shop
 
 
 def standing(order: Order) -> SagaState | None:

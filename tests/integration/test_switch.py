@@ -12,7 +12,7 @@ from eventlib.operations.reprocessing.cutover import Switched
 from eventlib.queries.parked import parkings, waiting_inputs
 from eventlib.queries.state import state_of
 from eventlib.replay import history, replay, state_at
-from tests.integration.market import ChargeAsked, Charged, Closed, Code, Till, market
+from tests.apps.market import ChargeAsked, Charged, Closed, Code, Till, market
 from tests.integration.reopening import Opened, events, everything
 from tests.integration.rerunning import (
     WHY,

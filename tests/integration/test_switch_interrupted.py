@@ -15,7 +15,7 @@ from eventlib.operations.reprocessing.cutover import Switched, switch
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import rerunning
 from eventlib.state.memory import MemoryStores
-from tests.integration.market import Code, GivenBack, market
+from tests.apps.market import Code, GivenBack, market
 from tests.integration.reopening import Opened, events
 from tests.integration.rerunning import (
     WHY,

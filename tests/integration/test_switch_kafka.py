@@ -11,7 +11,7 @@ from eventlib.devtools.kafka import Cluster
 from eventlib.operations.reprocessing import dropping, listing
 from eventlib.operations.seek import move, seek_plans
 from eventlib.replay import history, replay, state_at
-from tests.integration.market import Code, market
+from tests.apps.market import Code, market
 from tests.integration.reopening import Opened, events
 from tests.integration.rerunning import (
     WHY,

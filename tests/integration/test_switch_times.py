@@ -12,7 +12,7 @@ from eventlib.operations.reprocessing.running import rerunning
 from eventlib.queries.parked import parkings
 from eventlib.state.memory import MemoryStores
 from eventlib.values import now_ms
-from tests.integration.market import Code, GivenBack, market
+from tests.apps.market import Code, GivenBack, market
 from tests.integration.reopening import Opened, everything
 from tests.integration.rerunning import (
     WHY,

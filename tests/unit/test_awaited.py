@@ -21,8 +21,8 @@ from examples.transfers.purchases import (
     TransferRequested,
     purchases,
 )
-from tests.unit.planted import Order, Paid
-from tests.unit.wired import Nothing
+from tests.apps.planted import Order, Paid
+from tests.apps.wired import Nothing
 
 DAY_MS = 86_400_000
 

@@ -12,7 +12,7 @@ from eventlib.analysis.finding import Accepted
 from eventlib.limits import Limit
 from examples import loyalty
 from services import shop
-from tests.unit.planted import (
+from tests.apps.planted import (
     ORDER,
     REFUNDING,
     RELEASING,
@@ -35,7 +35,7 @@ from tests.unit.planted import (
     saying,
     the,
 )
-from tests.unit.wired import Asks, Emits, Wired, choreography, decider
+from tests.apps.wired import Asks, Emits, Wired, choreography, decider
 
 
 @pytest.mark.parametrize("clean", [shop, loyalty.app], ids=lambda each: each.name)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from eventlib import Event
 from eventlib.analysis.checks import check
-from tests.unit.planted import (
+from tests.apps.planted import (
     CANCELLABLE,
     ORDER,
     PAYMENT,
@@ -36,7 +36,7 @@ from tests.unit.planted import (
     the,
     without,
 )
-from tests.unit.wired import Asks, Emits, Wired, choreography
+from tests.apps.wired import Asks, Emits, Wired, choreography
 
 
 def test_a_step_that_nothing_undoes() -> None:

@@ -16,9 +16,9 @@ from eventlib.analysis.diagram.building import picture
 from eventlib.analysis.diagram.svg import svg
 from eventlib.analysis.diagram.text import dot, mermaid
 from eventlib.outbox import SqlAlchemyOutbox
+from tests.apps.planted import Cancelled, CancelSubmitted, Done, Order, Placed, Submitted
+from tests.apps.wired import choreography
 from tests.commands import ended, said
-from tests.unit.planted import Cancelled, CancelSubmitted, Done, Order, Placed, Submitted
-from tests.unit.wired import choreography
 
 
 class Colour(StrEnum):

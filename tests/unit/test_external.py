@@ -22,7 +22,7 @@ from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.external import Avro, ExternalRouter, Json, Text
 from eventlib.log.record import Record
 from eventlib.model.event import ExternalFormat
-from tests.unit.small_services import Count, noting
+from tests.apps.smallest import Count, noting
 
 
 class Place(BaseModel, frozen=True):

@@ -12,7 +12,7 @@ from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.runtime.local_chain import LocalChain
 from tests import compiled_core
-from tests.integration.small_shop import Noted
+from tests.apps.small_shop import Noted
 
 NOTES = ("notes", 0)
 

@@ -14,7 +14,7 @@ from eventlib.analysis.diagram.svg import svg
 from eventlib.analysis.diagram.text import dot, mermaid
 from examples import loyalty
 from services import shop
-from tests.unit.planted import (
+from tests.apps.planted import (
     CANCELLABLE,
     REFUNDING,
     RELEASING,
@@ -25,7 +25,7 @@ from tests.unit.planted import (
     Placed,
     Submitted,
 )
-from tests.unit.wired import Asks, Emits, Wired, choreography
+from tests.apps.wired import Asks, Emits, Wired, choreography
 
 DRAWN = Path("services/shop.svg")
 HERE = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 from eventlib import EventLog, open_log
 from eventlib.log.record import Record
 from eventlib.replay.push_scanner import CONSUMED, PushScanner
-from tests.integration.small_shop import Noted, make_shop, record_of
+from tests.apps.small_shop import Noted, make_shop, record_of
 
 TWO = [Noted(order_id="1", count=count) for count in (1, 2)]
 

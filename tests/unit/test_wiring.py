@@ -7,7 +7,7 @@ from typing import Never
 import pytest
 
 from eventlib import Choreography, Decider, Event, Service, Topic, WiringError
-from tests.unit.wired_by_hand import Asked, Granted, State, orders
+from tests.apps.smallest import Asked, Count, Granted, orders
 
 
 class Narrow(Event, topic=Topic("narrow", partitions=2), key="order_id"):
@@ -111,13 +111,13 @@ def test_two_evolves_are_refused() -> None:
     decider = orders()
 
     @decider.evolve
-    def one(state: State, _event: Event) -> State:
+    def one(state: Count, _event: Event) -> Count:
         return state
 
     with pytest.raises(WiringError, match="has an evolve already: one"):
 
         @decider.evolve
-        def two(state: State, _event: Event) -> State:
+        def two(state: Count, _event: Event) -> Count:
             return state
 
 
@@ -125,26 +125,26 @@ def test_a_deadline_has_one_handler() -> None:
     decider = orders()
 
     @decider.deadline
-    def late(_state: State) -> datetime | None:
+    def late(_state: Count) -> datetime | None:
         return None
 
     @late.passed
-    def first(_state: State) -> list[Never]:
+    def first(_state: Count) -> list[Never]:
         return []
 
     with pytest.raises(WiringError, match="deadline late has a handler already, first"):
 
         @late.passed
-        def second(_state: State) -> list[Never]:
+        def second(_state: Count) -> list[Never]:
             return []
 
 
-def handling(name: str, *event_types: type[Event]) -> "Decider[State]":
-    decider: Decider[State] = Decider(name, state=State, key="order_id")
+def handling(name: str, *event_types: type[Event]) -> "Decider[Count]":
+    decider: Decider[Count] = Decider(name, state=Count, key="order_id")
     for event_type in event_types:
 
         @decider.on(event_type)
-        def quiet(_state: State, _event: Event) -> list[Never]:
+        def quiet(_state: Count, _event: Event) -> list[Never]:
             return []
 
     return decider

@@ -6,12 +6,7 @@ import pytest
 
 from eventlib import Event, Meta, WiringError
 from eventlib.model.handler import Handler
-from tests.unit.wired_by_hand import Asked, BySku, Granted, State, orders
-
-
-class Submitted(Event, topic="requests", key="order_id", request=True):
-    order_id: str
-
+from tests.apps.smallest import Asked, Count, Granted, Said, orders
 
 META = Meta(id="1", recorded_at=datetime(2026, 1, 31, tzinfo=UTC))
 
@@ -20,21 +15,21 @@ def test_one_handler_for_an_event() -> None:
     decider = orders()
 
     @decider.on(Asked)
-    def first(_state: State, _event: Asked) -> list[Granted]:
+    def first(_state: Count, _event: Asked) -> list[Granted]:
         return []
 
     with pytest.raises(WiringError, match=r"order\.second: Asked is handled already, by first"):
 
         @decider.on(Asked)
-        def second(_state: State, _event: Asked) -> list[Granted]:
+        def second(_state: Count, _event: Asked) -> list[Granted]:
             return []
 
 
 def test_a_handler_has_its_deciders_key() -> None:
-    with pytest.raises(WiringError, match="BySku has key 'sku', but decider order has key 'order_id'"):
+    with pytest.raises(WiringError, match="Said has key 'key', but decider order has key 'order_id'"):
 
-        @orders().on(BySku)
-        def misplaced(_state: State, _event: BySku) -> list[Granted]:
+        @orders().on(Said)
+        def misplaced(_state: Count, _event: Said) -> list[Granted]:
             return []
 
 
@@ -42,13 +37,13 @@ def test_a_handler_says_what_it_says() -> None:
     with pytest.raises(WiringError, match=r"order.single: write what it emits as its return type"):
 
         @orders().on  # type: ignore[arg-type]  # the mistake under test
-        def single(_state: State, event: Asked) -> Granted:
+        def single(_state: Count, event: Asked) -> Granted:
             return Granted(order_id=event.order_id)
 
     with pytest.raises(WiringError, match=r"order.untold has no return type"):
 
         @orders().on
-        def untold(_state: State, _event: Asked):  # type: ignore[no-untyped-def]  # the mistake under test
+        def untold(_state: Count, _event: Asked):  # type: ignore[no-untyped-def]  # the mistake under test
             return []
 
 
@@ -56,7 +51,7 @@ def test_a_handlers_events_are_those_of_its_second_parameter() -> None:
     decider = orders()
 
     @decider.on
-    def grant(_state: State, event: Asked | Granted, _meta: Meta) -> list[Granted]:
+    def grant(_state: Count, event: Asked | Granted, _meta: Meta) -> list[Granted]:
         return [Granted(order_id=event.order_id)] if isinstance(event, Asked) else []
 
     assert decider.handlers.keys() == {Asked, Granted}
@@ -67,11 +62,11 @@ def test_a_handler_that_emits_nothing_says_none() -> None:
     decider, seen = orders(), list[Event]()
 
     @decider.on
-    def look(_state: State, event: Asked) -> None:
+    def look(_state: Count, event: Asked) -> None:
         seen.append(event)
 
     asked = Asked(order_id="1")
-    assert decider.decide(State(), asked, META, lambda _said, _ordinal: META) == (State(), [])
+    assert decider.decide(Count(), asked, META, lambda _said, _ordinal: META) == (Count(), [])
     assert (decider.handlers[Asked].emits, seen) == ((), [asked])
 
 
@@ -79,14 +74,14 @@ def test_what_only_changes_the_state_is_followed() -> None:
     decider = orders()
     decider.follows(Asked, Granted)
     assert [handler.emits for handler in decider.handlers.values()] == [(), ()]
-    assert decider.decide(State(), Asked(order_id="1"), META, lambda _said, _ordinal: META) == (State(), [])
+    assert decider.decide(Count(), Asked(order_id="1"), META, lambda _said, _ordinal: META) == (Count(), [])
     with pytest.raises(WiringError, match=r"order\.late: Asked is handled already, by follows"):
 
         @decider.on
-        def late(_state: State, _event: Asked) -> None: ...
+        def late(_state: Count, _event: Asked) -> None: ...
 
-    with pytest.raises(WiringError, match=r"order\.follows: BySku has key 'sku'"):
-        orders().follows(BySku)
+    with pytest.raises(WiringError, match=r"order\.follows: Said has key 'key'"):
+        orders().follows(Said)
     with pytest.raises(WiringError, match=r"order\.follows: <class 'str'> in its arguments is not an event"):
         orders().follows(str)  # type: ignore[arg-type]  # the mistake under test
     with pytest.raises(WiringError, match=r"order\.follows\(\) names no event: name the classes of events"):
@@ -97,13 +92,13 @@ def test_a_second_parameter_is_an_event() -> None:
     with pytest.raises(WiringError, match=r"order.bare: the events that it handles are read from .*event: EventA"):
 
         @orders().on
-        def bare(_state: State, _event) -> list[Granted]:  # type: ignore[no-untyped-def]  # the mistake under test
+        def bare(_state: Count, _event) -> list[Granted]:  # type: ignore[no-untyped-def]  # the mistake under test
             return []
 
     with pytest.raises(WiringError, match="<class 'str'> in its second parameter's type is not an event with a topic"):
 
         @orders().on  # type: ignore[type-var]  # the mistake under test
-        def text(_state: State, _event: str) -> list[Granted]:
+        def text(_state: Count, _event: str) -> list[Granted]:
             return []
 
 
@@ -113,7 +108,7 @@ def test_a_handler_takes_what_it_is_registered_for() -> None:
     ):
 
         @orders().on(Asked, Granted)
-        def half(_state: State, _event: Asked) -> list[Granted]:
+        def half(_state: Count, _event: Asked) -> list[Granted]:
             return []
 
 
@@ -130,23 +125,23 @@ def test_a_handler_says_events() -> None:
     with pytest.raises(WiringError, match="<class 'str'> in its return type is not an event with a topic"):
 
         @orders().on(Asked)  # type: ignore[type-var]  # the mistake under test
-        def texts(_state: State, _event: Asked) -> list[str]:
+        def texts(_state: Count, _event: Asked) -> list[str]:
             return []
 
 
 def test_a_handler_says_no_request() -> None:
-    with pytest.raises(WiringError, match="Submitted is a request, and those come only from outside"):
+    with pytest.raises(WiringError, match="Said is a request, and those come only from outside"):
 
         @orders().on(Asked)
-        def resubmit(_state: State, event: Asked) -> list[Submitted]:
-            return [Submitted(order_id=event.order_id)]
+        def resubmit(_state: Count, event: Asked) -> list[Said]:
+            return [Said(key=event.order_id)]
 
 
 def test_a_handler_takes_state_event_and_perhaps_meta() -> None:
     with pytest.raises(WiringError, match="takes 1 arguments; expected 2, or 3 with Meta at the end"):
 
         @orders().on(Asked)  # type: ignore[arg-type]  # the mistake under test
-        def short(_state: State) -> list[Granted]:
+        def short(_state: Count) -> list[Granted]:
             return []
 
 
@@ -154,5 +149,5 @@ def test_an_annotation_names_things_that_exist() -> None:
     with pytest.raises(WiringError, match="its annotations name something that does not exist"):
 
         @orders().on(Asked)
-        def unknown(_state: State, _event: Asked) -> "list[Nowhere]":  # type: ignore[name-defined]  # noqa: F821  the mistake under test
+        def unknown(_state: Count, _event: Asked) -> "list[Nowhere]":  # type: ignore[name-defined]  # noqa: F821  the mistake under test
             return []

@@ -28,7 +28,7 @@ from eventlib.queries import (
 from eventlib.spi import contract_of
 from eventlib.testing import given
 from eventlib.values import time_of, to_ms
-from tests.integration.lessons import APP, ExamMarked, Pupil, pupils
+from tests.apps.lessons import APP, ExamMarked, Pupil, pupils
 
 EXAM = ExamMarked(pupil="p", school="s", points=1)
 LOG = "give an open log"

@@ -1,9 +1,17 @@
-"""The smallest services there can be, for tests that are about something else."""
+"""The smallest service there can be, and events for a decider that a test wires by hand."""
 
 from dataclasses import dataclass
 from typing import Never
 
 from eventlib import Decider, Event, Service
+
+
+class Asked(Event, topic="asked", key="order_id"):
+    order_id: str
+
+
+class Granted(Event, topic="granted", key="order_id"):
+    order_id: str
 
 
 class Said(Event, topic="small.said", key="key", request=True):
@@ -17,6 +25,11 @@ class Count:
     """How often something was heard."""
 
     times: int = 0
+
+
+def orders() -> Decider[Count]:
+    """Return a decider without handlers."""
+    return Decider("order", state=Count, key="order_id")
 
 
 def noting(name: str = "small") -> Service:

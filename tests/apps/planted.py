@@ -9,7 +9,7 @@ from eventlib import Choreography, Event
 from eventlib.analysis.checks import check
 from eventlib.analysis.finding import Finding
 from eventlib.model.effect import Retry
-from tests.unit.wired import Asks, Emits, Wired
+from tests.apps.wired import Asks, Emits, Wired
 
 
 class Order(Event, abstract=True):

@@ -1,0 +1,8 @@
+"""Small applications that tests share; each is read in a minute.
+
+- `smallest`: an event, a decider that only hears it, and events to wire a decider with.
+- `lessons`: an event and what follows from it, with a state of several types that is asked about.
+- `small_shop`: an effect with an answer and what follows without one, a deadline, and a handler that can raise.
+- `market`: two services, an order in lines, and a compensation of the lines that were kept.
+- `planted`, made by `wired`: an order of which only the types matter, for tests of what follows from types.
+"""
