@@ -84,6 +84,18 @@ class Codec(ABC):
     def prepare_subjects(self, values: Iterable[object]) -> None:  # noqa: B027  most encrypt nothing
         """Make the keys that values to be encoded need, all at once."""
 
+    def seal(self, value: object, name: str, text: str) -> str:  # noqa: ARG002  a codec that encrypts nothing needs neither
+        """Return a text that follows from a value's personal data, under a name, as it may be kept beside the value.
+
+        Guarantee: once one of the value's subjects is erased, nothing tells what it was. The same text gives the same.
+        Raises: as `encrypt` of `FieldCipher`.
+        """
+        return text
+
+    def unseal(self, sealed: str) -> str:
+        """Return the text that `seal` was given; `ERASED` or `MASKED` when it is not to be seen. Raises: LogUnavailable."""
+        return sealed
+
     def rewriter(self, cls: type[Any], data: bytes) -> Callable[[Any], bytes] | None:  # noqa: ARG002  a codec that cannot tell needs neither
         """Return what writes a class's values with the schema of some bytes, if that is its own; None if only decoding can tell.
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from eventlib.errors import ContractError, WiringError
-from eventlib.model.personal import is_plain, personal_fields
+from eventlib.model.personal import ERASED, MASKED, is_plain, personal_fields
 from eventlib.model.schema.types import Array, Node, Record, StringMap, Union
-from eventlib.personal.base import FieldCipher
+from eventlib.personal.base import FieldCipher, is_ciphertext
 
 
 def fields_in(record: Record) -> Mapping[str, str]:
@@ -52,6 +52,26 @@ def subjects_of(values: Iterable[object], fields: Mapping[type, Mapping[str, str
             subject = getattr(value, subject_field)
             if subject and not is_plain(getattr(value, name)):
                 yield subject
+
+
+def bound(cipher: FieldCipher, value: object, name: str, text: str) -> str:
+    """Return a text encrypted with the key of each subject whose personal data a value has; `ERASED` if one is erased."""
+    cls = type(value)
+    for subject in sorted(set(subjects_of([value], {cls: personal_fields(cls)}))):
+        text = cipher.encrypt(subject, name, text)
+        if text == ERASED:
+            break
+    return text
+
+
+def unbound(cipher: FieldCipher, text: str) -> str:
+    """Return the text that `bound` was given; `ERASED` or `MASKED` when it is not to be seen, or cannot be any more."""
+    try:
+        while is_ciphertext(text):
+            text = cipher.decrypt(text)
+    except ContractError:  # damaged, or of a key that is lost
+        return MASKED
+    return text
 
 
 def opening(cipher: FieldCipher, fields: Mapping[str, str], read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:

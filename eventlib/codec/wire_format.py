@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.codec.formats import format_of
-from eventlib.codec.personal_fields import fields_in, opening, sealing, subjects_of
+from eventlib.codec.personal_fields import bound, fields_in, opening, sealing, subjects_of, unbound
 from eventlib.codec.registry import AVRO, Registry, Schema, Version
 from eventlib.codec.schema_ids import Schemas
 from eventlib.errors import ContractError, WiringError
@@ -159,6 +159,14 @@ class FramedCodec(Codec):
         """See `Codec.prepare_subjects`."""
         if self._personal:
             self.personal.prepare(subjects_of(values, self._personal))
+
+    def seal(self, value: object, name: str, text: str) -> str:
+        """See `Codec.seal`."""
+        return bound(self.personal, value, name, text)
+
+    def unseal(self, sealed: str) -> str:
+        """See `Codec.unseal`."""
+        return unbound(self.personal, sealed)
 
     def decode(self, expected: type[T], data: bytes) -> T:
         """Return framed bytes, of any version of a class's schema, as a validated instance of the class.

@@ -18,12 +18,12 @@ from eventlib.http.waiting_work import WaitingWork
 from eventlib.identity.principal import Principal
 from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of, key_of
+from eventlib.model.personal import ERASED, MASKED
+from eventlib.personal.receipt import BODY_HASH
 from eventlib.queries.saga_index import WORK, SagaIndex
 from eventlib.values import now_ms
 
 R = TypeVar("R", bound=Event)
-BODY_HASH = "http-body"
-"""The header of a request that holds the hash of the HTTP body it came from (32 hex digits)."""
 ACTED_BY = "acted-by"
 """The header of a request that holds the name of the caller, where callers have an identity."""
 _ID_BYTES = 10
@@ -110,12 +110,12 @@ class Requests(Generic[R]):
     async def repeated(self, key: str, body: BaseModel) -> Accepted[R] | None:
         """Return what was accepted for a key before, as far as this instance has read, once that is decided.
 
-        Raises: Refusal when that came with another body.
+        Raises: Refusal when that came with another body; once one of its subjects is erased, no body is another.
         """
         first = self._index.first(key, self._request)
         if first is None:
             return None
-        accepted = self._same(key, first, _hash(body))
+        accepted = self._same(key, first, body)
         self._metrics.count(f"{self._counted_as}_repeated")
         await self._settled(accepted.place)
         return accepted
@@ -128,13 +128,15 @@ class Requests(Generic[R]):
         `work` is what the request costs the service, in units of a small request's; the record has the name of the caller,
         if it has an identity. Raises: Refusal; LogUnavailable and the like when nothing was accepted.
         """
-        key, body_hash = key_of(event) or "", _hash(body)
-        own = None if idempotency_key is None else f"http/{self._name}/{idempotency_key}"
-        place = await self.publish(event, own, {BODY_HASH: body_hash}, work=work, caller=caller)
+        key, own, headers = key_of(event) or "", None, dict[str, str]()
+        if idempotency_key is not None:
+            own = f"http/{self._name}/{idempotency_key}"
+            headers[BODY_HASH] = self._index.log.codec.seal(event, BODY_HASH, _hash(body))
+        place = await self.publish(event, own, headers, work=work, caller=caller)
         self._metrics.count(f"{self._counted_as}_accepted")
         await self._settled(place)
         accepted = Accepted(key, place, event)
-        return accepted if own is None else await self._first(accepted, body_hash)
+        return accepted if own is None else await self._first(accepted, body)
 
     async def publish(
         self,
@@ -201,7 +203,7 @@ class Requests(Generic[R]):
         with suppress(EventlibError):
             await self.decided(place)
 
-    async def _first(self, accepted: Accepted[R], body_hash: str) -> Accepted[R]:
+    async def _first(self, accepted: Accepted[R], body: BaseModel) -> Accepted[R]:
         """Return what counts under a key: the request that is first on the log, also while the index is behind."""
         key, place, _ = accepted
         try:
@@ -214,10 +216,11 @@ class Requests(Generic[R]):
                 "repeat it with the same key",
                 extra={str(self._index.decider.key): key},
             ) from error
-        return accepted if first is None else self._same(key, first, body_hash)
+        return accepted if first is None else self._same(key, first, body)
 
-    def _same(self, key: str, first: Record, body_hash: str) -> Accepted[R]:
-        if (BODY_HASH, body_hash.encode()) not in first.headers:
+    def _same(self, key: str, first: Record, body: BaseModel) -> Accepted[R]:
+        sealed = dict(first.headers).get(BODY_HASH, b"").decode("ascii", "replace")
+        if self._index.log.codec.unseal(sealed) not in {_hash(body), ERASED, MASKED}:
             raise Refusal(
                 422,
                 "idempotency-key-reused",

@@ -18,8 +18,18 @@ from eventlib.log.open import open_port
 from eventlib.log.reading import SkippingReader, chunks
 from eventlib.log.record import Record
 from eventlib.operations.dry_run import refuse_moved, token_of
+from eventlib.personal.base import is_ciphertext
 from eventlib.personal.opening import find_store, personal_options
-from eventlib.personal.receipt import ERASED_TYPE, ERASURES, REQUESTED, Receipt, read_receipt
+from eventlib.personal.receipt import (
+    BODY_HASH,
+    ERASED_TYPE,
+    ERASURES,
+    NOT_COVERED,
+    REQUESTED,
+    Receipt,
+    guessable,
+    read_receipt,
+)
 from eventlib.values import from_ms, now_ms
 
 if TYPE_CHECKING:
@@ -73,7 +83,7 @@ async def preview_forget(log: Log, store: "KeyStore | None", subject: str, *, co
     erased_at = "" if row is None or row.erased_ms is None else _iso(row.erased_ms)
     records = None
     if count:
-        records = {} if row is None else await _counted(log, marker_of(row.id))
+        records = {} if row is None else (await _counted(log, marker_of(row.id)))[0]
     return ForgetPreview(subject, has_key, erased_at, records)
 
 
@@ -150,7 +160,7 @@ async def _complete(log: Log, store: "KeyStore", begun: Receipt, *, count: bool)
     erase(store, begun.subject)
     row = store.of_subject(begun.subject)
     assert row is not None  # noqa: S101  it was stored as erased
-    records = await _counted(log, marker_of(row.id)) if count else None
+    records, hashes = await _counted(log, marker_of(row.id)) if count else (None, None)
     receipt = Receipt(
         begun.erasure,
         begun.subject,
@@ -160,6 +170,7 @@ async def _complete(log: Log, store: "KeyStore", begun: Receipt, *, count: bool)
         _iso(row.erased_ms or 0),
         had_key=row.had_key,
         records=records,
+        not_covered=NOT_COVERED if hashes == {} else (*NOT_COVERED, guessable(hashes)),
     )
     await _write(log, ERASED_TYPE, receipt)
     return receipt
@@ -196,14 +207,19 @@ async def records_of(log: Log, topic: str, partition: int) -> AsyncIterator[Reco
             yield record
 
 
-async def _counted(log: Log, marker: bytes) -> dict[str, int]:
-    found = Counter[str]()
+async def _counted(log: Log, marker: bytes) -> tuple[dict[str, int], dict[str, int]]:
+    """Return how many records have ciphertext of a key, and how many of them a hash of a body that is bound to no key."""
+    found, hashes = Counter[str](), Counter[str]()
     for topic in (await log.topics()).values():
         for partition in range(topic.partitions):
             async for record in records_of(log, topic.name, partition):
                 if record.value is not None and marker in record.value:
                     found[topic.name] += 1
-    return dict(found)
+                    hashes[topic.name] += any(
+                        name == BODY_HASH and not is_ciphertext(value.decode("ascii", "replace"))
+                        for name, value in record.headers
+                    )
+    return dict(found), dict(+hashes)
 
 
 def _iso(milliseconds: int) -> str:

@@ -10,6 +10,13 @@ NO_MASTER = (
     "set EVENTLIB_PERSONAL_MASTER to the master key, file:PATH, https://VAULT/transit/KEY or aws-kms:KEY; "
     "`eventlib subjects master PATH` makes one"
 )
+PREFIX = "pd1."
+"""Begins every ciphertext; the 1 is the version of its form: base64url of key id, nonce, ciphertext and tag."""
+
+
+def is_ciphertext(value: object) -> bool:
+    """Return whether a value is the text form of a ciphertext."""
+    return isinstance(value, str) and value.startswith(PREFIX)
 
 
 class NoRight(WiringError):

@@ -10,11 +10,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from eventlib.errors import ContractError
 from eventlib.model.personal import ERASED
-from eventlib.personal.base import FieldCipher
+from eventlib.personal.base import PREFIX, FieldCipher, is_ciphertext
 from eventlib.personal.store import KEY_BYTES, KEY_ID_BYTES
 
-PREFIX = "pd1."
-"""Begins every ciphertext; the 1 is the version of its form: base64url of key id, nonce, ciphertext and tag."""
 _NONCE_BYTES = 12
 _HEAD_BYTES = KEY_ID_BYTES + _NONCE_BYTES
 _TAG_BYTES = 16
@@ -96,8 +94,3 @@ class DryRunCipher(EphemeralCipher):
         if is_ciphertext(text) and sealed_bytes(text).startswith(_EPHEMERAL):
             return super().decrypt(text, subject)
         return self._cipher.decrypt(text, subject)
-
-
-def is_ciphertext(value: object) -> bool:
-    """Return whether a value is the text form of a ciphertext."""
-    return isinstance(value, str) and value.startswith(PREFIX)

@@ -1,6 +1,7 @@
 """Erasures on the log: the topic `_erasures`, and the receipts in it."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from eventlib.errors import ContractError
@@ -19,6 +20,11 @@ NOT_COVERED = (
     "what external systems have received through effects and exports",
 )
 """What no erasure covers, as each receipt states."""
+BODY_HASH = "http-body"
+"""The header of a request with an Idempotency-Key: the hash of the HTTP body it came from (32 hex digits).
+
+Where the request has personal data, the hash is encrypted with the keys of its subjects, since a body could be guessed by it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,15 @@ class Receipt:
     had_key: bool = False
     records: dict[str, int] | None = None
     not_covered: tuple[str, ...] = field(default=NOT_COVERED)
+
+
+def guessable(hashes: Mapping[str, int] | None) -> str:
+    """Return what an erasure leaves of requests of an earlier version; `hashes` counts them by topic, None if that is not known."""
+    where = "if there are any" if hashes is None else ", ".join(f"{n} in {topic}" for topic, n in hashes.items())
+    return (
+        f"the header {BODY_HASH} of requests that an earlier version wrote ({where}): a hash without a key of the whole body, "
+        "which can be guessed by it until these records are removed"
+    )
 
 
 def read_receipt(record: Record) -> Receipt:

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from eventlib.errors import ContractError, WiringError
 from eventlib.model.personal import ERASED, MASKED
-from eventlib.personal.base import FieldCipher, Mask
-from eventlib.personal.cipher import PREFIX, DataKey, is_ciphertext, sealed_bytes
+from eventlib.personal.base import PREFIX, FieldCipher, Mask, is_ciphertext
+from eventlib.personal.cipher import DataKey, sealed_bytes
 from eventlib.personal.master import MasterKey
 from eventlib.personal.store import KEY_BYTES, KEY_ID_BYTES, NONCE_BYTES, KeyRow, KeyStore, new_row
 

@@ -10,7 +10,7 @@ from analytics.personal import decrypted
 from eventlib import open_log
 from eventlib.errors import WiringError
 from eventlib.operations.erasure import forget
-from eventlib.personal.cipher import PREFIX
+from eventlib.personal.base import PREFIX
 from eventlib.personal.opening import open_store, personal_options
 from eventlib.personal.secret_file import create_secret
 from examples.letters import LetterSubmitted, app

@@ -2,8 +2,10 @@
 
 import asyncio
 import base64
+import hashlib
+import json
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -66,6 +68,24 @@ def streams(path: Path) -> Iterator[bytes]:
         import pyarrow.parquet as pq
 
         yield str(pq.read_table(path).to_pylist()).encode()
+
+
+def guesses(*guessed: str | Mapping[str, str]) -> Iterator[bytes]:
+    """Yield the forms in which hashes of texts, and of bodies of JSON, could stand in a file; each as it would begin."""
+    texts = set[str]()
+    for each in guessed:
+        if isinstance(each, str):
+            texts |= {each, each.lower(), each.upper(), json.dumps(each)}
+        else:
+            for separators in ((",", ":"), (", ", ": ")):
+                texts |= {json.dumps(each, separators=separators, sort_keys=is_sorted) for is_sorted in (False, True)}
+    for data in map(str.encode, texts):
+        named = ("md5", "sha1", "sha224", "sha256", "sha384", "sha512", "sha3_256", "blake2s")
+        digests = [hashlib.new(name, data).digest() for name in named]
+        digests += [hashlib.blake2b(data, digest_size=size).digest() for size in (6, 8, 10, 12, 16, 20, 24, 32, 48, 64)]
+        for digest in digests:
+            yield from (digest[:6], digest[:6].hex().encode(), digest[:6].hex().upper().encode())
+            yield from (encode(digest)[:8] for encode in (base64.b64encode, base64.urlsafe_b64encode))
 
 
 def files_in(*directories: Path) -> list[Path]:

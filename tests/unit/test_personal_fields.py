@@ -16,8 +16,8 @@ from eventlib.external import Json
 from eventlib.log.memory import MemoryLog
 from eventlib.model.personal import personal_fields
 from eventlib.personal import ERASED, MASKED, Personal, is_erased, masked
-from eventlib.personal.base import Mask
-from eventlib.personal.cipher import PREFIX, EphemeralCipher
+from eventlib.personal.base import PREFIX, Mask
+from eventlib.personal.cipher import EphemeralCipher
 from eventlib.personal.master import FileMaster
 from eventlib.personal.ring import KeyRing, StoreMask, erase
 from eventlib.personal.secret_file import create_secret
