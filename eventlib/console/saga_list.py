@@ -13,8 +13,8 @@ from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import ContractError
 from eventlib.identity.principal import READERS, allow
 from eventlib.search.attributes import Attribute, declared_in
+from eventlib.search.language import KEYWORDS, QueryError
 from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
-from eventlib.search.terms import KEYWORDS, QueryError
 
 _MOST_COUNTED = 1_000
 _OLD_MS = 10_000

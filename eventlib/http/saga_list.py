@@ -14,8 +14,8 @@ from eventlib.http.config import ApiConfig
 from eventlib.http.problems import FieldError, Refusal, documented, index_behind, refused_field, try_later
 from eventlib.http.rate_limit import MeteredRoute
 from eventlib.identity.principal import READERS, allow
+from eventlib.search.language import QueryError
 from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
-from eventlib.search.terms import QueryError
 
 _WAITS_S = 1.0
 _MOST = 200

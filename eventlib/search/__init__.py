@@ -6,8 +6,8 @@ from eventlib.facade import lazy
 
 if TYPE_CHECKING:
     from eventlib.model.searchable import Searchable
+    from eventlib.search.language import QueryError
     from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
-    from eventlib.search.terms import QueryError
 
 __all__ = ["QueryError", "SagaPage", "SagaQuery", "SagaSearch", "Searchable"]
 
@@ -17,6 +17,6 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
         {
             "model.searchable": ["Searchable"],
             "search.saga_search": ["SagaPage", "SagaQuery", "SagaSearch"],
-            "search.terms": ["QueryError"],
+            "search.language": ["QueryError"],
         },
     )

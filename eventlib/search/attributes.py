@@ -8,7 +8,7 @@ from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
 from eventlib.model.searchable import Kind, SearchField, searchable_fields
-from eventlib.search.terms import KEYWORDS, QueryError
+from eventlib.search.language import KEYWORDS, QueryError
 
 TEXT, INTEGER, TIME, DURATION = Kind("text"), Kind("integer"), Kind("time"), Kind("duration")
 

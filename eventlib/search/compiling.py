@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from eventlib.errors import ContractError
 from eventlib.search.attributes import Attribute, Catalogue
-from eventlib.search.terms import Comparison, Duration, Every, Not, Operator, QueryError, Some, Term, Value
+from eventlib.search.language import Comparison, Duration, Every, Not, Operator, QueryError, Some, Term, Value
 from eventlib.values import time_of, to_ms
 
 _LARGEST = 2**63 - 1

@@ -1,260 +1,253 @@
 """The query language of searches: text in, a tree of conditions out, with the place of each."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken
-
-from eventlib.search.terms import (
-    KEYWORDS,
-    Comparison,
-    Duration,
-    Every,
-    Not,
-    Operator,
-    Order,
-    QueryError,
-    Some,
-    Term,
-    Value,
-)
+from eventlib.errors import ContractError
 from eventlib.values import unsafe_in
 
 MOST_TEXT = 4_000
 """How long a query may be, in characters."""
 MOST_TERMS = 200
 MOST_DEPTH = 40
+KEYWORDS = frozenset({"and", "or", "not", "in", "like", "between", "is", "null", "true", "false", "asc", "desc"})
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "like", "is null"]
 
-_GRAMMAR = r"""
-start: any_of
-?any_of: all_of (_OR all_of)*
-?all_of: negation (_AND negation)*
-?negation: _NOT negation -> not_
-    | comparison
-    | "(" any_of ")" -> nested
-comparison: NAME OPERATOR value -> compared
-    | NAME _IN "(" value ("," value)* ")" -> within
-    | NAME _NOT _IN "(" value ("," value)* ")" -> not_within
-    | NAME _LIKE STRING -> alike
-    | NAME _NOT _LIKE STRING -> not_alike
-    | NAME _BETWEEN value _AND value -> between
-    | NAME _NOT _BETWEEN value _AND value -> not_between
-    | NAME _IS _NULL -> missing
-    | NAME _IS _NOT _NULL -> present
-value: STRING | NUMBER | DURATION | TRUE | FALSE
 
-order: NAME (ASC | DESC)?
+class QueryError(ContractError):
+    """A query cannot be answered as it is written; `column` (from 1) of its `part`, where or order_by, is where it is wrong."""
 
-_AND.2: /and(?![a-z0-9_])/i
-_OR.2: /or(?![a-z0-9_])/i
-_NOT.2: /not(?![a-z0-9_])/i
-_IN.2: /in(?![a-z0-9_])/i
-_LIKE.2: /like(?![a-z0-9_])/i
-_BETWEEN.2: /between(?![a-z0-9_])/i
-_IS.2: /is(?![a-z0-9_])/i
-_NULL.2: /null(?![a-z0-9_])/i
-TRUE.2: /true(?![a-z0-9_])/i
-FALSE.2: /false(?![a-z0-9_])/i
-ASC.2: /asc(?![a-z0-9_])/i
-DESC.2: /desc(?![a-z0-9_])/i
-OPERATOR: "<=" | ">=" | "<>" | "!=" | "=" | "<" | ">"
-NAME: /[a-z_][a-z0-9_]*/i
-STRING: /'(?:[^']|'')*'/
-DURATION.1: /[0-9]{1,9}(?:\.[0-9]{1,3})?(?:ms|s|m|h|d)(?![a-z0-9_])/
-NUMBER: /[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?(?![a-z0-9_.])/
-%ignore /[ \t\r\n]+/
-"""
-_SHOWN = {
-    **{f"_{word.upper()}": word for word in KEYWORDS},
-    "TRUE": "true",
-    "FALSE": "false",
-    "ASC": "asc",
-    "DESC": "desc",
-    "$END": "the end",
-    "NAME": "an attribute",
-    "OPERATOR": "a comparison",
-    "STRING": "a text in '…'",
-    "NUMBER": "a number",
-    "DURATION": "a duration such as 2h",
-    "LPAR": "(",
-    "RPAR": ")",
-    "COMMA": ",",
-}
-_OPERATORS: Mapping[str, Operator] = {
-    "=": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=",
-}  # fmt: skip
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+    part = "where"
+
+    def __init__(self, sentence: str, column: int) -> None:
+        self.sentence = sentence
+        self.column = column
+        super().__init__(f"column {column}: {sentence}")
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A length of time."""
+
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value as it was written, and where."""
+
+    value: str | bool | Decimal | Duration
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An attribute compared with values; none for `is null`."""
+
+    name: str
+    column: int
+    operator: Operator
+    values: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The term does not hold."""
+
+    term: "Term"
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """All terms hold."""
+
+    terms: tuple["Term", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """At least one term holds."""
+
+    terms: tuple["Term", ...]
+
+
+Term = Comparison | Not | Every | Some
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The attribute that a result is ordered by."""
+
+    name: str
+    descending: bool = False
+    column: int = 1
 
 
 def parse_where(text: str) -> Term:
     """Return the conditions in a text. Raises: QueryError, with the place."""
-    found: Term = _parsed(text, "start")
+    parser = _Parser(text)
+    found = parser.some()
+    parser.take("the end", beside=("and", "or"))
     return found
 
 
 def parse_order(text: str) -> Order:
     """Return an order: an attribute, with `asc` or `desc`. Raises: QueryError, with the place."""
-    found: Order = _parsed(text, "order")
-    return found
+    parser = _Parser(text)
+    name = parser.take(_NAME)
+    direction = parser.taken("asc", "desc")
+    parser.take("the end", beside=() if direction else ("asc", "desc"))
+    return Order(name.text.lower(), direction == "desc", name.column)
 
 
-def _parsed(text: str, start: Literal["start", "order"]) -> Any:
-    if len(text) > MOST_TEXT:
-        raise QueryError(f"a query has {MOST_TEXT:,} characters at most, and this one has {len(text):,}", MOST_TEXT)
-    try:
-        return _parser().parse(text, start=start)
-    except UnexpectedToken as error:
-        ends = error.token.type == "$END"
-        what = "it ends too early" if ends else f"{str(error.token)!r:.60} cannot stand here"
-        column = len(text) + 1 if ends else (error.token.start_pos or 0) + 1
-        raise QueryError(f"{what}: expected is {_expected(error.accepts or error.expected)}", column) from error
-    except UnexpectedCharacters as error:
-        raise _odd_character(error, text) from error
+_NAME, _SIGN, _TEXT, _NUMBER, _DURATION = (
+    "an attribute",
+    "a comparison",
+    "a text in '…'",
+    "a number",
+    "a duration such as 2h",
+)
+_TOKEN = re.compile(
+    r"""[ \t\r\n]*(?:
+    (?P<name>[A-Za-z_][A-Za-z0-9_]*) | (?P<text>'(?:[^']|'')*') | (?P<sign><=|>=|<>|!=|=|<|>) | (?P<other>[(),]) |
+    (?P<duration>[0-9]{1,9}(?:\.[0-9]{1,3})?(?:ms|s|m|h|d)(?![A-Za-z0-9_])) |
+    (?P<number>[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?(?![A-Za-z0-9_.])) | (?P<end>\Z) | (?P<odd>.))""",
+    re.VERBOSE | re.DOTALL,
+)
+_KINDS = {"name": _NAME, "text": _TEXT, "sign": _SIGN, "duration": _DURATION, "number": _NUMBER, "end": "the end"}
+_SIGNS: Mapping[str, Operator] = {
+    "=": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=",
+}  # fmt: skip
+_VALUES = (_TEXT, _NUMBER, _DURATION, "true", "false")
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def _odd_character(error: UnexpectedCharacters, text: str) -> QueryError:
-    at = error.pos_in_stream or 0
-    if text[at] == "'":
-        return QueryError("this text has no end: close it with ' (a ' within is written '')", at + 1)
-    if text[at] == '"':
-        return QueryError("texts stand in single quotes: 'France'", at + 1)
-    return QueryError(f"{text[at : at + 20]!r} cannot stand here: expected is {_expected(error.allowed or ())}", at + 1)
+class _Token(NamedTuple):
+    """A part of a query: `kind` is what error messages call it; of keywords and brackets, that is the text."""
+
+    kind: str
+    text: str
+    column: int
 
 
-def _expected(terminals: Iterable[str]) -> str:
-    return ", ".join(sorted({_SHOWN.get(each, each) for each in terminals}))
+class _Parser:
+    """Reads a query from left to right, one token ahead; refuses what is too long, too deep or too much."""
 
+    def __init__(self, text: str) -> None:
+        if len(text) > MOST_TEXT:
+            raise QueryError(f"a query has {MOST_TEXT:,} characters at most, and this one has {len(text):,}", MOST_TEXT)
+        self._text = text
+        self._end = self._depth = self._size = 0
+        self._token: _Token | None = None
 
-class _Part(NamedTuple):
-    """A term, with how deep it is, and how many comparisons and values it has."""
-
-    term: Term
-    depth: int
-    size: int
-
-
-class _Tree(Transformer[Token, Any]):
-    """Makes terms while the text is parsed, so that nothing is recursive; refuses what is too deep or too much."""
-
-    def start(self, parts: Sequence[_Part]) -> Term:
-        """Return the whole query."""
-        return parts[0].term
-
-    def any_of(self, parts: Sequence[_Part]) -> _Part:
+    def some(self) -> Term:
         """Return `a or b or c`."""
-        return _joined(Some, parts)
+        terms = [self._every()]
+        while self.taken("or"):
+            terms.append(self._every())
+        return terms[0] if len(terms) == 1 else Some(tuple(terms))
 
-    def all_of(self, parts: Sequence[_Part]) -> _Part:
-        """Return `a and b and c`."""
-        return _joined(Every, parts)
+    def taken(self, *kinds: str) -> str | None:
+        """Take the next token if it is one of these; return its kind."""
+        token = self._next()
+        if token.kind not in kinds:
+            return None
+        self._token = None
+        return token.kind
 
-    def nested(self, parts: Sequence[_Part]) -> _Part:
-        """Return `(a)`."""
-        return _deeper(parts[0].term, parts)
+    def take(self, *kinds: str, beside: tuple[str, ...] = ()) -> _Token:
+        """Take the next token, which has to be one of these. `beside` are those that would have been taken before."""
+        token = self._next()
+        if token.kind not in kinds:
+            raise self._refusal(token, {*kinds, *beside})
+        self._token = None
+        return token
 
-    def not_(self, parts: Sequence[_Part]) -> _Part:
-        """Return `not a`."""
-        return _deeper(Not(parts[0].term), parts)
+    def _every(self) -> Term:
+        terms = [self._negation()]
+        while self.taken("and"):
+            terms.append(self._negation())
+        return terms[0] if len(terms) == 1 else Every(tuple(terms))
 
-    def compared(self, parts: Sequence[Any]) -> _Part:
-        """Return `name = value`, or another comparison."""
-        name, operator, value = parts
-        return _part(name, _OPERATORS[operator], [value])
+    def _negation(self) -> Term:
+        token = self.take("not", "(", _NAME)
+        if token.kind == _NAME:
+            return self._comparison(token)
+        self._depth += 1
+        if self._depth >= MOST_DEPTH:
+            raise QueryError(f"conditions are nested {MOST_DEPTH} deep at most", 1)
+        found: Term = Not(self._negation()) if token.kind == "not" else self.some()
+        if token.kind == "(":
+            self.take(")", beside=("and", "or"))
+        self._depth -= 1
+        return found
 
-    def within(self, parts: Sequence[Any]) -> _Part:
-        """Return `name in (…)`."""
-        return _part(parts[0], "in", parts[1:])
+    def _comparison(self, name: _Token) -> Term:
+        found = self.take(_SIGN, "in", "like", "between", "is", "not")
+        is_negated = found.kind == "not"
+        if is_negated:
+            found = self.take("in", "like", "between")
+        match found.kind:
+            case "in":
+                self.take("(")
+                values = [self._value()]
+                while self.take(",", ")").kind == ",":
+                    values.append(self._value())
+                made: Term = self._of(name, "in", *values)
+            case "like":
+                made = self._of(name, "like", self._literal(self.take(_TEXT)))
+            case "between":
+                least = self._of(name, ">=", self._value())
+                self.take("and")
+                made = Every((least, self._of(name, "<=", self._value())))
+            case "is":
+                is_negated = self.taken("not") is not None
+                self.take("null", beside=() if is_negated else ("not",))
+                made = self._of(name, "is null")
+            case _:
+                made = self._of(name, _SIGNS[found.text], self._value())
+        return Not(made) if is_negated else made
 
-    def not_within(self, parts: Sequence[Any]) -> _Part:
-        """Return `name not in (…)`."""
-        return _negated(self.within(parts))
+    def _of(self, name: _Token, operator: Operator, *values: Value) -> Comparison:
+        self._size += 1 + len(values)
+        if self._size > MOST_TERMS:
+            raise QueryError(f"a query has {MOST_TERMS} comparisons and values at most", MOST_TERMS)
+        return Comparison(name.text.lower(), name.column, operator, values)
 
-    def alike(self, parts: Sequence[Any]) -> _Part:
-        """Return `name like '…'`."""
-        return _part(parts[0], "like", [_literal(parts[1])])
+    def _value(self) -> Value:
+        return self._literal(self.take(*_VALUES))
 
-    def not_alike(self, parts: Sequence[Any]) -> _Part:
-        """Return `name not like '…'`."""
-        return _negated(self.alike(parts))
-
-    def between(self, parts: Sequence[Any]) -> _Part:
-        """Return `name between a and b`, both of them included."""
-        name, least, most = parts
-        return _joined(Every, [_part(name, ">=", [least]), _part(name, "<=", [most])])
-
-    def not_between(self, parts: Sequence[Any]) -> _Part:
-        """Return `name not between a and b`."""
-        return _negated(self.between(parts))
-
-    def missing(self, parts: Sequence[Any]) -> _Part:
-        """Return `name is null`."""
-        return _part(parts[0], "is null", [])
-
-    def present(self, parts: Sequence[Any]) -> _Part:
-        """Return `name is not null`."""
-        return _negated(self.missing(parts))
-
-    def value(self, parts: Sequence[Token]) -> Value:
-        """Return a value."""
-        return _literal(parts[0])
-
-    def order(self, parts: Sequence[Token]) -> Order:
-        """Return an order."""
-        return Order(str(parts[0]).lower(), len(parts) > 1 and parts[1].type == "DESC", _column(parts[0]))
-
-
-def _part(name: Token, operator: Operator, values: Sequence[Value]) -> _Part:
-    return _Part(Comparison(str(name).lower(), _column(name), operator, tuple(values)), 1, 1 + len(values))
-
-
-def _negated(part: _Part) -> _Part:
-    return _Part(Not(part.term), part.depth + 1, part.size)
-
-
-def _joined(kind: type[Every | Some], parts: Sequence[_Part]) -> _Part:
-    size = sum(part.size for part in parts)
-    if size > MOST_TERMS:
-        raise QueryError(f"a query has {MOST_TERMS} comparisons and values at most", MOST_TERMS)
-    return _Part(kind(tuple(part.term for part in parts)), max(part.depth for part in parts) + 1, size)
-
-
-def _deeper(term: Term, parts: Sequence[_Part]) -> _Part:
-    depth = parts[0].depth + 1
-    if depth > MOST_DEPTH:
-        raise QueryError(f"conditions are nested {MOST_DEPTH} deep at most", 1)
-    return _Part(term, depth, parts[0].size)
-
-
-def _literal(token: Token) -> Value:
-    column, text = _column(token), str(token)
-    match token.type:
-        case "STRING":
+    def _literal(self, token: _Token) -> Value:
+        kind, text, column = token
+        if kind == _TEXT:
             text = text[1:-1].replace("''", "'")
             if (odd := unsafe_in(text)) is not None:
                 raise QueryError(f"this text has a control character, {odd}", column)
             return Value(text, column)
-        case "NUMBER":
+        if kind == _NUMBER:
             return Value(Decimal(text), column)
-        case "DURATION":
+        if kind == _DURATION:
             number = text.rstrip("smhd")
             return Value(Duration(int(Decimal(number) * _UNITS_MS[text[len(number) :]])), column)
-        case _:
-            return Value(text.lower() == "true", column)
+        return Value(kind == "true", column)
 
+    def _next(self) -> _Token:
+        if self._token is None:
+            found = _TOKEN.match(self._text, self._end)
+            assert found is not None  # noqa: S101  one of its branches is any character, another the end
+            name, text = found.lastgroup or "", found[found.lastgroup or ""]
+            kind = text.lower() if name == "other" or text.lower() in KEYWORDS else _KINDS.get(name, "")
+            self._token, self._end = _Token(kind, text, found.start(name) + 1), found.end()
+        return self._token
 
-def _column(token: Token) -> int:
-    return (token.start_pos or 0) + 1
-
-
-@lru_cache(maxsize=1)
-def _parser() -> Lark:
-    return Lark(
-        _GRAMMAR,
-        parser="lalr",
-        lexer="contextual",
-        start=["start", "order"],
-        maybe_placeholders=False,
-        transformer=_Tree(),
-    )
+    def _refusal(self, token: _Token, expected: set[str]) -> QueryError:
+        if token.kind == "" and token.text == "'":
+            return QueryError("this text has no end: close it with ' (a ' within is written '')", token.column)
+        if token.kind == "" and token.text == '"':
+            return QueryError("texts stand in single quotes: 'France'", token.column)
+        shown = token.text if token.kind else self._text[token.column - 1 : token.column + 19]
+        what = "it ends too early" if token.kind == "the end" else f"{shown!r:.60} cannot stand here"
+        return QueryError(f"{what}: expected is {', '.join(sorted(expected))}", token.column)

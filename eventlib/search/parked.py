@@ -7,6 +7,7 @@ from contextlib import closing
 from eventlib.queries.parked import Parking
 from eventlib.search.attributes import DURATION, INTEGER, TEXT, TIME, Attribute, Catalogue
 from eventlib.search.compiling import compiled
+from eventlib.search.language import parse_where
 from eventlib.values import now_ms, to_ms
 
 OF_PARKED = Catalogue(
@@ -31,8 +32,6 @@ def parked_where(where: str) -> Callable[[Parking], bool]:
 
     Raises: QueryError, with the place.
     """
-    from eventlib.search.language import parse_where  # its parser is a library, and this is rarely asked
-
     condition = compiled(parse_where(where), OF_PARKED, now_ms())
     columns = ("service", "decider", "key", "effect", "reason", "code_version", "waiting", "since")
     row = ", ".join(f":{name} AS {name}" for name in columns)

@@ -18,10 +18,9 @@ from eventlib.runtime.bootstrap import is_of_past
 from eventlib.runtime.records import EFFECT
 from eventlib.search.attributes import Attribute, declared_in, sagas_of
 from eventlib.search.compiling import compiled
-from eventlib.search.language import parse_order, parse_where
+from eventlib.search.language import Every, QueryError, parse_order, parse_where
 from eventlib.search.saga_view import SagaView
 from eventlib.search.scan import Sort, page_of
-from eventlib.search.terms import Every, QueryError
 from eventlib.state.projection import Projection
 from eventlib.state.projection_file import WHAT
 from eventlib.values import from_ms, now_ms

@@ -21,7 +21,6 @@ HEAVY = (
     "httpx",
     "hypothesis",
     "jinja2",
-    "lark",
     "mcp",
     "opentelemetry",
     "pyarrow",
@@ -87,13 +86,8 @@ BASIS = ["asyncio", "pydantic", "pydantic_settings", "sqlite3", "tenacity"]
 """What a command loads that reads a log and what its services have noted there."""
 
 BEYOND = {
-    "bisect": ["lark"],
     "export": ["yaml"],
-    "history": ["lark"],
-    "sagas": ["lark"],
-    "shrink": ["lark"],
     "simulate": ["hypothesis"],
-    "sql": ["lark"],
 }
 """What a command loads beyond that before it runs, every other one nothing."""
 

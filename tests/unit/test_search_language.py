@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from eventlib.model.searchable import Kind
 from eventlib.search.attributes import Attribute, Catalogue
 from eventlib.search.compiling import compiled
-from eventlib.search.language import parse_order, parse_where
-from eventlib.search.terms import QueryError
+from eventlib.search.language import QueryError, parse_order, parse_where
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

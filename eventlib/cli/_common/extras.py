@@ -21,7 +21,6 @@ _EXTRAS = {
     "jinja2": "console",
     "joserfc": "identity",
     "jsonschema": "schemas",
-    "lark": "cli",
     "matplotlib": "analytics",
     "mcp": "mcp",
     "mode": "live",
