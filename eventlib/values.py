@@ -15,6 +15,7 @@ LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "decimals_of",
     "escaped",
     "escaped_lines",
     "from_ms",
@@ -115,3 +116,9 @@ def minor_units(currency: str) -> int | None:
     except ValueError:
         return None
     return exponent if isinstance(exponent, int) else None
+
+
+def decimals_of(currency: str) -> int:
+    """Return how many decimals an amount has in a currency: `minor_units`, and 2 where ISO 4217 has none."""
+    decimals = minor_units(currency)
+    return 2 if decimals is None else decimals

@@ -1,39 +1,6 @@
-"""Money for people: an amount in minor units in its currency's notation.
+"""Money for people: an amount in minor units in its currency's notation."""
 
-Source: ISO 4217, list one; currencies that are not named here have two decimals.
-"""
-
-_DECIMALS = {
-    **dict.fromkeys(
-        [
-            "BIF",
-            "CLP",
-            "DJF",
-            "GNF",
-            "ISK",
-            "JPY",
-            "KMF",
-            "KRW",
-            "PYG",
-            "RWF",
-            "UGX",
-            "UYI",
-            "VND",
-            "VUV",
-            "XAF",
-            "XOF",
-            "XPF",
-        ],
-        0,
-    ),
-    **dict.fromkeys(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"], 3),
-    **dict.fromkeys(["CLF", "UYW"], 4),
-}
-
-
-def decimals_of(currency: str) -> int:
-    """Return how many decimals a currency's amounts have."""
-    return _DECIMALS.get(currency, 2)
+from eventlib.values import decimals_of
 
 
 def money(minor_units: int, currency: str) -> str:

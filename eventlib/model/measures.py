@@ -8,7 +8,7 @@ from functools import lru_cache
 from pydantic import BaseModel
 
 from eventlib.errors import WiringError
-from eventlib.values import minor_units
+from eventlib.values import decimals_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,8 @@ def measures_of(event: BaseModel) -> Measures:
             continue
         if isinstance(mark, Money):
             unit = str(getattr(event, mark.currency))
-            places = minor_units(unit) if mark.places is None else mark.places
-            amount = (
-                Decimal(value).scaleb(-(2 if places is None else places)) if isinstance(value, int) else Decimal(value)
-            )
+            places = decimals_of(unit) if mark.places is None else mark.places
+            amount = Decimal(value).scaleb(-places) if isinstance(value, int) else Decimal(value)
         else:
             unit, amount = mark.name, Decimal(value)
         found[unit] = found.get(unit, Decimal()) + amount

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventlib.config import eventlib_settings
-from eventlib.values import minor_units
+from eventlib.values import decimals_of
 from services import shop
 from services.importing.outcomes import COMPENSATIONS
 from services.importing.refusals import Reason
@@ -174,8 +174,7 @@ def _eventlib() -> str:
 
 
 def _amount(cents: int, currency: str) -> str:
-    places = minor_units(currency)
-    return f"{Decimal(cents).scaleb(-(2 if places is None else places)):,f}"
+    return f"{Decimal(cents).scaleb(-decimals_of(currency)):,f}"
 
 
 def _share(count: int, total: int) -> str:

@@ -201,6 +201,7 @@ async def nothing(url: str, app: Application) -> None:
         (1234, "JPY", "1,234 JPY"),
         (1234567, "KWD", "1,234.567 KWD"),
         (0, "CLF", "0.0000 CLF"),
+        (123, "no currency", "1.23 no currency"),
     ],
 )
 def test_money_is_written_with_its_currencys_decimals(minor: int, currency: str, text: str) -> None:
