@@ -6,10 +6,13 @@ from contextlib import contextmanager
 from random import Random
 from types import CodeType, FunctionType
 
+import pytest
+
 from eventlib.simulation import Scenario
 from eventlib.simulation.scenario import drawn_from
 from eventlib.simulation.schedule import InvariantViolated, Schedule
 from eventlib.simulation.stage import Stage
+from tests.saga.mutant import Plant
 from tests.saga.shop_runs import ROOT
 
 
@@ -22,28 +25,34 @@ def broken_by(stage: Stage, scenario: type[Scenario], seed: int) -> str | None:
     return None
 
 
+def written(file: str, *changes: tuple[str, str]) -> Plant:
+    """Return what lets the functions of a module run as if its source had other texts: each change is (before, after)."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        path = ROOT / file
+        text = path.read_text(encoding="utf-8")
+        for before, after in changes:
+            assert text.count(before) == 1, f"{file}: {before!r}"
+            text = text.replace(before, after)
+        changed = {code.co_qualname: code for code in _codes(compile(text, path, "exec"))}
+        gc.unfreeze()  # what is frozen is not listed
+        right = [
+            each for each in gc.get_objects() if type(each) is FunctionType and each.__code__.co_filename == str(path)
+        ]
+        gc.freeze()
+        assert right, f"{file} is not loaded"
+        for function in right:
+            patch.setattr(function, "__code__", changed[function.__code__.co_qualname])
+
+    return plant
+
+
 @contextmanager
 def written_instead(file: str, before: str, after: str) -> Iterator[None]:
     """Let the functions of a module run as if its source had another text in one place."""
-    path = str(ROOT / file)
-    text = (ROOT / file).read_text(encoding="utf-8")
-    assert text.count(before) == 1, f"{file}: {before!r}"
-    changed = {code.co_qualname: code for code in _codes(compile(text.replace(before, after), path, "exec"))}
-    gc.unfreeze()  # what is frozen is not listed
-    right = {
-        each: each.__code__
-        for each in gc.get_objects()
-        if type(each) is FunctionType and each.__code__.co_filename == path
-    }
-    gc.freeze()
-    assert right, f"{file} is not loaded"
-    for function, code in right.items():
-        function.__code__ = changed[code.co_qualname]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        written(file, (before, after))(patch)
         yield
-    finally:
-        for function, code in right.items():
-            function.__code__ = code
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -1,209 +1,114 @@
 """The shop with a gateway and a carrier that answer later: callbacks in any order, twice, late or never; planted bugs are found."""
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import datetime
 from random import Random
-from typing import Any
 
 import pytest
 
-from eventlib import Decider, Event, Meta
-from eventlib.model.handler import Handler
 from eventlib.simulation.scenario import drawn_from
 from eventlib.simulation.schedule import InvariantViolated
 from eventlib.simulation.search import Case
 from eventlib.simulation.stage import Stage
 from services import shop
-from services.dispatch.decider import cancel, shipments
-from services.dispatch.decider import follow as follow_shipment
-from services.dispatch.events import (
-    BookingAccepted,
-    CancelRefused,
-    DispatchCancelled,
-    OrderDispatched,
-    ParcelCollected,
-    RecallRequested,
-)
-from services.dispatch.state import Shipment
-from services.dispatch.state import Stage as ShipmentStage
-from services.order.decider import orders
-from services.order.events import OrderCancelRequested
-from services.order.evolve import follow as follow_order
-from services.order.state import Money, Order
-from services.payment.decider import call_off, follow, payments
-from services.payment.events import (
-    ChargeAccepted,
-    ChargeConfirmed,
-    ChargeUncertain,
-    PaymentTaken,
-    PaymentWaived,
-    RefundRequested,
-    VoidRequested,
-)
-from services.payment.state import Payment
-from services.payment.state import Stage as PaymentStage
 from services.simulation.later import LaterScenario
-
-Plant = Callable[[pytest.MonkeyPatch], None]
+from tests.saga.mutant import Plant
+from tests.saga.planted import written
+from tests.saga.wrong_decisions import DISPATCH, PAYMENT
 
 
 def test_callbacks_that_come_twice_late_or_never_break_nothing() -> None:
     assert {"a callback comes twice", "a callback comes days late", "a callback never comes"} <= play(30).keys()
 
 
-def counts_what_is_accepted_as_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    def settle(payment: Payment, charge: ChargeAccepted) -> list[Event]:
-        return [taken(payment, charge.order_id)] if payment.stage is PaymentStage.CHARGING else []
-
-    handle(monkeypatch, payments, ChargeAccepted, settle, PaymentTaken)
-
-
-def takes_the_money_of_each_callback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def settle(payment: Payment, charge: ChargeConfirmed) -> list[Event]:
-        return [taken(payment, charge.order_id)] if payment.accepted_at else []
-
-    handle(monkeypatch, payments, ChargeConfirmed, settle, PaymentTaken)
-
-
-def reads_its_own_event_as_news(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(payment: Payment, event: Event, meta: Meta) -> Payment:
-        after = follow(payment, event, meta)
-        return replace(after, stage=PaymentStage.TAKEN) if isinstance(event, PaymentTaken) else after
-
-    monkeypatch.setattr(payments, "_apply", read)
-
-
-def voids_what_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
-    def give_up(payment: Payment, meta: Meta) -> list[Event]:
-        return [void(payment, meta.subject)]
-
-    def always(payment: Payment) -> datetime | None:
-        return None if payment.stage is PaymentStage.VOIDING else payment.accepted_at
-
-    deadline = payments.deadlines["confirmed_by"]
-    monkeypatch.setattr(deadline, "due_at", always)
-    monkeypatch.setattr(deadline, "handler", Handler(give_up, (VoidRequested,), wants_meta=True))
-
-
-def taken(payment: Payment, order_id: str) -> Event:
-    return PaymentTaken(
-        order_id=order_id,
-        amount_cents=payment.amount_cents,
-        currency=payment.currency,
-        country=payment.country,
-        charge_key=payment.charge_key,
-    )
-
-
-def void(payment: Payment, order_id: str) -> Event:
-    return VoidRequested(order_id=order_id, charge_key=payment.charge_key, currency=payment.currency, reason="late")
-
-
-def doubts_what_a_callback_has_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(order: Order, event: Event, meta: Meta) -> Order:
-        after = follow_order(order, event, meta)
-        return replace(after, money=Money.UNCERTAIN) if isinstance(event, ChargeUncertain) else after
-
-    monkeypatch.setattr(orders, "_apply", read)
-
-
-def counts_what_is_accepted_as_dispatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    def settle(shipment: Shipment, booking: BookingAccepted) -> list[Event]:
-        is_asked = shipment.stage is ShipmentStage.ASKED
-        return [OrderDispatched(order_id=booking.order_id, tracking="P")] if is_asked else []
-
-    handle(monkeypatch, shipments, BookingAccepted, settle, OrderDispatched)
-
-
-def dispatches_with_each_callback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def settle(_shipment: Shipment, booking: ParcelCollected) -> list[Event]:
-        return [OrderDispatched(order_id=booking.order_id, tracking=booking.tracking)]
-
-    handle(monkeypatch, shipments, ParcelCollected, settle, OrderDispatched)
-
-
-def forgets_the_callback_that_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(shipment: Shipment, event: Event, meta: Meta) -> Shipment:
-        after = follow_shipment(shipment, event, meta)
-        return replace(after, tracking="") if isinstance(event, BookingAccepted) else after
-
-    monkeypatch.setattr(shipments, "_apply", read)
-    monkeypatch.setattr(shipments.deadlines["collected_by"], "due_at", _never)
-
-
-def waits_for_the_carrier_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipments.deadlines["collected_by"], "due_at", _never)
-
-
-def recalls_a_booking_that_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decide(shipment: Shipment, wish: OrderCancelRequested) -> list[Any]:
-        if shipment.stage is not ShipmentStage.ASKED:
-            return list(cancel(shipment, wish))
-        return [RecallRequested(order_id=wish.order_id, booking_key=shipment.booking_key, reason=wish.reason)]
-
-    handle(monkeypatch, shipments, OrderCancelRequested, decide, RecallRequested, DispatchCancelled, CancelRefused)
+_REFUSED = "        case CancelRefused():"
+_RECALLED = "replace(shipment, stage=Stage.RECALLING, cancel_waits=False)"
+_WAITED = "shipment.accepted_at if shipment.stage is Stage.ASKED else None"
+BUGS: dict[str, tuple[Plant, str]] = {
+    "what is accepted counts as taken": (
+        written(
+            PAYMENT,
+            ("payment.accepted_at is None or not payment.is_confirmed:", "payment.accepted_at is None:"),
+            ("if payment.stage is Stage.CHARGING and payment.called_off:", "if False:"),
+        ),
+        "accepted_charges_are_confirmed",
+    ),
+    "each callback takes the money": (
+        written(PAYMENT, ("if payment.stage is not Stage.CHARGING or payment.accepted_at", "if payment.accepted_at")),
+        "steps_happen_once",
+    ),
+    "its own event is news": (
+        written(PAYMENT, ("stage is Stage.TAKEN and payment.stage is not Stage.CHARGING", "False")),
+        "steps_happen_once",
+    ),
+    "what is paid is voided": (
+        written(
+            PAYMENT,
+            ("payment.accepted_at if payment.stage is Stage.CHARGING else None", "payment.accepted_at"),
+            (
+                "accepted_at is None else accepted_at + CONFIRM_WITHIN",
+                "payment.stage is Stage.VOIDING else accepted_at",
+            ),
+        ),
+        "steps_happen_once",
+    ),
+    "what is accepted counts as dispatched": (
+        written(DISPATCH, ("shipment.accepted_at is None or not shipment.tracking:", "shipment.accepted_at is None:")),
+        "accepted_bookings_are_collected",
+    ),
+    "each callback dispatches": (
+        written(
+            DISPATCH,
+            (
+                "_settled(shipment, parcel.order_id)",
+                "[OrderDispatched(order_id=parcel.order_id, tracking=parcel.tracking)]",
+            ),
+        ),
+        "steps_happen_once",
+    ),
+    "the callback that came first is forgotten": (
+        written(
+            DISPATCH,
+            (
+                "replace(shipment, accepted_at=meta.recorded_at)",
+                'replace(shipment, accepted_at=meta.recorded_at, tracking="")',
+            ),
+            (_WAITED, "None"),
+        ),
+        "orders_come_to_an_end",
+    ),
+    "the carrier is waited for without an end": (written(DISPATCH, (_WAITED, "None")), "orders_come_to_an_end"),
+    "a booking that is not answered is recalled": (
+        written(DISPATCH, ("case Stage.ASKED if shipment.accepted_at is not None:", "case Stage.ASKED:")),
+        "completed_orders_are_whole",
+    ),
+    "what the carrier comes for is cancelled": (
+        written(
+            DISPATCH,
+            (
+                "[_recall(shipment, request.order_id, request.reason)]",
+                "[DispatchCancelled(order_id=request.order_id, reason=request.reason)]",
+            ),
+        ),
+        "cancelled_parcels_stay",
+    ),
+    "the wish for which it recalls is forgotten": (
+        written(
+            DISPATCH,
+            (
+                _REFUSED,
+                f"        case RecallRequested():\n            return {_RECALLED}\n{_REFUSED}",
+            ),
+        ),
+        "wishes_are_answered",
+    ),
+    "a charge that is not answered is voided": (
+        written(PAYMENT, ("case Stage.CHARGING if payment.accepted_at is not None:", "case Stage.CHARGING:")),
+        "steps_happen_once",
+    ),
+}
 
 
-def cancels_what_the_carrier_comes_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decide(shipment: Shipment, wish: OrderCancelRequested) -> list[Any]:
-        is_awaited = shipment.stage is ShipmentStage.ASKED and shipment.accepted_at is not None
-        if not is_awaited:
-            return list(cancel(shipment, wish))
-        return [DispatchCancelled(order_id=wish.order_id, reason=wish.reason)]
-
-    handle(monkeypatch, shipments, OrderCancelRequested, decide, RecallRequested, DispatchCancelled, CancelRefused)
-
-
-def forgets_the_wish_for_which_it_recalls(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(shipment: Shipment, event: Event, meta: Meta) -> Shipment:
-        after = follow_shipment(shipment, event, meta)
-        return replace(after, cancel_waits=False) if isinstance(event, RecallRequested) else after
-
-    monkeypatch.setattr(shipments, "_apply", read)
-
-
-def voids_a_charge_that_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decide(payment: Payment, cancelled: DispatchCancelled) -> list[Any]:
-        if payment.stage is not PaymentStage.CHARGING:
-            return list(call_off(payment, cancelled))
-        return [void(payment, cancelled.order_id)]
-
-    handle(monkeypatch, payments, DispatchCancelled, decide, RefundRequested, PaymentWaived, VoidRequested)
-
-
-def _never(_state: object) -> datetime | None:
-    return None
-
-
-def handle(
-    monkeypatch: pytest.MonkeyPatch,
-    decider: Decider[Any],
-    event: type[Event],
-    handler: Callable[..., Any],
-    *emits: type[Event],
-) -> None:
-    monkeypatch.setitem(decider.handlers, event, Handler(handler, emits, wants_meta=False))
-
-
-@pytest.mark.parametrize(
-    ("bug", "broken"),
-    [
-        (counts_what_is_accepted_as_taken, "accepted_charges_are_confirmed"),
-        (takes_the_money_of_each_callback, "steps_happen_once"),
-        (reads_its_own_event_as_news, "steps_happen_once"),
-        (voids_what_is_paid, "steps_happen_once"),
-        (counts_what_is_accepted_as_dispatched, "accepted_bookings_are_collected"),
-        (dispatches_with_each_callback, "steps_happen_once"),
-        (forgets_the_callback_that_came_first, "orders_come_to_an_end"),
-        (waits_for_the_carrier_without_an_end, "orders_come_to_an_end"),
-        (recalls_a_booking_that_is_not_answered, "completed_orders_are_whole"),
-        (cancels_what_the_carrier_comes_for, "cancelled_parcels_stay"),
-        (forgets_the_wish_for_which_it_recalls, "wishes_are_answered"),
-        (voids_a_charge_that_is_not_answered, "steps_happen_once"),
-    ],
-)
+@pytest.mark.parametrize(("bug", "broken"), BUGS.values(), ids=BUGS)
 def test_a_planted_bug_is_found(bug: Plant, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
     with pytest.raises(InvariantViolated) as violated:
@@ -213,7 +118,8 @@ def test_a_planted_bug_is_found(bug: Plant, broken: str, monkeypatch: pytest.Mon
 
 def test_a_rare_bug_is_found_by_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     play(1, 1_843)
-    doubts_what_a_callback_has_told(monkeypatch)
+    doubts = "replace(order, money=Money.UNCERTAIN, reason=reason)"
+    written("services/order/evolve.py", (f"{doubts} if order.money is Money.OPEN else order", doubts))(monkeypatch)
     with pytest.raises(InvariantViolated, match="orders_come_to_an_end"):
         play(1, 1_843)
 

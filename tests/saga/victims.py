@@ -15,7 +15,7 @@ from eventlib.simulation.stage import Stage
 from services import shop
 from services.order.events import CancelSubmitted
 from services.simulation.scenario import ShopScenario
-from tests.saga.mutants_of_services import SERVICES
+from tests.saga.mutants_of_services import OPEN, SERVICES, UNANSWERED
 from tests.saga.running import running_shop
 
 
@@ -57,21 +57,8 @@ FOUND = {
         ((_BOOKING, _BOOKING_AND_RECALLING), ("FOREVER, Meta, Retry\n", "FOREVER, Meta, OutcomeUnknown, Retry\n")),
         "booking",
     ),
-    "an order ends before dispatch has answered": FoundBug(
-        "services/order/state.py",
-        (
-            (
-                "        if self.cancel is Cancel.REQUESTED and self.parcel is Parcel.OPEN:\n            return False\n",
-                "",
-            ),
-        ),
-        "charging",
-    ),
-    "a cancellation opens what was forgotten": FoundBug(
-        "services/stock/reservation.py",
-        (("reservation.closed_at if reservation.asked else meta.recorded_at", "reservation.closed_at"),),
-        "charging",
-    ),
+    "an order ends before dispatch has answered": FoundBug(UNANSWERED[0], UNANSWERED[1:], "charging"),
+    "a cancellation opens what was forgotten": FoundBug(OPEN[0], OPEN[1:], "charging"),
 }
 
 

@@ -18,9 +18,9 @@ class WrongDecision(NamedTuple):
     later: bool = False
 
 
-_ORDER, _ORDERS = "services/order/decider.py", "services/order/evolve.py"
-_PAYMENT, _DISPATCH = "services/payment/decider.py", "services/dispatch/decider.py"
-_STOCK, _SHELF = "services/stock/reservation.py", "services/stock/shelf.py"
+ORDER, _ORDERS = "services/order/decider.py", "services/order/evolve.py"
+PAYMENT, DISPATCH = "services/payment/decider.py", "services/dispatch/decider.py"
+STOCK, _SHELF = "services/stock/reservation.py", "services/stock/shelf.py"
 _LET_GO = "return _let_go(reservation, failure.order_id)"
 _REFUND_LATE = "[_refund(payment, money.order_id)] if payment.called_off and is_held else []"
 _UNDO = "return [_refund(payment, failure.order_id)] if payment.stage is Stage.TAKEN else []"
@@ -34,17 +34,17 @@ _BOOKED = "return replace(shipment, stage=Stage.ASKED, booking_key=meta.id)"
 WRONG: dict[str, WrongDecision] = {
     # a wrong amount
     "units do not count": WrongDecision(
-        "order", _ORDER, "line.quantity * line.unit_price_cents", "line.unit_price_cents"
+        "order", ORDER, "line.quantity * line.unit_price_cents", "line.unit_price_cents"
     ),
     "an order ends with what it has cost": WrongDecision(
-        "order", _ORDER, "refunded_cents=order.refunded_cents", "refunded_cents=order.amount_cents"
+        "order", ORDER, "refunded_cents=order.refunded_cents", "refunded_cents=order.amount_cents"
     ),
     "a charge of a cent more": WrongDecision(
-        "payment", _PAYMENT, "amount_cents=stock.amount_cents", "amount_cents=stock.amount_cents + 1", seed=1
+        "payment", PAYMENT, "amount_cents=stock.amount_cents", "amount_cents=stock.amount_cents + 1", seed=1
     ),
     "one unit is asked of a shelf": WrongDecision(
         "reservation",
-        _STOCK,
+        STOCK,
         "quantity=line.quantity)\n        for line in order.lines",
         "quantity=1)\n        for line in order.lines",
         seed=1,
@@ -53,63 +53,61 @@ WRONG: dict[str, WrongDecision] = {
         "shelf", _SHELF, "line.quantity <= shelf.on_hand", "line.quantity < shelf.on_hand", seed=6
     ),
     # an event is missing
-    "an early wish is not forwarded": WrongDecision("order", _ORDER, "if not order.cancel_reason:", "if True:"),
+    "an early wish is not forwarded": WrongDecision("order", ORDER, "if not order.cancel_reason:", "if True:"),
     "a wish is not refused": WrongDecision(
-        "shipment", _DISPATCH, "return [_too_late(request.order_id)]", "return []", seed=15
+        "shipment", DISPATCH, "return [_too_late(request.order_id)]", "return []", seed=15
     ),
-    "a wish that waited is not refused": WrongDecision("shipment", _DISPATCH, _TOO_LATE, "return []", seed=106),
-    "a payment is not waived": WrongDecision("payment", _PAYMENT, _WAIVED, "return []"),
+    "a wish that waited is not refused": WrongDecision("shipment", DISPATCH, _TOO_LATE, "return []", seed=106),
+    "a payment is not waived": WrongDecision("payment", PAYMENT, _WAIVED, "return []"),
     "a late wish is not answered": WrongDecision(
-        "order", _ORDER, "return [CancelRefused(order_id=wish.order_id, reason=order.status)]", "return []", seed=1
+        "order", ORDER, "return [CancelRefused(order_id=wish.order_id, reason=order.status)]", "return []", seed=1
     ),
     "stock is not shipped": WrongDecision(
-        "reservation", _STOCK, "return [*shipped, StockShipped(order_id=order_id)]", "return shipped", seed=1
+        "reservation", STOCK, "return [*shipped, StockShipped(order_id=order_id)]", "return shipped", seed=1
     ),
     # an event is doubled, or one too many
-    "an order is placed again": WrongDecision("order", _ORDER, "if order.opened_at is not None:", "if False:", seed=4),
-    "a wish is forwarded again": WrongDecision(
-        "order", _ORDER, "or order.cancel is Cancel.REQUESTED or", "or", seed=35
-    ),
+    "an order is placed again": WrongDecision("order", ORDER, "if order.opened_at is not None:", "if False:", seed=4),
+    "a wish is forwarded again": WrongDecision("order", ORDER, "or order.cancel is Cancel.REQUESTED or", "or", seed=35),
     "an order completes with its money": WrongDecision(
         "order",
-        _ORDER,
+        ORDER,
         "or not order.is_fulfilled:\n        return []\n    return [OrderC",
         ":\n        return []\n    return [OrderC",
         seed=1,
     ),
     "lines are shipped twice": WrongDecision(
-        "reservation", _STOCK, "[*shipped, StockShipped", "[*shipped, *shipped, StockShipped", seed=1
+        "reservation", STOCK, "[*shipped, StockShipped", "[*shipped, *shipped, StockShipped", seed=1
     ),
     "stock is reserved by its first line": WrongDecision(
-        "reservation", _STOCK, "reservation.answered < reservation.asked", "reservation.answered < 1", seed=1
+        "reservation", STOCK, "reservation.answered < reservation.asked", "reservation.answered < 1", seed=1
     ),
     "a charge after the order was called off": WrongDecision(
-        "payment", _PAYMENT, "if payment.stage is not Stage.NEW:", "if False:", seed=13
+        "payment", PAYMENT, "if payment.stage is not Stage.NEW:", "if False:", seed=13
     ),
     "a parcel after the order was called off": WrongDecision(
-        "shipment", _DISPATCH, "if shipment.stage is not Stage.NEW:", "if False:", seed=17
+        "shipment", DISPATCH, "if shipment.stage is not Stage.NEW:", "if False:", seed=17
     ),
     "a refusal that nothing waits for": WrongDecision(
-        "shipment", _DISPATCH, _TOO_LATE, "return [_too_late(order.order_id)]", seed=1
+        "shipment", DISPATCH, _TOO_LATE, "return [_too_late(order.order_id)]", seed=1
     ),
     "money counts before it is confirmed": WrongDecision(
-        "payment", _PAYMENT, " or not payment.is_confirmed:", ":", later=True, seed=3
+        "payment", PAYMENT, " or not payment.is_confirmed:", ":", later=True, seed=3
     ),
     # a wrong reason, or another field
     "a late wish is refused as dispatched": WrongDecision(
         "order",
-        _ORDER,
+        ORDER,
         "(order_id=wish.order_id, reason=order.status)",
         '(order_id=wish.order_id, reason="dispatched")',
         seed=1,
     ),
     "an order is cancelled for the wish's reason": WrongDecision(
-        "order", _ORDER, "reason=order.reason,", 'reason=order.cancel_reason or "none",', seed=2
+        "order", ORDER, "reason=order.reason,", 'reason=order.cancel_reason or "none",', seed=2
     ),
-    "an overdue order has another reason": WrongDecision("order", _ORDER, "reason=OVERDUE", 'reason="late"', seed=1),
+    "an overdue order has another reason": WrongDecision("order", ORDER, "reason=OVERDUE", 'reason="late"', seed=1),
     "a charge that waits is voided as uncertain": WrongDecision(
         "payment",
-        _PAYMENT,
+        PAYMENT,
         "_void(payment, meta.subject, PAYMENT_UNCONFIRMED)",
         '_void(payment, meta.subject, "uncertain")',
         later=True,
@@ -117,25 +115,25 @@ WRONG: dict[str, WrongDecision] = {
     ),
     "an uncertain charge is voided as unconfirmed": WrongDecision(
         "payment",
-        _PAYMENT,
+        PAYMENT,
         "_void(payment, charge.order_id, charge.reason)",
         "_void(payment, charge.order_id, PAYMENT_UNCONFIRMED)",
         seed=20,
     ),
     "stock is released as out of stock": WrongDecision(
         "reservation",
-        _STOCK,
+        STOCK,
         "order_id=line.order_id, reason=reservation.called_off",
         "order_id=line.order_id, reason=OUT_OF_STOCK",
         seed=1,
     ),
     "a parcel goes to the currency": WrongDecision(
-        "payment", _PAYMENT, "country=stock.country", "country=stock.currency", seed=1
+        "payment", PAYMENT, "country=stock.country", "country=stock.currency", seed=1
     ),
     # a wrong key
     "money has the order's id as its key": WrongDecision(
         "payment",
-        _PAYMENT,
+        PAYMENT,
         "country=payment.country,\n            charge_key=payment.charge_key",
         "country=payment.country,\n            charge_key=order_id",
         later=True,
@@ -143,19 +141,19 @@ WRONG: dict[str, WrongDecision] = {
     ),
     "a refund of another charge": WrongDecision(
         "payment",
-        _PAYMENT,
+        PAYMENT,
         "charge_key=payment.charge_key,\n        amount_cents",
         "charge_key=order_id,\n        amount_cents",
         seed=2,
     ),
     "a recall of another booking": WrongDecision(
-        "shipment", _DISPATCH, "booking_key=shipment.booking_key, reason", "booking_key=order_id, reason", seed=9
+        "shipment", DISPATCH, "booking_key=shipment.booking_key, reason", "booking_key=order_id, reason", seed=9
     ),
     "a charge under the order's id": WrongDecision(
-        "payment", _PAYMENT, "charge_key=meta.id", "charge_key=meta.subject", seed=1
+        "payment", PAYMENT, "charge_key=meta.id", "charge_key=meta.subject", seed=1
     ),
     "a booking without a key": WrongDecision(
-        "shipment", _DISPATCH, _BOOKED, "return replace(shipment, stage=Stage.ASKED)", seed=1
+        "shipment", DISPATCH, _BOOKED, "return replace(shipment, stage=Stage.ASKED)", seed=1
     ),
     # a state that is wrong
     "a refund is not counted": WrongDecision(
@@ -169,7 +167,7 @@ WRONG: dict[str, WrongDecision] = {
     ),
     "a refused line is not remembered": WrongDecision(
         "reservation",
-        _STOCK,
+        STOCK,
         "answered=reservation.answered + 1, refused=True",
         "answered=reservation.answered + 1",
         seed=10,
@@ -189,16 +187,16 @@ WRONG: dict[str, WrongDecision] = {
         seed=1,
     ),
     "a wish does not wait for the carrier": WrongDecision(
-        "shipment", _DISPATCH, "cancel_waits=shipment.stage in _UNDECIDED", "cancel_waits=False", seed=106
+        "shipment", DISPATCH, "cancel_waits=shipment.stage in _UNDECIDED", "cancel_waits=False", seed=106
     ),
     # a deadline is not set, not cancelled, or at another time
-    "an order is never overdue": WrongDecision("order", _ORDER, "else order.opened_at + LONGEST", "else None", seed=1),
+    "an order is never overdue": WrongDecision("order", ORDER, "else order.opened_at + LONGEST", "else None", seed=1),
     "an ended order becomes overdue": WrongDecision(
-        "order", _ORDER, _OPEN, "if order.opened_at is None or order.reason or", seed=1
+        "order", ORDER, _OPEN, "if order.opened_at is None or order.reason or", seed=1
     ),
     "a charge is waited for without end": WrongDecision(
         "payment",
-        _PAYMENT,
+        PAYMENT,
         "return None if accepted_at is None else accepted_at + CONFIRM_WITHIN",
         "return None",
         later=True,
@@ -206,7 +204,7 @@ WRONG: dict[str, WrongDecision] = {
     ),
     "a confirmed charge is waited for": WrongDecision(
         "payment",
-        _PAYMENT,
+        PAYMENT,
         "payment.accepted_at if payment.stage is Stage.CHARGING else None",
         "payment.accepted_at",
         later=True,
@@ -214,26 +212,26 @@ WRONG: dict[str, WrongDecision] = {
     ),
     "a reservation is never forgotten": WrongDecision(
         "reservation",
-        _STOCK,
+        STOCK,
         "return None if reservation.closed_at is None else reservation.closed_at + KEPT",
         "return None",
     ),
     "a shipment is forgotten with its order": WrongDecision(
-        "shipment", _DISPATCH, "shipment.ended_at + KEPT", "shipment.ended_at"
+        "shipment", DISPATCH, "shipment.ended_at + KEPT", "shipment.ended_at"
     ),
     # it parks
     "a refund without a reason": WrongDecision(
-        "payment", _PAYMENT, "if payment.called_off and is_held else []", "if is_held else []", raises=True, seed=1
+        "payment", PAYMENT, "if payment.called_off and is_held else []", "if is_held else []", raises=True, seed=1
     ),
     "a refusal raises": WrongDecision(
-        "reservation", _STOCK, _REJECTED, "raise KeyError(line.sku)", raises=True, seed=10
+        "reservation", STOCK, _REJECTED, "raise KeyError(line.sku)", raises=True, seed=10
     ),
     "a release raises": WrongDecision(
         "shelf", _SHELF, '''"""Put a line's units back."""''', "raise KeyError(line.sku)", raises=True, seed=1
     ),
     "a payment of what was called off raises": WrongDecision(
         "shipment",
-        _DISPATCH,
+        DISPATCH,
         "if shipment.stage is not Stage.NEW:\n        return []\n    return [Disp",
         "assert shipment.stage is Stage.NEW\n    return [Disp",
         raises=True,
@@ -241,15 +239,15 @@ WRONG: dict[str, WrongDecision] = {
     ),
     "a late submission raises": WrongDecision(
         "order",
-        _ORDER,
+        ORDER,
         "if order.opened_at is not None:\n        return []",
         "assert order.opened_at is None",
         raises=True,
         seed=4,
     ),
     # a compensation is missing
-    "a late charge is kept": WrongDecision("payment", _PAYMENT, f"return {_REFUND_LATE}", "return []", seed=3),
-    "a failed parcel's money is kept": WrongDecision("payment", _PAYMENT, _UNDO, "return []", seed=2),
-    "a failed order's stock is kept": WrongDecision("reservation", _STOCK, _LET_GO, "return []", seed=1),
+    "a late charge is kept": WrongDecision("payment", PAYMENT, f"return {_REFUND_LATE}", "return []", seed=3),
+    "a failed parcel's money is kept": WrongDecision("payment", PAYMENT, _UNDO, "return []", seed=2),
+    "a failed order's stock is kept": WrongDecision("reservation", STOCK, _LET_GO, "return []", seed=1),
 }
 """By what goes wrong."""
