@@ -32,9 +32,7 @@ class Target(NamedTuple):
         return found if self.most is None else sample(found, self.most)
 
 
-_LEFT_OUT = [
-    f"--ignore-glob=*/{name}.py" for name in ("test_mutants", "test_mutation", "test_types")
-]
+_LEFT_OUT = [f"--ignore-glob=*/{name}.py" for name in ("test_mutants", "test_mutation", "test_types")]
 """Tests that plant mutants of their own, and one that asks another process about types."""
 _PYTEST = [
     *("-n0", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", *_LEFT_OUT),
