@@ -4,7 +4,6 @@ The loop around it waits, tells the time and runs effects; the simulator does al
 transaction is made of, when a deadline may pass and what follows from a commit is decided here, for both.
 """
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,11 +21,8 @@ from eventlib.runtime.losses import Gaps, losses_of, tell, with_ids
 from eventlib.runtime.lost_owners import Suspects
 from eventlib.runtime.parking.requests import OperatorRequests
 from eventlib.runtime.pending import PendingEffects
-from eventlib.runtime.records import Step
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Answer, Inputs, Loss, Passed, Release, Transaction
-
-_log = logging.getLogger("eventlib.runtime")
+from eventlib.runtime.transaction import Answer, Inputs, Loss, Passed, Transaction
 
 StartEffect = Callable[[Record, Event | None], bool]
 """Starts an effect; False when it waits at a limit."""
@@ -72,7 +68,6 @@ class TaskCommitter:
         self.observer: Observer | None = None
         self._append_began_ns = 0
         self._appends_alone = False
-        self._start_effect = start_effect
         self._most_skipped = skipped_inputs
         self._skipped = 0
         self._requests = OperatorRequests(task, log)
@@ -83,8 +78,8 @@ class TaskCommitter:
         self._pauses = task.processor.pauses
         self._held: frozenset[str] = frozenset()
         self._seen_pauses = self._pauses.all
-        self.pending = PendingEffects(task.state, self._start, self.holds_effect)
-        self.suspects = Suspects(task, claim, log, lost_owners)
+        self.suspects = Suspects(self, log, lost_owners, start_effect)
+        self.pending = PendingEffects(task.state, self.suspects.start, self.holds_effect)
         self._was_lost: bool | None = was_lost
         self._reader: Reader | None = None
         self._barrier: tuple[int, Mapping[TopicPartition, int]] | None = None
@@ -107,7 +102,7 @@ class TaskCommitter:
             return True
         if self._was_lost is not None:
             inputs = [*(name for name, _ in self.inputs if name not in self._pauses.topics), self._control]
-            await self.suspects.count(now_ms, inputs, self.holds_effect, was_lost=self._was_lost)
+            await self.suspects.count(now_ms, inputs, was_lost=self._was_lost)
             self._was_lost = None
         await self.look_for_requests()
         return False
@@ -185,98 +180,28 @@ class TaskCommitter:
         if self.gaps or self.compares_topics:
             await self._pass_losses(now_ms)
         if self.suspects.is_careful:
-            await self._turn_alone(now_ms)
+            await self.suspects.turn(now_ms)
             return
+        inputs = await self.next_inputs(now_ms)
+        if inputs is not None:
+            await self._commit(inputs)
+
+    async def next_inputs(self, now_ms: int) -> Inputs | None:
+        """Return what is ready for a transaction; None: nothing is."""
         if self.damaged is not None and not self.inbox:
-            await self._commit(Inputs(now_ms, damaged=self.damaged))
-            return
+            return Inputs(now_ms, damaged=self.damaged)
         if self.inbox and self.inbox[0].topic == self._control:
-            await self._commit(Inputs(now_ms, release=await self._requests.release(self.inbox[0])))
-            return
+            return Inputs(now_ms, release=await self._requests.release(self.inbox[0]))
         self._requests.forget()
         records = self._before_control()
         due_ms = await self._due(now_ms, len(records) == len(self.inbox))
-        if records or self.answers or due_ms is not None:
-            await self._commit(Inputs(now_ms, records, list(self.answers), due_ms))
+        is_ready = records or self.answers or due_ms is not None
+        return Inputs(now_ms, records, list(self.answers), due_ms) if is_ready else None
 
-    async def _turn_alone(self, now_ms: int) -> None:
-        """Commit a transaction of one thing, or start one effect: the next owner knows what this one was lost with."""
-        suspects = self.suspects
-        if self.answers:
-            await self._commit(Inputs(now_ms, answers=list(self.answers)), always=True)
-        if self.effect_alone() is not None:
-            return
-        request = suspects.next_effect(self.pending.find, self.holds_effect)
-        if request is not None:
-            await self._start_alone(request)
-            return
-        suspect, inputs = await self._next_alone(now_ms)
-        if inputs is None:
-            if await suspects.end_if_innocent(now_ms, self._held) and self._reader is not None:
-                self._reader.wake()
-            return
-        if suspect:
-            await suspects.mark(suspect)
-            if why := suspects.why_parked(suspect):
-                inputs = self._unhandled(suspect, inputs, why)
+    async def commit_alone(self, inputs: Inputs) -> None:
+        """Commit a transaction that no other task takes part in, whatever comes of it."""
         self._appends_alone = True
         await self._commit(inputs, always=True)
-
-    async def _next_alone(self, now_ms: int) -> tuple[str, Inputs | None]:
-        """Return the next thing to handle, and its name where it runs code of the application; None: there is none."""
-        if self.damaged is not None and not self.inbox:
-            return "", Inputs(now_ms, damaged=self.damaged)
-        if self.inbox and self.inbox[0].topic == self._control:
-            release = await self._requests.release(self.inbox[0])
-            return f"{self._control}@{self.inbox[0].offset}", Inputs(now_ms, release=release)
-        self._requests.forget()
-        records = self._before_control()
-        deciders_of = self.task.processor.inputs.deciders_of
-        handled = next((n for n, each in enumerate(records) if deciders_of(each) is not None), None)
-        if records and handled:
-            return "", Inputs(now_ms, records[:handled])  # nothing comes of these
-        if records:
-            record = records[0]
-            return ("" if handled is None else f"{record.topic}@{record.offset}"), Inputs(
-                now_ms, records if handled is None else records[:1]
-            )
-        due_ms = await self._due(now_ms, takes_all=True)
-        due = "" if due_ms is None else self.suspects.first_due(due_ms)
-        return due, Inputs(now_ms, due_ms=due_ms, most_due=1) if due else None
-
-    def _unhandled(self, suspect: str, inputs: Inputs, why: str) -> Inputs:
-        _log.error("%s/%s parks %s: %s", self.task.service.name, self.task.partition, suspect, why)
-        if inputs.release is None:
-            return replace(inputs, unhandled=why)
-        control = self.inbox[0]
-        refusal = Step("refuse", control.topic, control.offset, control.offset, detail=why)
-        return replace(inputs, release=Release(control, refusal=refusal))
-
-    async def _start_alone(self, request: Record) -> None:
-        request_id = request.event_id
-        if why := self.suspects.why_parked(request_id):
-            _log.error("%s/%s parks an effect for %s: %s", self.task.service.name, self.task.partition, request_id, why)
-            self.answers.append(Answer(request_id, None, why))
-            return
-        await self.suspects.mark(request_id)
-        self.suspects.in_hand = request_id
-        self._start_effect(request, None)
-
-    def _start(self, request: Record, event: Event | None) -> bool:
-        """Start an effect, or let it wait while effects go out one by one."""
-        if not self.suspects.is_careful:
-            return self._start_effect(request, event)
-        self.suspects.put_off(request)
-        return False
-
-    def effect_alone(self) -> str | None:
-        """Return the request's id of the effect that runs alone just now: nothing else may begin. One that is over has had its turn."""
-        request_id = self.suspects.in_hand
-        if request_id is not None:
-            request = self.pending.find(request_id)
-            if request is None or self.holds_effect(request):
-                self.suspects.survived()
-        return self.suspects.in_hand
 
     @property
     def has_skipped(self) -> bool:
@@ -411,7 +336,7 @@ class TaskCommitter:
         self._advance(transaction.passed, due)
         for request, event in transaction.requested:
             if not self.holds_effect(request):
-                self._start(request, event)
+                self.suspects.start(request, event)
         if self.observer is not None:
             self.observer.committed(self.task.service, self.task.partition, transaction, self._append_began_ns)
             self._append_began_ns = 0

@@ -66,8 +66,8 @@ class RuntimeConfig:
         int,
         Field(
             ge=0,
-            description="how many owners in a row a task loses, at least 2, before the input or effect that they were lost with "
-            "is parked; 0: any number",
+            description="how many owners a task loses while each handles the same input or effect alone, before that is parked; "
+            "0: any number",
         ),
     ] = 3
     breaker_failures: Annotated[

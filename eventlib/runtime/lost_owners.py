@@ -2,26 +2,27 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Protocol
 
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Claim
+from eventlib.log.base import Claim, TopicPartition
 from eventlib.log.record import Record
+from eventlib.model.event import Event
 from eventlib.model.evolution import wire_name, wire_name_of
-from eventlib.runtime.records import DUE, EFFECT, due_key
+from eventlib.runtime.pending import PendingEffects
+from eventlib.runtime.records import DUE, EFFECT, Step, due_key
 from eventlib.runtime.task import Task
+from eventlib.runtime.transaction import Answer, Inputs, Release
 
 _log = logging.getLogger("eventlib.runtime")
 
 LOST_OWNERS = "lost_owners"
 """The changelog key of the count."""
 
-_LEAST = 2
-"""At the first loss all that was in hand may have caused it: which one did shows only when it is alone."""
-
-_DEADLINES = DUE
-_NONE = "-"
+_NOTHING = "-"
 _MOST_INPUTS = 6_000  # positions of inputs that lead to nothing are committed after 5,000 of them, and a batch is 500
 _MOST_EFFECTS = 500
 
@@ -29,11 +30,12 @@ _MOST_EFFECTS = 500
 @wire_name("LostOwners")
 @dataclass(frozen=True)
 class LostOwners:
-    """How many owners in a row a task has lost, by what they may have had in hand.
+    """How many owners a task has lost, by what they had in hand.
 
-    `losses` has the numbers: of inputs as TOPIC@OFFSET, from which on the task goes on there; of deadlines by the first one
-    that is due; of effects by their requests' ids. `alone` is what is handled by itself just now: "" for all of them
-    together, "-" for nothing. `epoch` is that of the owner who wrote it.
+    `losses` counts those that were lost while they handled one thing alone; 0 for what one of them had in hand among
+    other things. Its keys name an input as TOPIC@OFFSET, a deadline by its key in the store, an effect by its request's id.
+    `alone` is what is handled by itself just now: "" for everything together, "-" for nothing. `epoch` is that of the owner
+    who wrote it.
     """
 
     epoch: int = 0
@@ -41,95 +43,153 @@ class LostOwners:
     alone: str = ""
 
 
+class CarefulTask(Protocol):
+    """The committer of a task, as far as `Suspects` drives it."""
+
+    task: Task
+    claim: Claim
+    answers: list[Answer]
+    pending: PendingEffects
+
+    @property
+    def unread(self) -> list[TopicPartition]:
+        """The inputs that are not read, since they are paused."""
+
+    def holds_effect(self, request: Record) -> bool:
+        """Tell whether an effect is paused."""
+
+    async def next_inputs(self, now_ms: int) -> Inputs | None:
+        """Return what is ready for a transaction; None: nothing is."""
+
+    async def commit_alone(self, inputs: Inputs) -> None:
+        """Commit a transaction that no other task takes part in, whatever comes of it."""
+
+
 class Suspects:
     """What a task's owners may have been lost with, and how often; empty unless the owner before was lost.
 
-    An owner that is lost once more lets the next one handle everything alone (`is_careful`): a mark on the changelog
-    says what, so that what `most` owners were lost with is known. Guarantee: an owner that gave the task back ends the
-    count, and so does each commit that gets past what was in hand.
+    When two owners in a row were lost with the same in hand, the next one handles everything alone (`is_careful`): a mark on
+    the changelog says what, so that what `most` owners were lost with, each while it handled nothing else, is known.
+    Guarantee: an owner that gave the task back ends the count, and so does each commit that gets past what was in hand.
     """
 
-    def __init__(self, task: Task, claim: Claim, log: EventLog, most: int) -> None:
+    def __init__(
+        self, worker: CarefulTask, log: EventLog, most: int, start_effect: Callable[[Record, Event | None], bool]
+    ) -> None:
         self.is_careful = False
         self.in_hand: str | None = None
         """The effect that runs alone, by its request's id."""
-        self._task = task
-        self._claim = claim
+        self._worker = worker
+        self._task = worker.task
+        self._name = f"{worker.task.service.name}/{worker.task.partition}"
         self._log = log
-        self._most = max(most, _LEAST) if most else 0
+        self._most = most
+        self._start_effect = start_effect
         self._losses: dict[str, int] = {}
         self._until: dict[str, int] = {}
-        self._due = ""
+        self._due_ms = 0
         self._effects = deque[str]()
         self._seen = set[str]()
 
-    async def count(
-        self, now_ms: int, inputs: Collection[str], holds: Callable[[Record], bool], *, was_lost: bool
-    ) -> None:
+    async def count(self, now_ms: int, inputs: Iterable[str], *, was_lost: bool) -> None:
         """Count the loss of the owner before, if it was one, before anything is handled. Raises: OwnershipLost."""
         known = await self._known()
-        is_own = known is not None and known.epoch == self._claim.epoch
-        if not self._most or not (was_lost or is_own):
+        is_own = known is not None and known.epoch == self._worker.claim.epoch
+        at_hand = await self._at_hand(now_ms, inputs) if self._most and (was_lost or is_own) else []
+        if not at_hand:
             if known is not None:
                 await self._write(None)
             return
         before = known or LostOwners()
-        for lane, suspect in (await self._at_hand(now_ms, inputs, holds)).items():
-            is_suspected = not is_own and before.alone in {"", suspect}
-            count = before.losses.get(suspect, 0) + is_suspected
-            if count:
-                self._losses[lane] = count
-        self.is_careful = any(count >= self._most - 1 for count in self._losses.values())
-        if self._losses:
-            await self.mark(_NONE if self.is_careful else "")
-        elif known is not None:
-            await self._write(None)
-        if self.is_careful:
-            name = f"{self._task.service.name}/{self._task.partition}"
-            count = max(self._losses.values())
-            _log.warning("%s has lost %d owners in a row: what they had in hand is handled one by one", name, count)
+        losses = dict(before.losses)
+        if before.alone not in {"", _NOTHING} and not is_own:
+            losses[before.alone] = losses.get(before.alone, 0) + 1
+        self.is_careful = bool(before.alone) or (not is_own and any(each in losses for each in at_hand))
+        if not self.is_careful:
+            self._losses = dict.fromkeys(at_hand, 0)
+            await self._mark("")
+            return
+        self._losses = {suspect: count for suspect, count in losses.items() if count and self._is_open(suspect)}
+        await self._mark(_NOTHING)
+        _log.warning("%s has lost several owners in a row: what they had in hand is handled one by one", self._name)
 
-    def why_parked(self, suspect: str) -> str | None:
-        """Return why an input, a deadline or an effect is to be parked; None when it is to be handled."""
-        count = self._losses.get(self._lane_of(suspect), 0)
-        if count < self._most:
-            return None
-        del self._losses[self._lane_of(suspect)]  # what comes behind it is innocent, as far as that is known
-        return f"its owner was lost {count} times while handling it: its process died, or was blocked for too long"
+    # --- one thing after the other
 
-    async def mark(self, alone: str) -> None:
-        """Record what is handled alone from now on. Raises: OwnershipLost; LogUnavailable."""
-        if alone.startswith(_DEADLINES):
-            self._due = alone
-        passed = {topic for topic, until in self._until.items() if self._task.positions.next[topic] >= until}
-        losses = {self._suspect(lane): count for lane, count in self._losses.items() if lane not in passed}
-        await self._write(LostOwners(self._claim.epoch, losses, alone))
+    async def turn(self, now_ms: int) -> None:
+        """Commit a transaction of one thing, or start one effect: the next owner knows what this one was lost with."""
+        worker = self._worker
+        if worker.answers:
+            await worker.commit_alone(Inputs(now_ms, answers=list(worker.answers)))
+        if self.effect_alone() is not None:
+            return
+        request = self._next_effect()
+        if request is not None:
+            await self._start_alone(request)
+            return
+        ready = await worker.next_inputs(now_ms)
+        suspect, inputs = ("", None) if ready is None else self._first(ready)
+        if inputs is None:
+            if not self._is_behind():
+                self._losses, self.is_careful = {}, False
+                await self._write(None)
+            return
+        if suspect:
+            await self._mark(suspect)
+            if why := self._why_parked(suspect):
+                inputs = _unhandled(inputs, why)
+        await worker.commit_alone(inputs)
+        self._losses.pop(suspect, None)
 
-    async def end_if_innocent(self, now_ms: int, held: Collection[str]) -> bool:
-        """Handle everything together again once the task is past all that was in hand; False when it is not."""
-        if self._effects or any(self._is_ahead(lane, now_ms, held) for lane in self._losses):
-            return False
-        self._losses, self.is_careful = {}, False
-        await self._write(None)
-        return True
+    def _first(self, ready: Inputs) -> tuple[str, Inputs | None]:
+        """Return the first of what is ready, and its name where it runs code of the application; None: there is none."""
+        if ready.damaged is not None:
+            return "", ready
+        if ready.release is not None:
+            control = ready.release.control
+            return "" if control is None else _named(control), ready
+        deciders_of, records = self._task.processor.inputs.deciders_of, ready.records
+        handled = next((number for number, each in enumerate(records) if deciders_of(each) is not None), len(records))
+        alone = Inputs(ready.now_ms, records[: handled or 1], due_ms=ready.due_ms, most_due=1)
+        if records:  # nothing comes of those before the first one that is handled
+            return ("" if handled else _named(records[0])), replace(alone, due_ms=None)
+        due = "" if ready.due_ms is None else self._first_due(ready.due_ms)
+        return due, alone if due else None
 
-    # --- effects, which go out one by one
-
-    def put_off(self, request: Record) -> None:
-        """Let an effect wait for its turn; one that had it runs, or waits for its next attempt."""
-        if request.event_id not in self._seen:
+    def start(self, request: Record, event: Event | None) -> bool:
+        """Start an effect, or let it wait while effects go out one by one; False when it waits."""
+        if not self.is_careful:
+            return self._start_effect(request, event)
+        if request.event_id not in self._seen:  # one that had its turn runs, or waits for its next attempt
             self._seen.add(request.event_id)
             self._effects.append(request.event_id)
+        return False
 
-    def next_effect(self, find: Callable[[str], Record | None], holds: Callable[[Record], bool]) -> Record | None:
-        """Return the effect that is to run next; None when there is none."""
+    async def _start_alone(self, request: Record) -> None:
+        request_id = request.event_id
+        if why := self._why_parked(request_id):
+            self._worker.answers.append(Answer(request_id, None, why))
+            del self._losses[request_id]  # a retry begins anew
+            return
+        await self._mark(request_id)
+        self.in_hand = request_id
+        self._start_effect(request, None)
+
+    def _next_effect(self) -> Record | None:
         while self._effects:
             request_id = self._effects.popleft()
-            request = find(request_id)
-            if request is not None and not holds(request):
+            request = self._worker.pending.find(request_id)
+            if request is not None and not self._worker.holds_effect(request):
                 return request
             self._seen.discard(request_id)  # a paused one is put off again when it goes on
         return None
+
+    def effect_alone(self) -> str | None:
+        """Return the request's id of the effect that runs alone just now: nothing else may begin. One that is over has had its turn."""
+        if self.in_hand is not None:
+            request = self._worker.pending.find(self.in_hand)
+            if request is None or self._worker.holds_effect(request):
+                self.survived()
+        return self.in_hand
 
     def survived(self) -> None:
         """Take note that the effect in hand has had its turn: it is answered, or waits for its next attempt."""
@@ -137,45 +197,55 @@ class Suspects:
             self._losses.pop(self.in_hand, None)
             self.in_hand = None
 
+    def _why_parked(self, suspect: str) -> str | None:
+        """Return why an input, a deadline or an effect is to be parked; None when it is to be handled."""
+        count = self._losses.get(suspect, 0)
+        if count < self._most:
+            return None
+        why = f"its owner was lost {count} times while handling it alone: its process died, or was blocked for too long"
+        _log.error("%s parks %s: %s", self._name, suspect, why)
+        return why
+
     # --- what was in hand
 
-    async def _at_hand(self, now_ms: int, inputs: Collection[str], holds: Callable[[Record], bool]) -> dict[str, str]:
-        """Return what may have been in hand, by lane: an input topic, the deadlines, or an effect."""
-        found, task = dict[str, str](), self._task
+    async def _at_hand(self, now_ms: int, inputs: Iterable[str]) -> list[str]:
+        """Return what may have been in hand: the next input of each topic, the first deadline, the effects."""
+        found, task = list[str](), self._task
         for topic in inputs:
             at, end = task.positions.next[topic], await self._log.port.end(topic, task.partition)
             if at < end:
                 self._until[topic] = min(end, at + _MOST_INPUTS)
-                found[topic] = self._suspect(topic)
-        self._due = self.first_due(now_ms)
-        if self._due:
-            found[_DEADLINES] = self._due
+                found.append(f"{topic}@{at}")
+        self._due_ms = now_ms
+        if due := self._first_due(now_ms):
+            found.append(due)
+        holds = self._worker.holds_effect
         pending = (each for each in task.state.committed(EFFECT) if not each.headers and not holds(each))
-        found |= {each.event_id: each.event_id for each, _ in zip(pending, range(_MOST_EFFECTS), strict=False)}
-        return found
+        return found + [each.event_id for each in islice(pending, _MOST_EFFECTS)]
 
-    def first_due(self, now_ms: int) -> str:
+    def _first_due(self, now_ms: int) -> str:
         """Return the first deadline that is due, as a suspect; "" when there is none."""
-        due: Sequence[tuple[int, str, str, str]] = self._task.state.due_by(now_ms, 1, self._task.processor.waits)
+        due = self._task.state.due_by(now_ms, 1, self._task.processor.waits)
         return due_key(*due[0]) if due else ""
 
-    def _lane_of(self, suspect: str) -> str:
-        if suspect in self._losses:
-            return suspect
-        return _DEADLINES if suspect.startswith(_DEADLINES) else suspect.rpartition("@")[0]
+    def _is_open(self, suspect: str) -> bool:
+        """Tell whether a suspect is still to be handled; a deadline may be, while any is due."""
+        topic, _, offset = suspect.rpartition("@")
+        if topic in self._until:
+            return self._task.positions.next[topic] <= int(offset)
+        if suspect.startswith(DUE):
+            return bool(self._first_due(self._due_ms))
+        return self._worker.pending.find(suspect) is not None
 
-    def _suspect(self, lane: str) -> str:
-        if lane in self._until:
-            return f"{lane}@{self._task.positions.next[lane]}"
-        return self._due if lane == _DEADLINES else lane
+    def _is_behind(self) -> bool:
+        """Tell whether the task still has something of what was in hand."""
+        at, held = self._task.positions.next, {topic for topic, _ in self._worker.unread}
+        inputs = any(topic not in held and at[topic] < until for topic, until in self._until.items())
+        return inputs or bool(self._effects or self._first_due(self._due_ms))
 
-    def _is_ahead(self, lane: str, now_ms: int, held: Collection[str]) -> bool:
-        """Tell whether a lane still has what was in hand."""
-        if lane in self._until:
-            return lane not in held and self._task.positions.next[lane] < self._until[lane]
-        if lane == _DEADLINES:
-            return bool(self.first_due(now_ms))
-        return False  # an effect has had its turn
+    async def _mark(self, alone: str) -> None:
+        """Record what is handled alone from now on. Raises: OwnershipLost; LogUnavailable."""
+        await self._write(LostOwners(self._worker.claim.epoch, self._losses, alone))
 
     async def _known(self) -> LostOwners | None:
         record, codec = self._task.state.get(LOST_OWNERS), self._log.codec
@@ -190,5 +260,18 @@ class Suspects:
         place = task.service.changelog.name, task.partition, -1, task.positions.at_ms, LOST_OWNERS.encode()
         value = None if lost is None else self._log.codec.encode(lost)
         record = Record(*place, value, type=None if lost is None else wire_name_of(LostOwners))
-        (offset,) = await self._log.port.append([record], self._claim)
+        (offset,) = await self._log.port.append([record], self._worker.claim)
         task.state.restore([record], offset + 1)
+
+
+def _named(record: Record) -> str:
+    return f"{record.topic}@{record.offset}"
+
+
+def _unhandled(inputs: Inputs, why: str) -> Inputs:
+    """Return what is ready as what is parked; a retry of what is parked is refused."""
+    control = None if inputs.release is None else inputs.release.control
+    if control is None:
+        return replace(inputs, unhandled=why)
+    refusal = Step("refuse", control.topic, control.offset, control.offset, detail=why)
+    return replace(inputs, release=Release(control, refusal=refusal))

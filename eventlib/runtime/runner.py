@@ -190,7 +190,7 @@ class TaskRunner:
             while not self._stopping:
                 if committer.pending:  # half of the room is for what new inputs request
                     committer.pending.start_more(self._config.pending_effects // 2 - len(self._effects))
-                if committer.suspects.is_careful and (alone := committer.effect_alone()) is not None:
+                if committer.suspects.is_careful and (alone := committer.suspects.effect_alone()) is not None:
                     await self._wait_for(committer, alone)
                 if committer.inbox or committer.damaged or await self._fill_inbox(committer, self._reader):
                     await self._with_retry(committer.turn(now_ms()))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal, Never
 
-from eventlib import Choreography, Decider, Event, Meta, Runtime, RuntimeConfig, Service, open_log
+from eventlib import Choreography, Decider, Event, Meta, Runtime, Service, open_log
 
 
 class Signed(Event, topic="signups", key="name", request=True):
@@ -126,9 +126,8 @@ def both() -> Choreography:
 async def main(url: str, outbox: str, effects: str, start_from: str) -> None:
     """Run the service until it is killed, and say when there is nothing left to do."""
     choreography = mailing("all" if effects == "all" else "new", "latest" if start_from == "latest" else "earliest")
-    config = RuntimeConfig(lost_owners=0)  # killed before its tasks have begun, again and again: no input is to blame
     ports = {"outbox": Outbox(Path(outbox))}
-    async with open_log(url, choreography) as log, Runtime(log, ports=ports, config=config) as runtime:
+    async with open_log(url, choreography) as log, Runtime(log, ports=ports) as runtime:
         print("runs", flush=True)
         await runtime.idle()
         print("idle", flush=True)

@@ -16,7 +16,9 @@ from tests.integration.losing_app import Asked, Over, app
 pytestmark = pytest.mark.heavy
 
 MOST = 12
-WORDS = "its owner was lost 3 times while handling it"
+WORDS = "its owner was lost 3 times while handling it alone"
+TOGETHER = 2
+"""So many owners are lost before what they had in hand is handled one by one."""
 
 
 class Place:
@@ -62,29 +64,39 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.parametrize("how", ["exit", "segv"])
 @pytest.mark.parametrize("where", ["handler", "effect", "deadline"])
-async def test_what_takes_three_owners_down_is_parked_and_others_go_on(place: Place, where: str, how: str) -> None:
+async def test_what_takes_three_owners_down_alone_is_parked_and_others_go_on(
+    place: Place, where: str, how: str
+) -> None:
     good = {f"good-{number}" for number in range(30)}
     bad = f"{where}-{how}"
     await place.ask(*sorted(good)[:20], bad, *sorted(good)[20:])
-    assert place.run() == 3
+    assert place.run() == TOGETHER + 3
     assert await place.over() == good
     ((key, reason),) = (await place.parked()).items()
     assert (key, WORDS in reason) == (bad, True)
 
 
 @pytest.mark.parametrize("where", ["handler", "effect", "deadline"])
-async def test_owners_lost_twice_park_nothing(place: Place, where: str) -> None:
-    await place.ask("good-1", f"{where}-times-2", "good-2")
-    assert place.run() == 2
-    assert await place.over() == {"good-1", f"{where}-times-2", "good-2"}
+async def test_owners_lost_together_and_twice_alone_park_nothing(place: Place, where: str) -> None:
+    bad = f"{where}-times-{TOGETHER + 2}"
+    await place.ask("good-1", bad, "good-2")
+    assert place.run() == TOGETHER + 2
+    assert await place.over() == {"good-1", bad, "good-2"}
     assert await place.parked() == {}
+
+
+async def test_losses_of_different_inputs_are_not_added_up(place: Place) -> None:
+    names = [f"handler-times-{TOGETHER + number}" for number in (2, 4)]
+    await place.ask(*names)
+    assert place.run() == TOGETHER + 4
+    assert (await place.over(), await place.parked()) == ({*names}, {})
 
 
 @pytest.mark.parametrize("where", ["handler", "effect"])
 async def test_a_retry_runs_it_again_and_a_guilty_one_is_not_run_for_ever(place: Place, where: str) -> None:
-    bad = f"{where}-times-3"
+    bad = f"{where}-times-{TOGETHER + 3}"
     await place.ask(bad)
-    assert place.run() == 3
+    assert place.run() == TOGETHER + 3
     assert [*await place.parked()] == [bad]
     async with open_log(place.url, app) as log:
         await request_retry(log, (await parkings(log))[0], "ada")
@@ -95,10 +107,10 @@ async def test_a_retry_runs_it_again_and_a_guilty_one_is_not_run_for_ever(place:
 @pytest.mark.parametrize("where", ["handler", "effect"])
 async def test_a_retry_of_a_guilty_one_parks_it_again(place: Place, where: str) -> None:
     await place.ask(f"{where}-exit", "good")
-    assert place.run() == 3
+    assert place.run() == TOGETHER + 3
     async with open_log(place.url, app) as log:
         await request_retry(log, (await parkings(log))[0], "ada")
-    assert place.run() == 3
+    assert place.run() == TOGETHER + 3
     assert [*await place.parked()] == [f"{where}-exit"]
     assert await place.over() == {"good"}
 
@@ -106,7 +118,7 @@ async def test_a_retry_of_a_guilty_one_parks_it_again(place: Place, where: str) 
 async def test_the_number_of_owners_is_a_setting(place: Place) -> None:
     await place.ask("handler-exit")
     assert place.run(EVENTLIB_LOST_OWNERS="0") == MOST
-    assert place.run(EVENTLIB_LOST_OWNERS="2") == 1  # and one before
+    assert place.run(EVENTLIB_LOST_OWNERS="2") == TOGETHER - 1 + 2  # and one before
     assert [*await place.parked()] == ["handler-exit"]
 
 

@@ -17,7 +17,7 @@ from tests import forked
 from tests.integration.losing_app import Asked, Over, app
 
 PATIENCE_S = 240.0
-OWNERS = 4
+OWNERS = 6
 SETTINGS = {"EVENTLIB_KAFKA_SESSION_TIMEOUT_S": "6", "EVENTLIB_KAFKA_MAX_BLOCKED_S": "6"}
 
 
@@ -38,7 +38,7 @@ def owner(url: str, directory: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("bad", ["handler-segv", "effect-block"])
-async def test_what_three_processes_are_lost_with_is_parked_by_the_fourth(url: str, bad: str, tmp_path: Path) -> None:
+async def test_what_processes_are_lost_with_alone_is_parked_by_the_sixth(url: str, bad: str, tmp_path: Path) -> None:
     async with open_log(url, app) as log, asyncio.timeout(PATIENCE_S):
         await log.publish_many([Asked(name=name) for name in ("good-1", bad, "good-2")])
         with ExitStack() as owners:
@@ -52,5 +52,5 @@ async def test_what_three_processes_are_lost_with_is_parked_by_the_fourth(url: s
             while not (parked := await parkings(log)):
                 await asyncio.sleep(0.2)
         assert [each.key for each in parked] == [bad]
-        assert "its owner was lost 3 times while handling it" in parked[0].reason
+        assert "its owner was lost 3 times while handling it alone" in parked[0].reason
         assert (await replay(log)).same

@@ -264,7 +264,7 @@ def nothing_is_parked_for_lost_owners(patch: pytest.MonkeyPatch) -> None:
     def never(_suspects: Suspects, _suspect: str) -> None:
         return
 
-    patch.setattr(Suspects, "why_parked", never)
+    patch.setattr(Suspects, "_why_parked", never)
 
 
 def lost_owners_are_not_counted(patch: pytest.MonkeyPatch) -> None:

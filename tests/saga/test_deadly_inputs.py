@@ -15,7 +15,7 @@ SEEDS = {"handler": 11, "effect": 416}
 
 
 @pytest.mark.parametrize("what", SEEDS)
-def test_what_takes_its_process_down_is_parked_at_the_third(what: str) -> None:
+def test_what_takes_its_process_down_alone_is_parked_at_the_third(what: str) -> None:
     schedule = Schedule(
         Stage(shop), ShopScenario(), 1 + SEEDS[what] % 3, drawn_from(Random(SEEDS[what])), keep_story=True
     )
@@ -23,4 +23,4 @@ def test_what_takes_its_process_down_is_parked_at_the_third(what: str) -> None:
     assert schedule.world.faults[Fault.DEADLY.value] == 1
     told = [line.what for line in schedule.story.told()]
     assert any(f"each {what} of" in each for each in told)
-    assert sum(each == "takes its process down" for each in told) == 3
+    assert sum(each == "takes its process down" for each in told) == 2 + 3  # the first two had more in hand
