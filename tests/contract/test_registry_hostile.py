@@ -89,61 +89,13 @@ async def test_the_kind_of_a_body_is_checked() -> None:
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
-WORDS = st.sampled_from(
-    [
-        "type",
-        "name",
-        "fields",
-        "items",
-        "values",
-        "symbols",
-        "size",
-        "default",
-        "aliases",
-        "namespace",
-        "logicalType",
-        "precision",
-        "scale",
-        "record",
-        "enum",
-        "fixed",
-        "array",
-        "map",
-        "int",
-        "string",
-        "null",
-        "properties",
-        "required",
-        "additionalProperties",
-        "$ref",
-        "#/definitions/x",
-        "definitions",
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "not",
-        "if",
-        "then",
-        "enum",
-        "const",
-        "pattern",
-        "patternProperties",
-        "dependencies",
-        "minimum",
-        "maximum",
-        "multipleOf",
-        "$id",
-        "$schema",
-        "prefixItems",
-        "contains",
-        "propertyNames",
-        "bytes",
-        "decimal",
-        "union",
-        "object",
-        "number",
-    ]
-)
+KEYWORDS = """
+    type name fields items values symbols size default aliases namespace logicalType precision scale record enum
+    fixed array map int string null properties required additionalProperties $ref #/definitions/x definitions
+    allOf anyOf oneOf not if then const pattern patternProperties dependencies minimum maximum multipleOf $id
+    $schema prefixItems contains propertyNames bytes decimal union object number
+"""
+WORDS = st.sampled_from(KEYWORDS.split())
 DOCUMENTS = st.recursive(
     SCALARS | WORDS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner | WORDS, max_size=4),
