@@ -15,10 +15,10 @@ from pyspark.sql import types as t
 from analytics.batches import text_array
 from analytics.schema import STORED, key_as_text
 from analytics.selection import Selection, narrowed
+from eventlib.ground.object_store import Place
 from eventlib.log.archive.files import DataFile, Span, read_manifest
 from eventlib.log.archive.place import located, place_of
 from eventlib.log.archive.row_groups import unreadable
-from eventlib.object_store import Place
 from eventlib.values import to_ms
 
 _GROUPS_AT_ONCE = 4

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from eventlib.durable import settle, sha256_of
+from eventlib.ground.durable import settle, sha256_of
+from eventlib.ground.object_store import Place
+from eventlib.ground.private_files import create_private, make_private_directory
 from eventlib.log.archive.files import HEADERS, SCHEMA, DataFile, Span
-from eventlib.log.record import Record
-from eventlib.object_store import Place
-from eventlib.private_files import create_private, make_private_directory
+from eventlib.model.record import Record
 
 GROUP_ROWS = 16_384
 """Rows of a row group: as many as a reader holds at once for each partition that it reads."""

@@ -9,8 +9,9 @@ from time import perf_counter
 
 from analytics.archive_writing import Files, Writer
 from analytics.compacting import compact
-from eventlib.durable import alone
 from eventlib.errors import LogReadOnly, WiringError
+from eventlib.ground.durable import alone
+from eventlib.ground.object_store import ObjectStore, Place
 from eventlib.log.archive.files import (
     ArchivedTopic,
     DataFile,
@@ -23,7 +24,6 @@ from eventlib.log.archive.files import (
 )
 from eventlib.log.base import Log, TopicPartition
 from eventlib.model.topic import Topic
-from eventlib.object_store import ObjectStore, Place
 from eventlib.values import now_ms
 
 Progress = Callable[[str, int, int], None]

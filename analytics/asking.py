@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from eventlib.codec.registry import AVRO, RegistryOptions
 from eventlib.codec.remote_registry import RemoteRegistry
 from eventlib.codec.schema_ids import Schemas
-from eventlib.config.variables import read_settings
 from eventlib.errors import LogUnavailable, WiringError
+from eventlib.ground.url import log_file
+from eventlib.ground.variables import read_settings
 from eventlib.log.archive.files import read_manifest
 from eventlib.log.archive.place import SCHEME, place_of
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.open import open_port
-from eventlib.log.url import log_file
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from analytics.schema import STORED, UNREADABLE
 from analytics.selection import Selection
-from eventlib.log.record import text_of
 from eventlib.log.rules import decode_headers
 from eventlib.log.sqlite.packing import contents
 from eventlib.log.sqlite.state import OFFSET_BITS
+from eventlib.model.record import text_of
 from eventlib.values import to_ms
 
 LAST_MS = 1 << 53  # the latest time that still fits in microseconds

@@ -17,8 +17,8 @@ import pyspark
 
 from analytics.connectors import AVRO
 from eventlib.devtools.kafka.java import Java
-from eventlib.durable import alone
 from eventlib.errors import EventlibError
+from eventlib.ground.durable import alone
 
 SILENT = "-Xlog:disable -Xlog:all=error:stderr"
 """Else Java says on standard output that an archive does not fit."""

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analytics.archive_writing import Files, FileWriter
+from eventlib.ground.object_store import Place
 from eventlib.log.archive.files import DataFile, Replaced
 from eventlib.log.archive.place import located, opened
 from eventlib.log.archive.row_groups import groups_of, unreadable
-from eventlib.object_store import Place
 from eventlib.values import now_ms
 
 _SMALL_BYTES = 64_000_000

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from eventlib.errors import WiringError
+from eventlib.ground.object_store import ObjectStore, Place, is_store
 from eventlib.log.archive.place import is_stored
-from eventlib.object_store import ObjectStore, Place, is_store
 
 
 def place_named(text: str) -> Place:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from analytics.columns import MOST_DIGITS, nodes_of
 from eventlib.codec.schema_ids import Schemas
 from eventlib.log.memory import MemoryLog
-from eventlib.log.record import Record as Stored
+from eventlib.model.record import Record as Stored
 from eventlib.model.schema.types import Exact, Json, Record, schema_json, version_in
 from eventlib.registry.records import SCHEMAS
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 
-from eventlib.posix import fcntl
+from eventlib.ground.posix import fcntl
 
 _PREFIX = "analytics-"
 _LOCK = ".lock"

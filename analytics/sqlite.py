@@ -18,12 +18,12 @@ from analytics.schema import STORED, UNREADABLE
 from analytics.selection import Selection
 from analytics.verifying import StateRow, Verifier, state_of, state_rows
 from eventlib.errors import LogUnavailable
-from eventlib.log.record import Record, text_of
 from eventlib.log.sqlite.connection import file_uri
 from eventlib.log.sqlite.format import IS_BATCH
 from eventlib.log.sqlite.packing import MOST
 from eventlib.log.sqlite.schema import version_of
 from eventlib.log.sqlite.state import OFFSET_BITS, PartitionState
+from eventlib.model.record import Record, text_of
 from eventlib.values import from_ms, to_ms
 
 _AT_ONCE = 100_000

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from analytics.schema import UNREADABLE
 from eventlib.errors import DamagedRecord, LogCorrupt
 from eventlib.log.checksum import row_checksum
-from eventlib.log.record import Record, text_of
 from eventlib.log.sqlite.connection import file_uri
 from eventlib.log.sqlite.errors import REPAIR
 from eventlib.log.sqlite.packing import MOST, extent
@@ -22,6 +21,7 @@ from eventlib.log.sqlite.schema import version_of
 from eventlib.log.sqlite.sealed import partition_rows
 from eventlib.log.sqlite.state import PartitionState
 from eventlib.log.sqlite.upgrade import show_as_newest
+from eventlib.model.record import Record, text_of
 from eventlib.model.topic import Topic
 
 _TEXTS = ("id", "type", "source", "subject")

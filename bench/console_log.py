@@ -15,7 +15,7 @@ from bench.sagas import InstantCarrier
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import OutcomeUnknown, TerminalError
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record, key_text
+from eventlib.model.record import Record, key_text
 from eventlib.runtime.records import POSITION_KEY, Positions, state_key
 from eventlib.runtime.runtime import collect_garbage_seldom, prepare_own
 from eventlib.values import now_ms

@@ -26,7 +26,7 @@ from eventlib import Choreography, Event, GlobalTable, Topic, open_log
 from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from eventlib.external import Json
 from eventlib.log.base import Log
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.values import now_ms
 from tests.apps.smallest import noting
 

@@ -18,8 +18,8 @@ from bench.sagas import SKUS, order
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Log
-from eventlib.log.record import Record
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.publication import Publication
 from eventlib.values import now_ms

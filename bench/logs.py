@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from eventlib.log.base import Log
-from eventlib.log.record import Record
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.schema import prepare
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from eventlib.facade import lazy
+from eventlib.ground.facade import lazy
 
 if TYPE_CHECKING:
     from eventlib.cli._common.exit_codes import run_command
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from eventlib.cli._common.fetching import fetched
     from eventlib.cli._common.output import (
         counted,
-        iso,
         print_json,
         printable,
         readable,
@@ -20,8 +19,9 @@ if TYPE_CHECKING:
         warn,
     )
     from eventlib.cli._common.typer_ext import Command, Group
-    from eventlib.project import load_choreography, load_named, nearest
+    from eventlib.model.project import load_choreography, load_named, nearest
     from eventlib.runtime.runtime import collect_garbage_seldom
+    from eventlib.values import iso
 
 __all__ = [
     "Command",
@@ -53,7 +53,6 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "cli._common.fetching": ["fetched"],
             "cli._common.output": [
                 "counted",
-                "iso",
                 "print_json",
                 "printable",
                 "readable",
@@ -62,8 +61,9 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
                 "terminal",
                 "warn",
             ],
-            "project": ["load_choreography", "load_named", "nearest"],
+            "model.project": ["load_choreography", "load_named", "nearest"],
             "cli._common.typer_ext": ["Command", "Group"],
             "runtime.runtime": ["collect_garbage_seldom"],
+            "values": ["iso"],
         },
     )

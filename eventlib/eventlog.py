@@ -11,10 +11,10 @@ from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.errors import ContractError, DamagedRecord, EventlibError, LogUnavailable, UndecodableRecord
 from eventlib.external import ExternalRouter
 from eventlib.log.base import Log, undecodable
-from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Contract, Event, Position, contract_of, key_of, unwritable_key
 from eventlib.model.identity import SAMPLED_SHARE, child_traceparent, request_id, root_traceparent, sampling_bound
+from eventlib.model.record import Record
 from eventlib.model.service import Service, topics_of
 from eventlib.publication import Publication, headers_of
 from eventlib.values import from_ms

@@ -9,11 +9,11 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from eventlib.errors import ContractError, EventlibError, WiringError
+from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.log.base import undecodable
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Contract, Event, ExternalFormat, contract_of, key_of
 from eventlib.model.identity import derived_id, root_traceparent
-from eventlib.pydantic_errors import sentence_of
+from eventlib.model.record import Record, key_text
 from eventlib.values import LATEST, to_ms
 
 if TYPE_CHECKING:

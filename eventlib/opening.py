@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from eventlib.arguments import AN_APP, check
 from eventlib.eventlog import EventLog
+from eventlib.ground.arguments import AN_APP, check
 from eventlib.model.choreography import Choreography
-from eventlib.sampling import traced_share
+from eventlib.model.sampling import traced_share
 
 
 @asynccontextmanager
@@ -34,7 +34,7 @@ async def open_log(
     # Imported here so that declaring events and deciders costs no adapter's import.
     from eventlib.codec.registry import RegistryOptions
     from eventlib.codec.wire_format import FramedCodec
-    from eventlib.config.variables import read_settings
+    from eventlib.ground.variables import read_settings
     from eventlib.log.open import open_port
     from eventlib.personal.opening import open_cipher
     from eventlib.replay.rebuilding import rebuilt

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from eventlib.errors import ContractError
-from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@
 
 from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.log.base import Batch, Claim, Log, Membership, Reader, Share, TopicPartition
-from eventlib.log.record import Record
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record
 from eventlib.state.base import Store, Stores
 
 __all__ = [

@@ -122,3 +122,23 @@ def decimals_of(currency: str) -> int:
     """Return how many decimals an amount has in a currency: `minor_units`, and 2 where ISO 4217 has none."""
     decimals = minor_units(currency)
     return 2 if decimals is None else decimals
+
+
+def iso(at: datetime) -> str:
+    """Return a time in the log's format: ISO 8601, UTC, milliseconds."""
+    return iso_ms(to_ms(at))
+
+
+def iso_ms(milliseconds: int) -> str:
+    """Return a record's timestamp as ISO 8601, UTC, milliseconds."""
+    return f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03}Z"
+
+
+def iso_or_none(at: datetime | None) -> str | None:
+    """Return a time in the log's format, or None."""
+    return None if at is None else iso(at)
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    return from_ms(seconds * 1_000).isoformat(timespec="seconds").removesuffix("+00:00")

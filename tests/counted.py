@@ -3,7 +3,7 @@
 from collections import Counter
 
 from eventlib import EventLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 
 def counted_reads(log: EventLog) -> Counter[str]:

@@ -16,9 +16,8 @@ from types import CodeType, FrameType
 
 import eventlib
 from eventlib import Event, Runtime, open_log
-from eventlib.log import record
-from eventlib.log.record import Record
-from eventlib.model import event
+from eventlib.model import event, record
+from eventlib.model.record import Record
 from services import shop
 from tests.apps.lessons import APP, ExamMarked, Pupil
 from tests.integration.api_shop import api, open_shop, wanted

@@ -12,7 +12,7 @@ from secrets import token_hex
 import httpx
 import pytest
 
-from eventlib.object_store import ObjectStore
+from eventlib.ground.object_store import ObjectStore
 from tests.ports import free_port
 
 

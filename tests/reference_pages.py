@@ -19,15 +19,15 @@ from analytics.history.building import by_name
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.tables import Table
 from eventlib import open_log
-from eventlib.admin_api import create_admin
+from eventlib.admin.api import create_admin
 from eventlib.cli.app import PANELS, app
 from eventlib.config.effective import as_text, described
 from eventlib.config.settings import PARTS
 from eventlib.console.app import create_console
 from eventlib.console.sessions import SessionIdentity
+from eventlib.http.gate import rules_of
 from eventlib.http.serving import METRICS_RULES
 from eventlib.identity import Identity, IdentityOptions, Role, Rule
-from eventlib.identity.gate import rules_of
 from eventlib.sql.tables import ONLY_REBUILT, live_tables
 from eventlib.telemetry.catalogue import METRICS
 from services import shop

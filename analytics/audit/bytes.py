@@ -2,7 +2,7 @@
 
 from analytics.asking import in_thread
 from analytics.audit.finding import Finding, Rule
-from eventlib.log.url import log_file
+from eventlib.ground.url import log_file
 from eventlib.operations.doctor.deep import changed_archive, finding, prove_file
 from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.operations.doctor.sameness import compare

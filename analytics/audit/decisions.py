@@ -16,8 +16,8 @@ from analytics.audit.routing import JOURNAL, Routes
 from analytics.audit.rows import columns_of
 from analytics.audit.shares import make_ready
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET
+from eventlib.model.record import Record, key_text
 from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext
 from eventlib.replay.partition_buffer import Buffered

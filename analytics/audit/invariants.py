@@ -32,9 +32,9 @@ from analytics.audit.shares import make_ready
 from analytics.audit.status import InFlight, LogStatus
 from analytics.hashing import hashes
 from eventlib.invariants import Fold, judged_by_events
-from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
+from eventlib.model.record import Record
 from eventlib.runtime.records import STATE
 
 _ROWS_OF_A_GROUP = 250_000

@@ -15,8 +15,8 @@ from analytics.schema import UNREADABLE as UNREADABLE_HEADERS
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.invariants import Fold, InvariantChecker, Violation, judged_by_events
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.queries.causal_order import causes_first
 from eventlib.runtime.records import state_name
 

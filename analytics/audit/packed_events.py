@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, final
 
-from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
 from eventlib.model.personal import personal_fields
+from eventlib.model.record import Record
 
 Order = tuple[int, int, str, int, int]
 """What a key's records are sorted by: time, depth, topic, partition, offset."""

@@ -17,8 +17,8 @@ from analytics.audit.packs import Pack, packed, unpacked
 from analytics.audit.routing import Clocks, Routes
 from analytics.audit.rows import records_of, whole
 from analytics.hashing import numbers_of, partitions_of
-from eventlib.log.record import Record
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record
 
 _ORDER = "order_ms"
 NO_TASK = -1

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from analytics.schema import HEADERS
 from eventlib.log.archive.row_groups import column_values, header_pairs
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 RECORD = t.StructType([
     t.StructField("topic", t.StringType()),

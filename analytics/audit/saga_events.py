@@ -9,8 +9,8 @@ from analytics.audit.key_rows import MISKEYED, UNREADABLE, Row
 from analytics.audit.packed_events import KeyRow, packed, values_of
 from analytics.audit.status import InFlight
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
+from eventlib.model.record import Record, key_text
 
 _UNKNOWN_CAUSE: Final = 1 << 20
 _NO_CAUSES: Final[Sequence[int]] = ()

@@ -9,8 +9,8 @@ from pyspark import RDD
 from analytics.audit.application import Application
 from analytics.audit.newest import Newest
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, Positions
 
 

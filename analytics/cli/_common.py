@@ -9,7 +9,7 @@ import typer
 from eventlib.command_line import Group, lacking
 from eventlib.config.settings import eventlib_settings
 from eventlib.errors import EventlibError, WiringError
-from eventlib.project import log_of
+from eventlib.model.project import log_of
 
 
 class SparkGroup(Group):

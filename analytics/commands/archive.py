@@ -7,9 +7,9 @@ from analytics.asking import refuse_missing
 from analytics.commands.showing import bars, ranges_json, ranges_table
 from eventlib import command_line
 from eventlib.errors import WiringError
+from eventlib.ground.object_store import Place
 from eventlib.log.archive.place import SCHEME
 from eventlib.log.open import open_port
-from eventlib.object_store import Place
 
 
 def archive_command(url: str, to: Place, *, as_json: bool) -> bool:

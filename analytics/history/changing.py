@@ -9,9 +9,9 @@ from analytics.history.rows import StagedRows
 from analytics.history.tables import DEADLINES, ERRORS
 from analytics.history.waiting import OpenEffect, OpenEffects, effect_names
 from eventlib.errors import UndecodableRecord
-from eventlib.log.record import Record
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.replay.context import meta_when_emitted
 from eventlib.runtime.keyed_state import KeyedState

@@ -10,8 +10,8 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.replay.claims import EmissionKey, claimed
 from eventlib.runtime.records import TaskClock

@@ -15,8 +15,8 @@ from analytics.history.tables import DEADLINES, EFFECTS, ERRORS, PARKED
 from analytics.history.waiting import OpenEffects, ParkedInput, ParkedInputs
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record, key_text
 from eventlib.model.identity import deadline_id
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.amendments import rerun_changelog
 from eventlib.replay.journal import parked_input, with_refusals

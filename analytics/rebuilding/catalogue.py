@@ -17,8 +17,8 @@ from analytics.rebuilding.quality import quarantine_table
 from analytics.rebuilding.sql_files import sql_tables
 from analytics.rebuilding.steps import STEPS, Steps
 from analytics.tables import Column, Events, StepFields, Table
-from eventlib.arguments import did_you_mean
 from eventlib.errors import WiringError
+from eventlib.ground.arguments import did_you_mean
 from eventlib.model.event import Event, contract_of
 from eventlib.runtime.records import modules_version
 

@@ -25,8 +25,8 @@ from analytics.schemas import resolves_equally, writers_of
 from analytics.selection import Only, Selection
 from analytics.sqlite import sources
 from analytics.tasks import finished, run_tasks
+from eventlib.ground.url import log_file
 from eventlib.log.archive.place import SCHEME, is_stored, place_of
-from eventlib.log.url import log_file
 from eventlib.model.event import Event, contract_of
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_json

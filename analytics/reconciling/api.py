@@ -14,8 +14,8 @@ from analytics.audit.application import Application, Run
 from analytics.reconciling.difference import Compared, Difference, compared_of
 from analytics.reconciling.outside import Api, Cut, LiveApi, Outside, Row
 from eventlib.eventlog import EventLog
-from eventlib.log.record import key_text
 from eventlib.model.event import contract_of
+from eventlib.model.record import key_text
 from eventlib.model.service import Service
 from eventlib.queries.state import partition_of
 from eventlib.runtime.records import POSITION_KEY, Positions

@@ -8,8 +8,8 @@ import httpx
 
 from eventlib.config.settings import credentials
 from eventlib.errors import ContractError, LogUnavailable
-from eventlib.http.client import sync_client
-from eventlib.log.url import refuse_userinfo
+from eventlib.ground.http_client import sync_client
+from eventlib.ground.url import refuse_userinfo
 
 _TRIES = 5
 _PAUSE_S = 0.5

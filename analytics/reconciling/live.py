@@ -20,7 +20,7 @@ from analytics.log import log
 from analytics.reconciling.difference import Difference
 from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.records import DUE, POSITION_KEY, STATE, Positions, unpack
 from eventlib.state.inspect import StoreSnapshot, snapshots_in
 

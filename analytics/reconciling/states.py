@@ -21,8 +21,8 @@ from analytics.reconciling.live import LIVE, STORE, take_down
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.json_form import json_of, json_text
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext

@@ -9,7 +9,7 @@ from analytics.stores.opening import AnyVersion, alone_in, begin_version, refuse
 from analytics.stores.published import entry_of, opened_at
 from analytics.stores.version import Staged
 from analytics.stores.versions import VersionPlace, current, format_of, needed, read_manifest, version_at
-from eventlib.object_store import Place
+from eventlib.ground.object_store import Place
 
 __all__ = [
     "AnyVersion",

@@ -23,8 +23,8 @@ from analytics.stores.manifest import CURRENT, MANIFEST, VERSIONS, Manifest, cur
 from analytics.stores.merging import merge_small
 from analytics.stores.published import Published, entry_of
 from analytics.stores.version import Staged, Told, Version
-from eventlib.durable import settle
 from eventlib.errors import WiringError
+from eventlib.ground.durable import settle
 
 _SCRATCH = "scratch"
 

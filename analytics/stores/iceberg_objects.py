@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics.stores.directory import refusing
 from analytics.stores.objects import DATA, ObjectVersion
 from analytics.stores.pointer import StoredVersion, stored_versions
-from eventlib.object_store import ObjectStore
+from eventlib.ground.object_store import ObjectStore
 
 _MANY_FILES = 8
 """So many small files of a table are written anew as one."""

@@ -25,7 +25,7 @@ from analytics.stores.pointer import (
 )
 from analytics.stores.version import Told, Version
 from eventlib.errors import EventlibError, LogUnavailable, OwnershipLost
-from eventlib.object_store import ObjectStore
+from eventlib.ground.object_store import ObjectStore
 
 DATA = "data"
 

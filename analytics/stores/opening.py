@@ -16,10 +16,10 @@ from analytics.stores.objects import ObjectVersion, PublishedObjects
 from analytics.stores.pointer import StoredVersion
 from analytics.stores.published import Published
 from analytics.stores.versions import VersionPlace, read_manifest, version_at
-from eventlib.durable import alone
 from eventlib.errors import WiringError
+from eventlib.ground.durable import alone
+from eventlib.ground.object_store import ObjectStore, Place
 from eventlib.log.base import TopicPartition
-from eventlib.object_store import ObjectStore, Place
 
 AnyVersion = DirectoryVersion | ObjectVersion
 """A version under construction."""

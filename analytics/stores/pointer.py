@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict
 
 from analytics.stores.manifest import MANIFEST, VERSIONS, Manifest
 from eventlib.errors import LogCorrupt
+from eventlib.ground.object_store import ObjectStore
 from eventlib.log.archive.files import parse_manifest
-from eventlib.object_store import ObjectStore
 
 POINTER = "current.json"
 _REMEDY = "; rebuild with --full to another directory"

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from analytics.stores.manifest import Manifest, TableFormat, read_manifest
 from analytics.stores.pointer import ObjectManifest
-from eventlib.object_store import Place
+from eventlib.ground.object_store import Place
 
 POINTER = ".metadata.json"
 """What the link to a table's metadata is called, after the table: Iceberg's readers take it for the table."""

@@ -7,8 +7,8 @@ from analytics.stores import manifest
 from analytics.stores.manifest import Manifest, TableFormat
 from analytics.stores.pointer import StoredVersion, stored_versions
 from eventlib.errors import LogUnavailable, WiringError
+from eventlib.ground.object_store import ObjectStore, Place
 from eventlib.log.base import TopicPartition
-from eventlib.object_store import ObjectStore, Place
 
 VersionPlace = Path | StoredVersion
 """A version that is there: its name is its number, in ten digits."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from eventlib.durable import settle
+from eventlib.ground.durable import settle
 
 _MANY_FILES = 8
 """So many small files of a table are written anew as one."""

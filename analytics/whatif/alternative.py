@@ -9,9 +9,9 @@ from analytics.whatif.played import Due, TaskName, followed
 from analytics.whatif.rows import Side
 from analytics.whatif.timeline import Timeline
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.identity import derived_id
+from eventlib.model.record import Record, key_text
 from eventlib.replay.journal_steps import NONE_REFUSED, Refusal
 from eventlib.runtime.records import JournalEntry, Step
 from eventlib.runtime.transaction import Answer

@@ -4,9 +4,9 @@ from random import Random
 
 from analytics.whatif.hypothesis import Model
 from eventlib.errors import WiringError
-from eventlib.log.record import Record
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.log import driven

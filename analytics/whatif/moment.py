@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.replay.journal import with_refusals
 from eventlib.replay.journal_steps import NONE_REFUSED, Refusal
 from eventlib.runtime.records import JournalEntry, Step

@@ -13,7 +13,7 @@ from analytics.audit.routing import ROUTED, Routes
 from analytics.audit.rows import batches_of, record_columns, records_of
 from analytics.log import log
 from analytics.whatif.components import with_parts
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.records import JournalEntry
 
 ANNOUNCED, RECORDED, JOURNALLED = 0, 1, 2

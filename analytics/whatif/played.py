@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 from analytics.audit.routing import Routes
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.model.signatures import name_of
 from eventlib.replay.journal_steps import NONE_REFUSED, Refusal

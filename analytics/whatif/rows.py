@@ -9,9 +9,9 @@ from pyspark.sql import types as t
 from analytics.whatif.figures import Figure
 from eventlib.eventlog import EventLog
 from eventlib.json_form import json_text
-from eventlib.log.record import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.values import from_ms
 
 Origin = Literal["recorded", "decided", "modelled"]

@@ -26,7 +26,7 @@ from analytics.whatif.rows import row_schema
 from analytics.whatif.sagas import sagas_of
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.records import JournalEntry
 from eventlib.runtime.runtime import collect_garbage_seldom
 

@@ -17,8 +17,8 @@ from analytics.whatif.rows import Origin, RowMaker, Side
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
+from eventlib.model.record import Record, key_text
 from eventlib.replay.journal_steps import NONE_REFUSED, Refusal
 from eventlib.runtime.transaction import Answer
 

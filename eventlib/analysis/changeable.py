@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.finding import Finding
+from eventlib.model.finding import Finding
 from eventlib.model.schema.derive import known_record_of
 from eventlib.model.schema.types import Record, nodes_in
 

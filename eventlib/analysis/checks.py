@@ -18,8 +18,8 @@ from eventlib.analysis import (
 )
 from eventlib.analysis.connectors import Connector
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.finding import Accepted, Finding
 from eventlib.model.choreography import Choreography
+from eventlib.model.finding import Accepted, Finding
 
 __all__ = ["check"]
 

@@ -12,9 +12,9 @@ What this cannot see: whether a handler emits in *every* state what its publish 
 from collections.abc import Iterable, Mapping
 
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.finding import Finding
 from eventlib.analysis.risks import Risk, risks
 from eventlib.model.event import EventType, contract_of
+from eventlib.model.finding import Finding
 
 _SHOWN = 3
 

@@ -7,8 +7,8 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.finding import Finding
 from eventlib.model.event import EventType
+from eventlib.model.finding import Finding
 
 
 @dataclass(frozen=True, slots=True)

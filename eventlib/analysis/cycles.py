@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.finding import Finding
 from eventlib.model.event import EventType
+from eventlib.model.finding import Finding
 
 
 def findings(flow: EventGraph) -> Iterable[Finding]:

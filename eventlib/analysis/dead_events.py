@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.finding import Finding
 from eventlib.model.event import EventType, contract_of
+from eventlib.model.finding import Finding
 
 
 def findings(flow: EventGraph) -> Iterable[Finding]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from eventlib.analysis.event_graph import EventGraph, Transition
-from eventlib.analysis.finding import Finding
 from eventlib.model.effect import Effect
 from eventlib.model.event import contract_of
+from eventlib.model.finding import Finding
 
 
 def findings(flow: EventGraph) -> Iterable[Finding]:

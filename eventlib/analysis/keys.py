@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from uuid import UUID
 
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.finding import Finding
 from eventlib.model.event import EventType, contract_of
+from eventlib.model.finding import Finding
 
 _TEXTS = (str, int, UUID)
 

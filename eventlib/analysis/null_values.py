@@ -6,8 +6,8 @@ Such records are what deletes are in a compacted topic: Debezium writes one afte
 from collections.abc import Iterable
 
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.finding import Finding
 from eventlib.model.event import EventType, contract_of
+from eventlib.model.finding import Finding
 
 
 def findings(flow: EventGraph) -> Iterable[Finding]:

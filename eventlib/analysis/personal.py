@@ -14,9 +14,9 @@ from types import FunctionType
 from typing import Any
 
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.finding import Finding
 from eventlib.analysis.personal_uses import Uses
 from eventlib.model.decider import Decider
+from eventlib.model.finding import Finding
 from eventlib.model.personal import personal_fields
 
 

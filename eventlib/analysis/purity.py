@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.finding import Finding
 from eventlib.analysis.impure_calls import impure_calls
 from eventlib.analysis.returns import without_return
 from eventlib.errors import WiringError
 from eventlib.model.decider import Decider, unchanged
+from eventlib.model.finding import Finding
 from eventlib.model.signatures import may_return_none, name_of
 
 _CHANGING = frozenset(

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from eventlib.analysis.event_graph import EventGraph, Transition
-from eventlib.analysis.finding import Finding
 from eventlib.model.decider import Decider
 from eventlib.model.event import EventType
+from eventlib.model.finding import Finding
 
 
 def findings(flow: EventGraph) -> Iterable[Finding]:

@@ -15,7 +15,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command, and return its exit code."""
     try:
-        import eventlib.posix  # noqa: F401  before anything needs what it has
+        import eventlib.ground.posix  # noqa: F401  before anything needs what it has
         from eventlib.cli._common.exit_codes import run_command
         from eventlib.cli.app import app
     except ModuleNotFoundError as error:  # nothing that could say it better is there

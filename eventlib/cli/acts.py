@@ -10,7 +10,7 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, SinceOption, run_on_log
 from eventlib.operations.acts import Act
 from eventlib.operations.acts import acts as acts_on
-from eventlib.values import from_ms, to_ms
+from eventlib.values import from_ms, iso, to_ms
 
 
 def acts(
@@ -48,11 +48,11 @@ def acts(
     shown = output.table("at", "by", "did", "to", "reason", whole=["at", "by"])
     for act in wanted:
         about = f"{act.service}: {act.about}".removesuffix(": ")
-        cells = (output.iso(from_ms(act.at_ms)), act.by, act.what, about, act.reason)
+        cells = (iso(from_ms(act.at_ms)), act.by, act.what, about, act.reason)
         shown.add_row(*map(Text, map(output.printable, cells)))
     output.terminal().print(shown)
 
 
 def _json(act: Act) -> dict[str, object]:
     fields = asdict(act)
-    return {"at": output.iso(from_ms(fields.pop("at_ms"))), **fields}
+    return {"at": iso(from_ms(fields.pop("at_ms"))), **fields}

@@ -7,7 +7,7 @@ import typer
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
-from eventlib.project import load_choreography
+from eventlib.model.project import load_choreography
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -37,7 +37,7 @@ def admin(
       curl -H "Authorization: Bearer $TOKEN" localhost:9000/parked
       curl -H "Authorization: Bearer $TOKEN" localhost:9000/parked/retry --json '{}'
     """
-    from eventlib.admin_api import create_admin
+    from eventlib.admin.api import create_admin
     from eventlib.cli._common.log_server import serve_on_log
     from eventlib.config.settings import eventlib_settings
     from eventlib.http.serving import serve_insecurely

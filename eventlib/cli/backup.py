@@ -15,13 +15,13 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, path_of
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import signed_reason
+from eventlib.ground.private_files import make_private_directory
 from eventlib.operations.backup.manifest import Backup
 from eventlib.operations.backup.restore import Restored
 from eventlib.operations.backup.restore import restore as restore_backup
 from eventlib.operations.backup.witnesses import Behind
 from eventlib.operations.backup.write import back_up
 from eventlib.operations.erasure import erase_again
-from eventlib.private_files import make_private_directory
 
 
 def backup(

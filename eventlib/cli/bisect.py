@@ -21,12 +21,13 @@ from eventlib.cli._common.options import (
 from eventlib.cli._common.searching import WhereOption, keys_of, run_on_sagas
 from eventlib.cli.diff_report import print_diff
 from eventlib.errors import WiringError
-from eventlib.project import nearest
+from eventlib.model.project import nearest
 from eventlib.proof import Bisected, Commit, Versions
 from eventlib.proof import bisect as search
 from eventlib.proof.formats import as_json as diff_as_json
 from eventlib.proof.sharing import Wanted
 from eventlib.replay.report import Difference
+from eventlib.values import iso_ms
 
 _NAMED = 10
 
@@ -102,7 +103,7 @@ def _print(found: Bisected, *, as_json: bool) -> None:
     head = f"{commit.id[:10]} is the first that decides otherwise: {commit.subject} ({commit.author}, {commit.at})"
     console.print(Text(output.printable(head), style="bold"), soft_wrap=True)
     first = found.first
-    where = f"First on the log: {first.saga}, {first.handler} on {first.input.type}, {output.iso_ms(first.at_ms)}"
+    where = f"First on the log: {first.saga}, {first.handler} on {first.input.type}, {iso_ms(first.at_ms)}"
     console.print(Text(output.printable(where)), soft_wrap=True)
     for skipped in found.skipped:
         console.print(
@@ -126,7 +127,7 @@ def _json(found: Bisected, reruns: Sequence[str]) -> Mapping[str, object]:
     return {
         "commit": found.commit._asdict(),
         "against": found.against,
-        "first": {"saga": first.saga, "key": first.key, "at": output.iso_ms(first.at_ms)},
+        "first": {"saga": first.saga, "key": first.key, "at": iso_ms(first.at_ms)},
         "touched": found.touched,
         "mend": reruns,
         "tried": found.tried,

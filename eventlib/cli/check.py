@@ -11,13 +11,13 @@ from rich.text import Text
 from eventlib.analysis import compensation
 from eventlib.analysis.checks import check as check_wiring
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.finding import Finding
 from eventlib.cli._common import output
 from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
 from eventlib.contracts.writable import unwritable
 from eventlib.model.choreography import Choreography
-from eventlib.project import load_choreography
+from eventlib.model.finding import Finding
+from eventlib.model.project import load_choreography
 
 _INDENT = 9
 
@@ -42,7 +42,7 @@ def check(  # noqa: PLR0913, PLR0917  one argument for each option
 
     Exit code 1 for errors, 0 for warnings. Accept an intended finding with
     Choreography(accepts=[Accepted(RULE, SUBJECT, REASON)]), from
-    eventlib.analysis.finding: it is shown with its reason, and no longer counts.
+    eventlib.model.finding: it is shown with its reason, and no longer counts.
 
     [dim]Examples:[/dim]
       eventlib check

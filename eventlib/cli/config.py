@@ -9,7 +9,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, Shared
 from eventlib.config.effective import Given, Setting, as_text, settings_now
-from eventlib.project import load_choreography, nearest
+from eventlib.model.project import load_choreography, nearest
 
 
 def config(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:

@@ -8,7 +8,7 @@ from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOpt
 from eventlib.cli._common.extras import installed_by
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
 from eventlib.eventlog import EventLog
-from eventlib.project import load_choreography
+from eventlib.model.project import load_choreography
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

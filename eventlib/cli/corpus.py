@@ -11,8 +11,8 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, refuse_missing
 from eventlib.cli._common.typer_ext import Command, group
+from eventlib.model.project import load_choreography, nearest
 from eventlib.opening import open_log
-from eventlib.project import load_choreography, nearest
 from eventlib.proof.corpus import Cut, CutOptions
 from eventlib.proof.corpus import cut as cut_from
 from eventlib.proof.corpus.cutting import KINDS

@@ -9,7 +9,7 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, LogOption, LogOptions, ServicesOption, SinceOption, refuse_missing
 from eventlib.cli.diff_report import print_diff
 from eventlib.errors import WiringError
-from eventlib.project import nearest
+from eventlib.model.project import nearest
 from eventlib.proof import Diff, Expected, Versions
 from eventlib.proof import diff as compare
 from eventlib.proof.formats import as_json, as_junit, as_markdown, as_sarif

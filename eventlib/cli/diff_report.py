@@ -8,6 +8,7 @@ from eventlib.cli.replay_report import print_lines
 from eventlib.proof import Diff, DifferenceGroup
 from eventlib.proof.sentences import counts, debugger_command, group_line, headline
 from eventlib.replay.difference_lines import difference_lines
+from eventlib.values import iso_ms
 
 _NAMED = 5
 """How many sagas of a group are named."""
@@ -42,7 +43,7 @@ def _print_group(console: Console, group: DifferenceGroup) -> None:
         console.print(Text(f"  expected: {output.printable(group.reason)}", style="green"), soft_wrap=True)
     for line in group.lines:
         console.print(Text(f"  changed and run: {output.printable(line)}"), soft_wrap=True)
-    at = output.iso_ms(difference.at_ms)
+    at = iso_ms(difference.at_ms)
     console.print(Text(f"  the smallest: {output.printable(difference.saga)}, {at}", style="dim"), soft_wrap=True)
     print_lines(console, difference_lines(group.example.before, group.example.after, difference.why))
     console.print(Text(f"  {output.printable(debugger_command(difference))}", style="dim"), soft_wrap=True)

@@ -15,11 +15,11 @@ from eventlib.config.settings import runtime_config
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
+from eventlib.model.project import load_choreography
 from eventlib.operations.doctor.deep import examine_deep
 from eventlib.operations.doctor.examination import examine
 from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.operations.doctor.sameness import compare
-from eventlib.project import load_choreography
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 

@@ -17,7 +17,7 @@ from eventlib.errors import WiringError
 from eventlib.manifests.connectors import ConnectorProgram
 from eventlib.manifests.exporters import for_compose, for_kubernetes, for_prometheus, for_strimzi, for_tools
 from eventlib.model.choreography import Choreography
-from eventlib.project import load_choreography
+from eventlib.model.project import load_choreography
 from eventlib.telemetry.catalogue import reference
 
 Form = Literal[

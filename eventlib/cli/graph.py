@@ -15,8 +15,8 @@ from eventlib.analysis.diagram.text import dot, mermaid
 from eventlib.cli._common import output
 from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
 from eventlib.cli._common.options import AppOption, CountedLogOption, JsonOption, LogOptions, Shared, run_on_log
+from eventlib.model.project import load_choreography
 from eventlib.operations.edge_traffic import count_traffic
-from eventlib.project import load_choreography
 
 Format = Literal["mermaid", "dot", "svg"]
 

@@ -18,12 +18,13 @@ from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOp
 from eventlib.cli.history_json import step_json
 from eventlib.cli.shrink import EventOption, named, write_recorded
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
 from eventlib.model.decider import FORGET
+from eventlib.model.record import Record
 from eventlib.replay.comparison import ABSENT, Change
 from eventlib.replay.key_history import KeyHistory, key_history
 from eventlib.replay.steps import HistoryStep, RecordedEvent
 from eventlib.runtime.records import code_version
+from eventlib.values import iso, iso_ms
 
 
 def history(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -112,7 +113,7 @@ def _rows(history: KeyHistory, most: int) -> Table:
     }
     day, version = "", history.steps[0].code_version
     for step in history.steps:
-        at = output.iso(step.at)
+        at = iso(step.at)
         if at[:10] != day:
             day = at[:10]
             grid.add_row(Text(day, style="dim"), "")
@@ -219,5 +220,5 @@ def _moved_deadlines(step: HistoryStep[Any]) -> Iterator[Text]:
     for name in {**before, **after}:
         if name == FORGET or before.get(name) == after.get(name):
             continue
-        now = "no more" if name not in after else output.iso_ms(after[name])
+        now = "no more" if name not in after else iso_ms(after[name])
         yield Text(f"deadline {name}: {now}", style="dim")

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from eventlib.cli._common import output
-from eventlib.log.record import key_text
 from eventlib.model.decider import FORGET
+from eventlib.model.record import key_text
 from eventlib.replay.comparison import ABSENT, Change
 from eventlib.replay.steps import HistoryStep, RecordedEvent
+from eventlib.values import iso, iso_ms, iso_or_none
 
 
 def step_json(step: HistoryStep[Any]) -> dict[str, object]:
     """Return a step as JSON."""
     deadlines = step.deadlines
     return {
-        "at": output.iso(step.at),
+        "at": iso(step.at),
         "kind": step.kind,
         "input": None if step.input is None else _recorded_json(step.input),
         "deadline": step.deadline,
@@ -25,8 +25,8 @@ def step_json(step: HistoryStep[Any]) -> dict[str, object]:
         "state": step.after,
         "sequence": step.entry_after.sequence,
         "changed_by": step.entry_after.changed_by,
-        "deadlines": {name: output.iso(at) for name, at in deadlines.items() if name != FORGET},
-        "forgotten_at": output.iso_or_none(deadlines.get(FORGET)),
+        "deadlines": {name: iso(at) for name, at in deadlines.items() if name != FORGET},
+        "forgotten_at": iso_or_none(deadlines.get(FORGET)),
         "code_version": step.code_version,
         "journal_offset": step.offset,
     }
@@ -41,7 +41,7 @@ def _recorded_json(recorded: RecordedEvent) -> dict[str, object]:
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        "recorded_at": output.iso_ms(record.timestamp_ms),
+        "recorded_at": iso_ms(record.timestamp_ms),
         "source": record.source,
         "correlation_id": record.correlation_id,
         "causation_id": record.causation_id,

@@ -27,7 +27,7 @@ from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.cli._common.views import faust_or_remedy
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.http.serving import host_and_port, serve_insecurely
-from eventlib.project import load_choreography
+from eventlib.model.project import load_choreography
 from eventlib.telemetry.logs import set_up_logging, tell
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from eventlib.cli.mcp_asking import Callers
-from eventlib.identity.gate import Gate
+from eventlib.http.gate import Gate
 from eventlib.identity.identity import Identity
 from eventlib.identity.principal import Role, Rule
 

@@ -12,8 +12,8 @@ from eventlib.cli._common.options import LogOptions, refuse_missing
 from eventlib.cli.mcp_tools import LogTools, add_tools
 from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
+from eventlib.model.project import load_choreography
 from eventlib.opening import open_log
-from eventlib.project import load_choreography
 
 _INSTRUCTIONS = """\
 Read-only questions about the event log of {name}. Begin with search_sagas or sql, then look at one saga; history and state_at say

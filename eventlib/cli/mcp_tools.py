@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from eventlib.cli._common import output
-from eventlib.cli._common.parked_keys import of_key, parking_json, waiting_json
+from eventlib.cli._common.parked_keys import of_key
 from eventlib.cli._common.saga_status import state_json
 from eventlib.cli._common.searching import page_json, up_to_now
 from eventlib.cli.history_json import step_json
@@ -22,6 +22,7 @@ from eventlib.cli.saga import saga_as_json
 from eventlib.cli.sql import answer_json, tables_json
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
+from eventlib.operations.as_json import parking_json, waiting_json
 from eventlib.operations.parked_preview import preview_retries
 from eventlib.queries.parked import Parking, parkings, waiting_inputs
 from eventlib.queries.sagas import find_saga

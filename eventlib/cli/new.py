@@ -13,7 +13,7 @@ import typer
 from eventlib.cli._common.options import AppOption, LogOptions
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
-from eventlib.project import load_choreography, nearest
+from eventlib.model.project import load_choreography, nearest
 
 
 def new(

@@ -15,16 +15,16 @@ from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOp
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.typer_ext import Command, group
 from eventlib.config.settings import eventlib_settings
-from eventlib.config.variables import read_settings
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions
+from eventlib.model.project import load_choreography
 from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.declaration import NAME, refuse_name
 from eventlib.outbox.relay import OUTBOXES, Relay
 from eventlib.outbox.rows import TABLE_SQL
-from eventlib.project import load_choreography
 
 if TYPE_CHECKING:
     from eventlib.telemetry.recorder import Recorder

@@ -16,18 +16,11 @@ from eventlib.cli._common.options import (
     PersonalOption,
     run_on_log,
 )
-from eventlib.cli._common.parked_keys import (
-    DecidersOption,
-    ReasonMatches,
-    WhereOption,
-    Which,
-    of_key,
-    parking_json,
-    waiting_json,
-)
+from eventlib.cli._common.parked_keys import DecidersOption, ReasonMatches, WhereOption, Which, of_key
 from eventlib.cli._common.typer_ext import Command, group
 from eventlib.cli.parked_changes import discard, edit, retry
 from eventlib.eventlog import EventLog
+from eventlib.operations.as_json import parking_json, waiting_json
 from eventlib.queries.parked import Parking, WaitingInput, parkings, waiting_inputs
 
 parked = group("List inputs that could not be handled; retry, edit or discard them.")

@@ -11,11 +11,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from eventlib.cli._common import output
 from eventlib.cli._common.options import LogOptions, run_on_log
 from eventlib.cli._common.parked_keys import Which, of_key
-from eventlib.cli._common.previews import previews_json, print_previews
+from eventlib.cli._common.previews import print_previews
 from eventlib.cli.parked_outcomes import SOON_S, Patience, Retried, follow, print_outcomes
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.event import Position
+from eventlib.operations.as_json import previews_json
 from eventlib.operations.command_status import CommandQuery, send_retries
 from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.parked_commands import apart_from_paused, event_with, request_discard, request_edit

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.parked_keys import parking_json
 from eventlib.eventlog import EventLog
+from eventlib.operations.as_json import parking_json
 from eventlib.operations.command_status import CommandQuery, Outcome, Outcomes
 
 _LOOKS_S = 0.1

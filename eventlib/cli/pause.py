@@ -8,11 +8,11 @@ import typer
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
-from eventlib.cli._common.paused import paused_json
-from eventlib.cli._common.previews import AsPreviewedOption, preview_json, print_table
+from eventlib.cli._common.previews import AsPreviewedOption, print_table
 from eventlib.cli._common.prompts import ReasonOption, actor
 from eventlib.eventlog import EventLog
 from eventlib.operations import pausing
+from eventlib.operations.as_json import paused_json, preview_json
 from eventlib.operations.pause_preview import PausePreview, preview_pause, refuse_changed
 from eventlib.operations.pausing import Numbers, WhatWaits
 from eventlib.queries.pauses import Paused, PauseTarget

@@ -11,8 +11,8 @@ from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOp
 from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli.diff_report import print_diff
 from eventlib.errors import WiringError
-from eventlib.fork_pool import cores
-from eventlib.project import nearest
+from eventlib.ground.fork_pool import cores
+from eventlib.model.project import nearest
 from eventlib.proof import Versions, deploying, in_flight_formats
 from eventlib.proof.by_revision import prove_in_flight, prove_revision
 from eventlib.proof.decided import Code

@@ -10,13 +10,14 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
 from eventlib.cli._common.prompts import actor
 from eventlib.errors import ContractError, WiringError
+from eventlib.ground.strict_json import JsonRefused, decode_json
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Contract, Event, Position, contract_of, key_of
+from eventlib.model.project import load_choreography
 from eventlib.opening import open_log
 from eventlib.operations.sending import event_of, refuse_facts, refuse_misplaced
-from eventlib.project import load_choreography
 from eventlib.publication import Publication, Signature
-from eventlib.strict_json import JsonRefused, decode_json
+from eventlib.values import iso
 
 
 def publish(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -114,7 +115,7 @@ def _print(position: Position, event: Event, *, as_json: bool) -> None:
         "topic": position.topic,
         "partition": position.partition,
         "offset": position.offset,
-        "recorded_at": output.iso(position.recorded_at),
+        "recorded_at": iso(position.recorded_at),
         "key": key_of(event),
         "type": type(event).__name__,
     }

@@ -13,11 +13,11 @@ from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOp
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import signed_reason
 from eventlib.errors import WiringError
+from eventlib.ground.url import log_file
 from eventlib.log.sqlite.connection import connect, refuse_cut_off
 from eventlib.log.sqlite.errors import explained
 from eventlib.log.sqlite.high_water import accept_loss
 from eventlib.log.sqlite.schema import prepare
-from eventlib.log.url import log_file
 from eventlib.operations.doctor.deep import finding
 from eventlib.operations.doctor.repair import Repaired, repair_file
 

@@ -17,7 +17,7 @@ from eventlib.cli._common.options import (
 )
 from eventlib.cli.replay_debugger import Break, Debugger, debug
 from eventlib.cli.replay_report import print_gate, print_report
-from eventlib.project import load_choreography
+from eventlib.model.project import load_choreography
 from eventlib.proof.sharing import Wanted, replay_in_processes
 from eventlib.replay import PreflightReport, Report
 from eventlib.replay.report import NOTHING_COMPARED

@@ -13,6 +13,7 @@ from eventlib.cli._common.options import LogOptions, run_on_log
 from eventlib.errors import WiringError
 from eventlib.model.event import Event
 from eventlib.replay.debugging import Decision, Stop, debugpy_on, decisions_about, stop_in_pdb
+from eventlib.values import iso
 
 Debugger = Literal["pdb", "debugpy"]
 
@@ -63,7 +64,7 @@ def _headline(decision: Decision, count: str) -> Text:
     )
     return Text.assemble(
         (f"{count}{history.decider.name}.{decision.handler.name}", "bold"),
-        f" on {what} of key {history.key}, as at {output.iso(step.at)}",
+        f" on {what} of key {history.key}, as at {iso(step.at)}",
         (f"\n{then}", "dim"),
     )
 

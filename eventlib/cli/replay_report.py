@@ -12,6 +12,7 @@ from eventlib.replay import PreflightReport, Report
 from eventlib.replay.difference_lines import Line, difference_lines
 from eventlib.replay.report import Difference, HandlerReport
 from eventlib.replay.stuck_sagas import InFlightStatus
+from eventlib.values import iso_ms
 
 _NAMED = 5
 """How many sagas of a handler are named."""
@@ -110,7 +111,7 @@ def _print_difference(console: Console, difference: Difference) -> None:
     given = difference.input
     what = f"on {given.type} {given.id[:8]}…" if given.topic else f"when {given.type} had passed"
     head = Text.assemble((output.printable(difference.saga), "bold"), f"  {difference.handler} ")
-    head.append(f"{what}, {output.iso_ms(difference.at_ms)}", style="dim")
+    head.append(f"{what}, {iso_ms(difference.at_ms)}", style="dim")
     console.print(head)
     print_lines(console, difference_lines(difference.then, difference.now, difference.why))
 
@@ -132,7 +133,7 @@ def report_json(report: Report) -> dict[str, object]:
         "sagas": report.sagas,
         "silent": report.silent,
         "handlers": [asdict(handler) for handler in report.handlers],
-        "first": [{**asdict(each), "at": output.iso_ms(each.at_ms)} for each in report.first],
+        "first": [{**asdict(each), "at": iso_ms(each.at_ms)} for each in report.first],
         "unknown": report.unknown,
         "notes": report.notes,
         "damaged": report.damaged,

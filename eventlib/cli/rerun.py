@@ -13,9 +13,10 @@ from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, print_
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.prompts import ReasonOption, YesOption, actor, signed_reason
-from eventlib.cli._common.rerun_report import difference_json, print_difference
+from eventlib.cli._common.rerun_report import print_difference
 from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
+from eventlib.operations.as_json import difference_json
 from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.reprocessing.comparison import (
     Difference,

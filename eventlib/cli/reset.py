@@ -13,10 +13,11 @@ from eventlib.cli._common import output
 from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, print_way_back
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
-from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption, event_json
+from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.prompts import ReasonOption, YesOption, agree, signed_reason
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.operations.as_json import event_json
 from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.seek import SeekPlan, accept_losses, move, reset_plans, reset_target, token_of_plans
 from eventlib.operations.skip import SkippedNow, SkipPreview, preview_skip, skip

@@ -10,6 +10,7 @@ from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.stopping import Stopped, starting_up, unless_stopped
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.ground.startup import Startup
 from eventlib.http.serving import Listening, Server, gated, metered
 from eventlib.identity.identity import identity_of
 from eventlib.model.choreography import Choreography
@@ -17,7 +18,6 @@ from eventlib.opening import open_log
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.context import RestoreProgress
 from eventlib.runtime.runtime import Runtime
-from eventlib.startup import Startup
 from eventlib.telemetry.logs import tell
 from eventlib.telemetry.options import TelemetryOptions
 

@@ -16,7 +16,7 @@ from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
 from eventlib.http.serving import serve_insecurely
 from eventlib.model.choreography import Choreography
-from eventlib.project import load_choreography
+from eventlib.model.project import load_choreography
 from eventlib.runtime.runtime import collect_garbage_seldom, prepare_own
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options

@@ -20,8 +20,7 @@ from eventlib.cli._common.options import (
     PersonalOption,
     run_on_log,
 )
-from eventlib.cli._common.parked_keys import parking_json
-from eventlib.cli._common.paused import paused_json, paused_text
+from eventlib.cli._common.paused import paused_text
 from eventlib.cli._common.saga_status import snapshots_json, snapshots_table
 from eventlib.cli.saga_timeline import (
     MARKS,
@@ -34,13 +33,15 @@ from eventlib.cli.saga_timeline import (
     saga_json,
 )
 from eventlib.eventlog import EventLog
-from eventlib.log.record import key_text
+from eventlib.model.record import key_text
 from eventlib.model.saga import Saga, SagaEvent
+from eventlib.operations.as_json import parking_json, paused_json
 from eventlib.queries.parked import Parking, parked_of, parkings
 from eventlib.queries.pauses import Paused
 from eventlib.queries.sagas import find_saga, follow_saga
 from eventlib.replay.amendments import Amendment, amendments_of
 from eventlib.replay.point_in_time import SagaSnapshot, snapshots_of_saga
+from eventlib.values import iso, iso_ms
 
 
 def saga(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -127,7 +128,7 @@ async def saga_as_json(log: EventLog, key: str, at: datetime | None = None) -> d
 
 
 def _json(read: _Read, at: datetime | None) -> dict[str, object]:
-    then = {} if at is None else {"at": output.iso(at), "states": snapshots_json(read.snapshots)}
+    then = {} if at is None else {"at": iso(at), "states": snapshots_json(read.snapshots)}
     beside = {
         "parked": [parking_json(each) for each in read.parked],
         "paused": [paused_json(each) for each in read.paused],
@@ -171,7 +172,7 @@ def _amended(amendment: Amendment) -> Text:
 
 
 def _amendment_json(amendment: Amendment) -> dict[str, object]:
-    return {**asdict(amendment), "at": output.iso(amendment.at)}
+    return {**asdict(amendment), "at": iso(amendment.at)}
 
 
 async def _follow(log: EventLog, key: str, *, as_json: bool) -> None:
@@ -204,7 +205,7 @@ def _print(console: Console, saga: Saga, new: list[int]) -> None:
 
 def _line(event: SagaEvent, facts: str) -> Text:
     mark = "■" if event.ends else MARKS[event.role]
-    at = output.iso_ms(event.record.timestamp_ms)[11:23]
+    at = iso_ms(event.record.timestamp_ms)[11:23]
     line = Text(f"{at} {f'+{event.after_ms:,}':>8}  {event.service:<10} {mark} ")
     line.append(f"{event.type:<20}", style=f"bold {STYLES[event.role]}".strip())
     line.append(

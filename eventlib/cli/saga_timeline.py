@@ -7,9 +7,10 @@ from rich.text import Text
 from rich.tree import Tree
 
 from eventlib.cli._common import output
-from eventlib.log.record import key_text
+from eventlib.model.record import key_text
 from eventlib.model.saga import Saga, SagaEvent
 from eventlib.model.saga_folds import Fold, branches, rows
+from eventlib.values import iso, iso_ms
 
 _WIDE = 100
 
@@ -30,7 +31,7 @@ def saga_json(saga: Saga) -> dict[str, object]:
         "key": saga.key,
         "ended": saga.ended,
         "ending": None if ending is None else ending.type,
-        "started_at": output.iso(saga.started_at),
+        "started_at": iso(saga.started_at),
         "duration_ms": saga.duration_ms,
         "events": [event_json(event) for event in saga.events],
     }
@@ -40,7 +41,7 @@ def event_json(event: SagaEvent) -> dict[str, object]:
     """Return an event of a saga as JSON: with its cause and its role."""
     record = event.record
     line: dict[str, object] = {
-        "recorded_at": output.iso_ms(record.timestamp_ms),
+        "recorded_at": iso_ms(record.timestamp_ms),
         "after_ms": event.after_ms,
         "service": event.service,
         "source": record.source,
@@ -68,7 +69,7 @@ def headline(saga: Saga, at: datetime | None = None) -> Text:
         end = Text(f"ended with {ending.type}", style="yellow" if ending.role == "compensation" else "green")
         how_long = f"after {output.duration(saga.duration_ms)}"
     else:
-        by = "" if at is None else f" by {output.iso(at)}"
+        by = "" if at is None else f" by {iso(at)}"
         end = Text(
             f"not ended{by}" if saga.ended is False else "no ending is declared for this kind of key", style="bold"
         )
@@ -79,7 +80,7 @@ def headline(saga: Saga, at: datetime | None = None) -> Text:
         end,
         f" {how_long}" if how_long else "",
     ]
-    return Text.assemble(*parts, f", {count}, from {output.iso(saga.started_at)}")
+    return Text.assemble(*parts, f", {count}, from {iso(saga.started_at)}")
 
 
 def print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
@@ -92,7 +93,7 @@ def print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
         first = row.first
         cause = "outside" if first.cause is None else (first.cause.type or "")
         shown.add_row(
-            output.iso_ms(first.record.timestamp_ms)[11:23],
+            iso_ms(first.record.timestamp_ms)[11:23],
             f"+{first.after_ms:,}",
             first.service,
             "■" if first.ends else MARKS[first.role],

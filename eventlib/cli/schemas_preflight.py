@@ -10,14 +10,14 @@ import typer
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing, run_on_log
 from eventlib.codec.registry import RegistryOptions, Version
-from eventlib.config.variables import read_settings
 from eventlib.contracts.declared import Declared, named
 from eventlib.contracts.preflight import Verdict, open_epoch, verdict
 from eventlib.contracts.preflight import register as register_schemas
 from eventlib.contracts.problem import Problem
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.url import log_file
+from eventlib.ground.url import log_file
+from eventlib.ground.variables import read_settings
 from eventlib.opening import open_log
 from eventlib.registry.compatibility import Level
 

@@ -46,8 +46,8 @@ def serve(
       eventlib schemas serve --port 0.0.0.0:8081 --log kafka://broker:9092/
     """
     from eventlib.cli.schemas_server import serve_schemas
+    from eventlib.http.registry.options import schemas_options
     from eventlib.http.serving import serve_insecurely
-    from eventlib.registry.server.options import schemas_options
 
     serve_insecurely(wanted=insecure)
     log_options = LogOptions.of(context, None, log)

@@ -9,13 +9,13 @@ from typing import Any
 from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.config.settings import runtime_config
+from eventlib.http.registry.app import make_app
+from eventlib.http.registry.options import SchemasOptions
+from eventlib.http.registry.service import open_service
 from eventlib.http.serving import Listening, Tls
 from eventlib.identity.identity import identity_of
 from eventlib.log.open import open_port
 from eventlib.registry.errors import NO_WRITER
-from eventlib.registry.server.app import make_app
-from eventlib.registry.server.options import SchemasOptions
-from eventlib.registry.server.service import open_service
 from eventlib.telemetry.logs import tell
 
 

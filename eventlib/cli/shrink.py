@@ -14,7 +14,7 @@ from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli._common.searching import WhereOption, keys_of, run_on_sagas
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.project import nearest
+from eventlib.model.project import nearest
 from eventlib.proof.against import OtherCode, other_code
 from eventlib.proof.cases import Inputs, recorded_case
 from eventlib.proof.invariant_tests import InvariantTest

@@ -24,7 +24,7 @@ from eventlib.cli.simulate_report import (
     searched_json,
 )
 from eventlib.errors import ContractError
-from eventlib.fork_pool import cores
+from eventlib.ground.fork_pool import cores
 from eventlib.simulation.exhaustive import Bounds, explore
 from eventlib.simulation.scenario import Recorded
 from eventlib.simulation.schedule_files import load, save_failure

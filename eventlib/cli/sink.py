@@ -17,9 +17,9 @@ from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import YesOption, agree
 from eventlib.cli._common.typer_ext import Command, group
 from eventlib.config.settings import eventlib_settings
-from eventlib.config.variables import read_settings
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.opening import open_log
 from eventlib.sinks.applied import unobserved

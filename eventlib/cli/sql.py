@@ -14,7 +14,7 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.searching import up_to_now
 from eventlib.errors import ContractError
-from eventlib.project import load_choreography
+from eventlib.model.project import load_choreography
 from eventlib.sql import Answer, LiveTable, SqlQuery, ask, live_tables
 from eventlib.sql.asking import MOST_ROWS, MOST_S
 from eventlib.values import escaped_lines

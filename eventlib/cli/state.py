@@ -23,6 +23,7 @@ from eventlib.cli._common.saga_status import state_json
 from eventlib.eventlog import EventLog
 from eventlib.queries.state import KnownState, state_of
 from eventlib.replay.point_in_time import parse_point_in_time, snapshot_at, state_in
+from eventlib.values import iso
 
 
 def state(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -74,7 +75,7 @@ async def _known(log: EventLog, decider: str, key: str, at: str | None) -> tuple
 
 def _print(known: KnownState) -> None:
     console = output.terminal()
-    where = f"{known.service}, task {known.partition}, {output.iso(known.recorded_at)}"
+    where = f"{known.service}, task {known.partition}, {iso(known.recorded_at)}"
     console.print(Text.assemble((f"{known.decider} {output.printable(known.key)}", "bold"), (f"  {where}", "dim")))
     console.print()
     if known.state is None:
@@ -96,15 +97,15 @@ def _grid(rows: dict[str, RenderableType]) -> Table:
 
 def _value(value: object) -> RenderableType:
     if isinstance(value, datetime):
-        return Text(output.iso(value))
+        return Text(iso(value))
     return Text(output.printable(str(value))) if isinstance(value, str | int | None) and value != "" else Pretty(value)
 
 
 def _memory(known: KnownState) -> dict[str, str]:
     found = {"sequence": f"{known.sequence:,}", "changed by": output.printable(known.changed_by or "-")}
-    found |= {f"deadline {name}": output.iso(at) for name, at in known.deadlines.items()}
+    found |= {f"deadline {name}": iso(at) for name, at in known.deadlines.items()}
     if known.forgotten_at is not None:
-        found["forgotten at"] = output.iso(known.forgotten_at)
+        found["forgotten at"] = iso(known.forgotten_at)
     if known.answered:
         found["requests answered"] = f"{known.answered:,}"
     return found

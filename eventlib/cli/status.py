@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -13,17 +12,18 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
-from eventlib.cli._common.parked_keys import parking_json
-from eventlib.cli._common.paused import paused_json, paused_text
+from eventlib.cli._common.paused import paused_text
 from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
+from eventlib.operations.as_json import status_json
 from eventlib.operations.startup_waits import waiting_here
 from eventlib.operations.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints, without_answer
 from eventlib.queries.parked import Parking
 from eventlib.queries.pauses import Paused
 from eventlib.runtime.bootstrap import OF_PAST
 from eventlib.telemetry.logs import tell
+from eventlib.values import iso
 
 
 def status(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -126,26 +126,6 @@ def watch_status(log_options: LogOptions, limits: Limits, every_s: float, *, sag
     run_on_log(log_options, watch)
 
 
-def status_json(status: Status, found: Sequence[str]) -> dict[str, object]:
-    """Return the status of services as JSON."""
-    return {
-        "at": output.iso(status.at),
-        "healthy": not found,
-        "complaints": list(found),
-        "tasks": [{**asdict(task), "handled_at": output.iso_or_none(task.handled_at)} for task in status.tasks],
-        "said_per_s": dict(status.said_per_s),
-        "parked": [parking_json(each) for each in status.parked],
-        "sagas": None if status.sagas is None else [asdict(each) for each in status.sagas],
-        "paused": [paused_json(each) for each in status.paused],
-        "damaged": list(status.damaged),
-        "lost": [asdict(each) for each in status.lost],
-        "held": [{**asdict(each), "by": [by._asdict() for by in each.by]} for each in status.held],
-        "faults": list(status.faults),
-        "unanswered": [{**asdict(each), "since": output.iso(each.since)} for each in status.unanswered],
-        "waiting": [{**asdict(each), "since": output.iso(each.since)} for each in status.waiting],
-    }
-
-
 def _handled_per_s(before: Status | None, now: Status) -> Mapping[str, float]:
     """Return each service's inputs handled per second between two snapshots: new inputs less the growth of its lag."""
     if before is None:
@@ -160,7 +140,7 @@ def _handled_per_s(before: Status | None, now: Status) -> Mapping[str, float]:
 
 def _screen(console: Console, status: Status, found: Sequence[str], rates: Mapping[str, float]) -> RenderableType:
     state = Text("healthy", style="bold green") if not found else Text("not healthy", style="bold red")
-    head = Text.assemble(output.iso(status.at).replace("T", " ")[:19], " UTC  ", state)
+    head = Text.assemble(iso(status.at).replace("T", " ")[:19], " UTC  ", state)
     parts: list[RenderableType] = [head, *(Text(f"  {each}", style="red") for each in found)]
     parts += [*(Text(f"  {output.printable(each)}", style="red") for each in status.damaged), ""]
     parts.append(_services(status, rates, narrow=console.width < _NARROW + (_RATE_WIDTH if rates else 0)))

@@ -21,10 +21,11 @@ from eventlib.cli._common.options import (
 from eventlib.cli._common.record_json import record_line
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.record import key_text
+from eventlib.model.record import key_text
 from eventlib.queries.decoding import Reading, RecordReader, event_topics_there
 from eventlib.queries.stream import start_of
 from eventlib.queries.stream import tail as tail_of
+from eventlib.values import iso_ms
 
 
 def tail(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -88,7 +89,7 @@ def _readable_lines() -> Callable[[Reading], bytes]:
 
 def _readable(reading: Reading, width: int | None, *, colour: bool) -> bytes:
     record = reading.record
-    at = output.iso_ms(record.timestamp_ms)
+    at = iso_ms(record.timestamp_ms)
     if width is not None and width < _WIDE:
         start = output.printable(f"{at[11:23]} {record.topic:<14} {key_text(record):<10} ")
     else:

@@ -14,10 +14,11 @@ from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOp
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import YesOption, agree
 from eventlib.cli._common.typer_ext import Command, group
-from eventlib.config.variables import read_settings
 from eventlib.eventlog import EventLog
+from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.project import load_choreography
+from eventlib.model.project import load_choreography
+from eventlib.values import iso_ms
 from eventlib.webhooks import acts
 from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.subscribers import read_subscribers
@@ -92,7 +93,7 @@ def status(
     table = output.table("subscriber", "id", "type", "key", "attempts", "next", "why", right=["attempts"])
     for each in every:
         for one in each.first:
-            due = "parked" if one.due_ms is None else output.iso_ms(one.due_ms) if one.due_ms else "now"
+            due = "parked" if one.due_ms is None else iso_ms(one.due_ms) if one.due_ms else "now"
             table.add_row(each.name, one.id, one.type, one.key or "", str(one.attempts), due, one.error)
     output.terminal().print(table)
 

@@ -8,7 +8,7 @@ from eventlib.errors import ContractError, RetryableError, UndecodableRecord, Wi
 
 if TYPE_CHECKING:
     from eventlib.codec.registry import Registry, Schema
-    from eventlib.log.record import Record
+    from eventlib.model.record import Record
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from eventlib.codec.avro.resolution import validator_of
 from eventlib.errors import ContractError
+from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.model.schema.types import NULL, Array, Exact, Node, Plain, Record, StringMap, Symbols, Union, name_of
-from eventlib.pydantic_errors import sentence_of
 
 Convert = Callable[[Any], Any]
 

@@ -6,10 +6,10 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, SecretStr
 
-from eventlib.config.variables import Variables
 from eventlib.errors import DamagedRecord
+from eventlib.ground.url import no_userinfo
+from eventlib.ground.variables import Variables
 from eventlib.identity.identity import INTERNAL, identity_of
-from eventlib.log.url import no_userinfo
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 """The formats, by the names that a registry's clients know."""

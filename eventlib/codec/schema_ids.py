@@ -12,7 +12,7 @@ from eventlib.codec.registry import AVRO, JSON, Registry, Schema, Version, Wante
 from eventlib.errors import DamagedRecord, OwnershipLost
 from eventlib.log.base import Log, undecodable
 from eventlib.log.checksum import record_checksum
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.registry.records import SCHEMAS
 from eventlib.values import now_ms
 

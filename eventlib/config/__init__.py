@@ -6,12 +6,12 @@ prints those of the library.
 
 from typing import TYPE_CHECKING
 
-from eventlib.facade import lazy
+from eventlib.ground.facade import lazy
 
 if TYPE_CHECKING:
     from eventlib.config.settings import credentials, eventlib_settings, runtime_config
-    from eventlib.config.variables import SettingsError, read_settings
-    from eventlib.log.url import no_userinfo
+    from eventlib.ground.url import no_userinfo
+    from eventlib.ground.variables import SettingsError, read_settings
 
 __all__ = [
     "SettingsError",
@@ -27,7 +27,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
         __name__,
         {
             "config.settings": ["credentials", "eventlib_settings", "runtime_config"],
-            "config.variables": ["SettingsError", "read_settings"],
-            "log.url": ["no_userinfo"],
+            "ground.variables": ["SettingsError", "read_settings"],
+            "ground.url": ["no_userinfo"],
         },
     )

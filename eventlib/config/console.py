@@ -5,8 +5,8 @@ from typing import Annotated, Any, Self
 from pydantic import AnyHttpUrl, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from eventlib.config.variables import Variables, read_settings
-from eventlib.log.url import is_loopback, no_userinfo
+from eventlib.ground.url import is_loopback, no_userinfo
+from eventlib.ground.variables import Variables, read_settings
 
 
 class ConsoleOptions(Variables):

@@ -9,9 +9,9 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from eventlib.config.settings import PARTS, EventlibSettings, eventlib_settings, variables_of
-from eventlib.config.variables import read_settings
+from eventlib.ground.url import without_userinfo
+from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions, options_in, parse_url
-from eventlib.log.url import without_userinfo
 
 Source = Literal["default", "environment", "option", "pyproject.toml", "the log's URL"]
 

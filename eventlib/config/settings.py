@@ -13,16 +13,16 @@ from pydantic_settings import BaseSettings
 
 from eventlib.codec.registry import RegistryOptions
 from eventlib.config.console import ConsoleOptions
-from eventlib.config.variables import Variables, read_settings
+from eventlib.ground.url import no_userinfo
+from eventlib.ground.variables import Variables, read_settings
 from eventlib.http.limits import HttpLimits
+from eventlib.http.registry.options import SchemasOptions
 from eventlib.identity.identity import identity_of
 from eventlib.identity.options import IdentityOptions
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.log.url import no_userinfo
+from eventlib.model.sampling import Sampling
 from eventlib.personal.options import PersonalOptions
-from eventlib.registry.server.options import SchemasOptions
 from eventlib.runtime.config import RuntimeConfig
-from eventlib.sampling import Sampling
 from eventlib.telemetry.logs import LogFormat, LogLevel
 from eventlib.telemetry.options import SdkVariables, TelemetryOptions
 

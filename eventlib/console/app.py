@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
+from eventlib.admin.deployment_previews import DeploymentPreviews
 from eventlib.analysis.connectors import Connector
 from eventlib.config.console import ConsoleOptions
 from eventlib.console.acts_page import act_routes
@@ -33,19 +34,18 @@ from eventlib.console.saga_page import saga_page_routes
 from eventlib.console.send_page import send_routes
 from eventlib.console.sessions import SessionIdentity
 from eventlib.console.topics_page import topic_routes
-from eventlib.deployment_previews import DeploymentPreviews
 from eventlib.errors import ContractError, EventlibError, WiringError
 from eventlib.eventlog import EventLog
+from eventlib.http.gate import Gate
 from eventlib.http.problems import Refusal, refusal_of, try_later
 from eventlib.http.problems import problem as problem_of
-from eventlib.identity.gate import Gate
 from eventlib.identity.principal import READERS, IdentityUnavailable, allow, public
 from eventlib.operations.act_index import ActIndex, acts_view
 from eventlib.operations.reprocessing.jobs import RerunJobs
 from eventlib.operations.reprocessing.listing import UnknownRerun
+from eventlib.queries.projection import Projection
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
-from eventlib.state.projection import Projection
 
 _AT_ONCE = 200
 """How many records an index takes in before pages are answered again, while it is made from a long log."""

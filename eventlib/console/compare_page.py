@@ -13,7 +13,7 @@ from eventlib.console.moments import DeciderMoment, moment_of
 from eventlib.console.reading import SagaReader
 from eventlib.console.rendering import Pages, json
 from eventlib.errors import EventlibError
-from eventlib.identity.gate import Caller
+from eventlib.http.gate import Caller
 from eventlib.identity.principal import READERS, Principal, allow
 from eventlib.model.saga import Saga, SagaEvent
 from eventlib.model.saga_folds import Fold, rows

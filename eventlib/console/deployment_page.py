@@ -3,11 +3,11 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
+from eventlib.admin.deployment_previews import DeploymentAsked, DeploymentPreviews
 from eventlib.console.forms import OwnForm
 from eventlib.console.rendering import Pages
-from eventlib.deployment_previews import DeploymentAsked, DeploymentPreviews
 from eventlib.errors import ContractError
-from eventlib.identity.gate import Caller
+from eventlib.http.gate import Caller
 from eventlib.identity.principal import READERS, Role, allow
 
 

@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 
 from eventlib.console.rendering import Pages
 from eventlib.errors import ContractError
-from eventlib.http.body_limit import bounded, compression_of
+from eventlib.ground.body_limit import bounded, compression_of
 from eventlib.http.problems import Refusal
 
 CONTENT_TYPE = "application/x-www-form-urlencoded"

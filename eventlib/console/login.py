@@ -18,9 +18,9 @@ from eventlib.console.forms import OwnForm
 from eventlib.console.rendering import Pages, is_secure
 from eventlib.console.sessions import LOGIN, SESSION, Grant, SessionIdentity, cookie_of, set_cookie
 from eventlib.errors import WiringError
+from eventlib.ground.url import is_loopback
 from eventlib.http.problems import Refusal
 from eventlib.identity.principal import READERS, IdentityUnavailable, Principal, Unauthenticated, allow, public
-from eventlib.log.url import is_loopback
 
 _DISCOVERY = "/.well-known/openid-configuration"
 _UNDER_WAY_S = 600

@@ -7,8 +7,8 @@ from typing import Any
 
 from eventlib.console.reading import as_seen
 from eventlib.json_form import json_of
-from eventlib.log.record import Record
 from eventlib.model.decider import FORGET
+from eventlib.model.record import Record
 from eventlib.model.saga import Saga, SagaEvent
 from eventlib.replay.comparison import ABSENT, Change, changes
 from eventlib.replay.key_history import KeyHistory

@@ -15,9 +15,9 @@ from eventlib.console.forms import Form, OwnForm
 from eventlib.console.parked_page import ParkedReader, shown, token_of_group
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import ContractError
+from eventlib.http.gate import Caller
 from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
-from eventlib.identity.gate import Caller
 from eventlib.identity.principal import READERS, Role, allow
 from eventlib.json_form import json_of
 from eventlib.model.event import Event

@@ -13,13 +13,13 @@ from eventlib.console.reading import StatusWatch, as_seen
 from eventlib.console.rendering import Pages
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
+from eventlib.http.gate import Caller
 from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
-from eventlib.identity.gate import Caller
 from eventlib.identity.principal import READERS, Principal, Role, allow
 from eventlib.json_form import json_of
-from eventlib.log.record import key_text
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import key_text
 from eventlib.operations.dry_run import token_of
 from eventlib.operations.parked_groups import ParkedGroup, grouped
 from eventlib.operations.parked_preview import (

@@ -12,7 +12,7 @@ from eventlib.console.forms import Form, OwnForm
 from eventlib.console.rendering import Pages
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.identity.gate import Caller
+from eventlib.http.gate import Caller
 from eventlib.identity.principal import Role, allow
 from eventlib.model.event import contract_of
 from eventlib.operations.pause_preview import preview_pause

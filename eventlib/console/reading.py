@@ -8,17 +8,17 @@ from typing import Any
 
 from eventlib.errors import ContractError, LogUnavailable, UnknownKey
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
 from eventlib.model.identity import is_sampled
 from eventlib.model.personal import masked
+from eventlib.model.record import Record, key_text
 from eventlib.model.saga import Saga, saga_of
 from eventlib.operations.status import Status, StatusReader
 from eventlib.queries.parked import Parking
+from eventlib.queries.projection import Projection
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.queries.sagas import find_saga
 from eventlib.replay.key_history import KeyHistory, key_history
-from eventlib.state.projection import Projection
 
 _FRESH_S = 1.0
 _HISTORIES = 64

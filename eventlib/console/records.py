@@ -8,11 +8,11 @@ from eventlib.console.moments import StepLine, steps_about
 from eventlib.console.reading import SagaReader, as_seen
 from eventlib.console.rendering import Pages
 from eventlib.errors import EventlibError
+from eventlib.http.gate import Caller
 from eventlib.http.problems import Refusal
-from eventlib.identity.gate import Caller
 from eventlib.identity.principal import READERS, Principal, allow
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.queries.decoding import RecordReader
 
 

@@ -16,8 +16,8 @@ from starlette.responses import HTMLResponse
 
 from eventlib.analysis.diagram.svg import stylesheet
 from eventlib.console.sessions import FORMS, Seals, cookie_of, set_cookie
+from eventlib.http.gate import PRINCIPAL
 from eventlib.http.paths import segment_of
-from eventlib.identity.gate import PRINCIPAL
 from eventlib.identity.principal import Principal, Role
 from eventlib.json_form import json_of
 from eventlib.values import escaped, from_ms

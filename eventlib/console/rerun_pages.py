@@ -10,8 +10,8 @@ from eventlib.console.forms import Form, OwnForm
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
+from eventlib.http.gate import Caller
 from eventlib.http.problems import Refusal
-from eventlib.identity.gate import Caller
 from eventlib.identity.principal import READERS, Principal, Role, allow
 from eventlib.operations.reprocessing.dropping import drop, droppable
 from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, outlook

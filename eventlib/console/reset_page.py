@@ -11,8 +11,8 @@ from eventlib.console.forms import OwnForm
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
+from eventlib.http.gate import Caller
 from eventlib.http.problems import Refusal
-from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Role, allow
 from eventlib.operations.clock_reset import preview_clock_reset, reset_as_previewed
 from eventlib.operations.dry_run import refuse_moved

@@ -12,9 +12,9 @@ from eventlib.console.reading import SagaReader, StatusWatch
 from eventlib.console.rendering import Pages
 from eventlib.console.swimlane import Scale, swimlane
 from eventlib.errors import EventlibError
+from eventlib.http.gate import Caller
 from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
-from eventlib.identity.gate import Caller
 from eventlib.identity.principal import READERS, allow
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of

@@ -13,8 +13,8 @@ from eventlib.console.forms import Form, OwnForm
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.http.gate import Caller
 from eventlib.http.problems import Refusal
-from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Role, allow
 from eventlib.model.event import Event, Position, contract_of, key_of
 from eventlib.operations.sending import event_of, is_sendable, refuse_facts, refuse_masked, send_event

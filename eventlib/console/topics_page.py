@@ -11,11 +11,11 @@ from eventlib.console.reading import as_seen
 from eventlib.console.rendering import Pages
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.http.gate import Caller
 from eventlib.http.problems import Refusal
-from eventlib.identity.gate import Caller
 from eventlib.identity.principal import READERS, allow
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.operations.sending import emitters_of, is_sendable
 from eventlib.operations.topics import topic_rows
 from eventlib.queries.decoding import RecordReader

@@ -9,7 +9,7 @@ from eventlib.contracts.problem import Problem
 from eventlib.errors import EventlibError, UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.records import state_key
 
 _SPANS = 5

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from eventlib.analysis.finding import Finding
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
+from eventlib.model.finding import Finding
 from eventlib.model.schema.derive import record_of
 
 

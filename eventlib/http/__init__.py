@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from eventlib.facade import lazy
+from eventlib.ground.facade import lazy
 
 if TYPE_CHECKING:
+    from eventlib.ground.body_limit import RefusedJson, StrictRoute, bounded, charge
+    from eventlib.ground.http_client import http_client
+    from eventlib.ground.strict_json import JsonRefused, decode_json
     from eventlib.http.api import SagaApi
-    from eventlib.http.body_limit import RefusedJson, StrictRoute, bounded, charge
-    from eventlib.http.client import http_client
     from eventlib.http.config import ApiConfig
     from eventlib.http.docs import serve_docs
     from eventlib.http.limits import HttpLimits
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from eventlib.http.requests import Accepted, IdempotencyKey, RequestPlace, Requests
     from eventlib.http.saga_events import SagaEvents, Shown, TimelineEvent
     from eventlib.http.traffic import Limits, Metrics
-    from eventlib.strict_json import JsonRefused, decode_json
 
 __all__ = [
     "CALLER",
@@ -73,8 +73,8 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
         __name__,
         {
             "http.api": ["SagaApi"],
-            "http.body_limit": ["RefusedJson", "StrictRoute", "bounded", "charge"],
-            "http.client": ["http_client"],
+            "ground.body_limit": ["RefusedJson", "StrictRoute", "bounded", "charge"],
+            "ground.http_client": ["http_client"],
             "http.config": ["ApiConfig"],
             "http.docs": ["serve_docs"],
             "http.limits": ["HttpLimits"],
@@ -93,6 +93,6 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "http.requests": ["Accepted", "IdempotencyKey", "RequestPlace", "Requests"],
             "http.saga_events": ["SagaEvents", "Shown", "TimelineEvent"],
             "http.traffic": ["Limits", "Metrics"],
-            "strict_json": ["JsonRefused", "decode_json"],
+            "ground.strict_json": ["JsonRefused", "decode_json"],
         },
     )

@@ -5,9 +5,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 
+from eventlib.ground.posix import resource
+from eventlib.ground.url import is_loopback
 from eventlib.http.limits import HttpLimits
-from eventlib.log.url import is_loopback
-from eventlib.posix import resource
 
 _LOG = logging.getLogger("eventlib.http")
 _MOST_DESCRIPTORS = 65_536

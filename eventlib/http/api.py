@@ -8,10 +8,11 @@ from typing import Any, Generic, Literal, TypeVar
 from fastapi import APIRouter, Depends, FastAPI, Response
 from pydantic import BaseModel
 
-from eventlib.arguments import check
 from eventlib.errors import RetryableError
+from eventlib.ground.arguments import check
 from eventlib.http.config import ApiConfig
 from eventlib.http.docs import serve_docs
+from eventlib.http.gate import guard
 from eventlib.http.problems import answer_problems, documented, index_behind, try_later
 from eventlib.http.rate_limit import MeteredRoute, RateLimits
 from eventlib.http.reads import Reads
@@ -20,7 +21,6 @@ from eventlib.http.resource import resource_routes
 from eventlib.http.saga_events import SagaEvents
 from eventlib.http.saga_list import SagaQueries, saga_routes
 from eventlib.http.traffic import Limits, Metrics
-from eventlib.identity.gate import guard
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import METRICS_READERS, Principal, Role, allow, public
 from eventlib.model.event import Event, contract_of

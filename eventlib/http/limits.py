@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from eventlib.config.variables import Variables, read_settings
+from eventlib.ground.variables import Variables, read_settings
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]

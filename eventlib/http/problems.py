@@ -12,9 +12,9 @@ from starlette.exceptions import HTTPException as RoutingError
 from starlette.routing import compile_path
 
 from eventlib.errors import EventlibError, LogCorrupt, LogDenied, LogReadOnly, RetryableError
-from eventlib.http.body_limit import RefusedBody, RefusedJson, charge
-from eventlib.pydantic_errors import MOST_ERRORS
-from eventlib.state.projection import ProjectionBehind
+from eventlib.ground.body_limit import RefusedBody, RefusedJson, charge
+from eventlib.ground.pydantic_errors import MOST_ERRORS
+from eventlib.queries.projection import ProjectionBehind
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1

@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import Request, Response
 from starlette.types import Scope
 
-from eventlib.http.body_limit import METER, StrictRoute
+from eventlib.ground.body_limit import METER, StrictRoute
 from eventlib.http.problems import Refusal
 
 CALLER = "eventlib.caller"

@@ -16,9 +16,9 @@ from eventlib.http.problems import FieldError, Refusal, try_later
 from eventlib.http.traffic import Metrics
 from eventlib.http.waiting_work import WaitingWork
 from eventlib.identity.principal import Principal
-from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.personal import ERASED, MASKED
+from eventlib.model.record import Record
 from eventlib.personal.receipt import BODY_HASH
 from eventlib.queries.saga_index import WORK, SagaIndex
 from eventlib.values import now_ms

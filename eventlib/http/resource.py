@@ -8,11 +8,11 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from eventlib.errors import WiringError
+from eventlib.http.gate import Caller
 from eventlib.http.problems import documented
 from eventlib.http.reads import HOW_CURRENT, PREFERENCE_APPLIED, MinPosition, Prefer
 from eventlib.http.requests import IdempotencyKey
 from eventlib.http.saga_events import Shown
-from eventlib.identity.gate import Caller
 from eventlib.identity.principal import Role, allow
 from eventlib.model.event import Event
 from eventlib.model.signatures import name_of

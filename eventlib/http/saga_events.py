@@ -18,9 +18,9 @@ from eventlib.http.open_streams import CountedStream, OpenStreams
 from eventlib.http.problems import Refusal, refused_field
 from eventlib.json_form import json_of
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
 from eventlib.model.personal import masked
+from eventlib.model.record import Record, key_text
 from eventlib.model.saga import SagaEvent, saga_of
 from eventlib.queries.causal_order import in_order
 from eventlib.queries.saga_index import SagaIndex

@@ -94,8 +94,8 @@ class Listening:
         Guarantee: requests in progress are answered first, for a few seconds; streams are ended.
         Raises: WiringError when the app does not start.
         """
+        from eventlib.http.front import Front
         from eventlib.http.protocol import server_options  # a process that serves nothing does without uvicorn
-        from eventlib.identity.front import Front
 
         limit_repeated_errors()
         app = Front(app, self._identity, self._limits.body_bytes, self.own_host)
@@ -131,7 +131,7 @@ def serve_insecurely(*, wanted: bool) -> None:
 
 def metered(app: Any, identity: Identity) -> Any:
     """Return a process's metrics and health behind the gate: health is public."""
-    from eventlib.identity.gate import Gate
+    from eventlib.http.gate import Gate
 
     return Gate(app, identity, METRICS_RULES)
 
@@ -140,7 +140,7 @@ def gated(app: Any, identity: Identity) -> Any:
     """Return an application's own app behind the gate, unless it has one. Raises: WiringError for routes without rules."""
     if not identity.is_configured or getattr(getattr(app, "state", None), "has_gate", False):
         return app
-    from eventlib.identity.gate import Gate, rules_of
+    from eventlib.http.gate import Gate, rules_of
 
     if not hasattr(app, "routes"):
         raise WiringError("this HTTP app has no routes that say who may call them: wrap it, Gate(app, identity, rules)")

@@ -6,7 +6,7 @@ from time import perf_counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from eventlib.http.body_limit import bounded
+from eventlib.ground.body_limit import bounded
 from eventlib.http.problems import Refusal, problem
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

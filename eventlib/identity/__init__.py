@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from eventlib.facade import lazy
+from eventlib.ground.facade import lazy
 
 if TYPE_CHECKING:
-    from eventlib.identity.gate import Caller, Gate, guard
+    from eventlib.ground.private_files import write_private
+    from eventlib.http.gate import Caller, Gate, guard
     from eventlib.identity.identity import Identity, identity_of
     from eventlib.identity.options import IdentityOptions
     from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Rule, Unauthenticated, allow, public
     from eventlib.identity.tokens import add_token
-    from eventlib.private_files import write_private
 
 __all__ = [
     "Caller",
@@ -34,7 +34,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
     __getattr__ = lazy(
         __name__,
         {
-            "identity.gate": ["Caller", "Gate", "guard"],
+            "http.gate": ["Caller", "Gate", "guard"],
             "identity.identity": ["Identity", "identity_of"],
             "identity.options": ["IdentityOptions"],
             "identity.principal": [
@@ -47,6 +47,6 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
                 "public",
             ],
             "identity.tokens": ["add_token"],
-            "private_files": ["write_private"],
+            "ground.private_files": ["write_private"],
         },
     )

@@ -9,12 +9,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from eventlib.arguments import check
 from eventlib.errors import WiringError
+from eventlib.ground.arguments import check
+from eventlib.ground.url import is_address, is_loopback
 from eventlib.identity.options import IdentityOptions, identity_options
 from eventlib.identity.principal import LOCAL, Principal, Role, Unauthenticated
 from eventlib.identity.tokens import NamedTokens
-from eventlib.log.url import is_address, is_loopback
 
 if TYPE_CHECKING:
     from eventlib.identity.oidc import Oidc

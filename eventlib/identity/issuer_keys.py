@@ -9,9 +9,9 @@ import httpx
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key, KeySet
 
+from eventlib.ground.url import is_loopback
 from eventlib.identity.options import IdentityOptions
 from eventlib.identity.principal import IdentityUnavailable
-from eventlib.log.url import is_loopback
 
 _log = logging.getLogger("eventlib.identity")
 

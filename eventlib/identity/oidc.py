@@ -16,11 +16,11 @@ from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
 from eventlib.errors import WiringError
-from eventlib.http.client import http_client
+from eventlib.ground.http_client import http_client
+from eventlib.ground.strict_json import JsonRefused, decode_json
 from eventlib.identity.issuer_keys import TIMEOUT_S, IssuerKeys
 from eventlib.identity.options import IdentityOptions
 from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Unauthenticated
-from eventlib.strict_json import JsonRefused, decode_json
 
 # Asymmetric ones only: with a shared secret, everyone who verifies could sign.
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"]

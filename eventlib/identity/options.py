@@ -7,9 +7,9 @@ from typing import Annotated, Any, Self
 from pydantic import AnyHttpUrl, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from eventlib.config.variables import Variables, read_settings
 from eventlib.errors import WiringError
-from eventlib.log.url import is_loopback, no_userinfo
+from eventlib.ground.url import is_loopback, no_userinfo
+from eventlib.ground.variables import Variables, read_settings
 
 KEY_BYTES = 16
 _A_KEY = "32 hex digits or more: `openssl rand -hex 32`"

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from eventlib.errors import WiringError
+from eventlib.ground.private_files import write_private
+from eventlib.ground.pydantic_errors import sentence_of
+from eventlib.ground.watched_file import WatchedFile, read_trusted
 from eventlib.identity.principal import Principal, Role
-from eventlib.private_files import write_private
-from eventlib.pydantic_errors import sentence_of
-from eventlib.watched_file import WatchedFile, read_trusted
 
 _TOKEN_BYTES = 32
 SHORTEST_TOKEN = 22

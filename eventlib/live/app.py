@@ -14,11 +14,13 @@ import mode
 from faust.exceptions import AlreadyConfiguredWarning
 from faust.types import TP, StreamT, TopicT
 
-from eventlib.arguments import AN_APP, check
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.ground.arguments import AN_APP, check
+from eventlib.ground.private_files import make_private_directory
+from eventlib.ground.startup import Startup
 from eventlib.http.serving import DEFAULT_HOST
 from eventlib.live.connection import connection_to
 from eventlib.live.counters import ViewCounters
@@ -36,8 +38,6 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
 from eventlib.model.topic import DEFAULT_PARTITIONS, Topic
 from eventlib.opening import open_log
-from eventlib.private_files import make_private_directory
-from eventlib.startup import Startup
 from eventlib.state.global_table import GlobalTable
 
 E = TypeVar("E", bound=Event)

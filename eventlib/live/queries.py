@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from eventlib.identity.gate import Gate
+from eventlib.http.gate import Gate
 from eventlib.identity.identity import identity_of
 from eventlib.identity.principal import Role, Rule
 from eventlib.live.joins import added

@@ -11,7 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from eventlib.errors import UndecodableRecord
-from eventlib.log.record import Record, text_of
+from eventlib.model.record import Record, text_of
 from eventlib.model.topic import Topic
 
 

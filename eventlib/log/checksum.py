@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import msgspec.msgpack
 from xxhash import xxh3_64_intdigest
 
-from eventlib.log.record import Record
 from eventlib.log.rules import columns_of
+from eventlib.model.record import Record
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 

@@ -10,8 +10,8 @@ from eventlib.errors import LogUnavailable
 from eventlib.log.base import TOMBSTONES_KEPT, Claim, Log, Membership, Reader, TopicIdentity, TopicPartition
 from eventlib.log.memory_owners import MemoryOwners
 from eventlib.log.reader import LogReader, Waiting
-from eventlib.log.record import Record
 from eventlib.log.rules import known, refuse_mismatch, refuse_unfit
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

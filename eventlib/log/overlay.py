@@ -7,8 +7,8 @@ from eventlib.log.base import Claim, Log, Membership, Reader, TopicPartition
 from eventlib.log.memory import Partition
 from eventlib.log.memory_owners import MemoryOwners
 from eventlib.log.reader import LogReader, Waiting
-from eventlib.log.record import Record
 from eventlib.log.rules import known, refuse_mismatch, refuse_unfit
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 
 

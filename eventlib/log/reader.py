@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from eventlib.errors import DamagedRecord
 from eventlib.log.base import Reader, TopicPartition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 
 MOST_DEFERRED = 100

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from eventlib.errors import DamagedRecord, LogReadOnly
 from eventlib.log.base import Claim, Log, Membership, Reader, TopicPartition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 
 _CHUNK = 2_000

@@ -6,11 +6,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from eventlib.arguments import did_you_mean
 from eventlib.errors import ContractError, OwnershipLost, TailLost, TopicMismatch
+from eventlib.ground.arguments import did_you_mean
+from eventlib.ground.url import log_file
 from eventlib.log.base import Claim, Log, TopicPartition
-from eventlib.log.record import Record
-from eventlib.log.url import log_file
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 
 NO_RECORD = "the log assigned this offset, and has no record there"

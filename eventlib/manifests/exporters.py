@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from eventlib.config.variables import read_settings
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.errors import WiringError
+from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import Right, User, users_of
 from eventlib.manifests.compose import connector_services

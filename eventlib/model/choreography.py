@@ -7,12 +7,12 @@ from contextlib import AbstractAsyncContextManager
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from eventlib.analysis.finding import Accepted
-from eventlib.arguments import AN_EVENT, AN_INVARIANT, check_class, check_each, did_you_mean
 from eventlib.errors import WiringError
-from eventlib.invariants import Invariant
+from eventlib.ground.arguments import AN_EVENT, AN_INVARIANT, check_class, check_each, did_you_mean
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
+from eventlib.model.finding import Accepted
+from eventlib.model.invariants import Invariant
 from eventlib.model.saga_status import SagaStates
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic

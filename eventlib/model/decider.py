@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast, overload
 
 from eventlib.errors import ContractError, WiringError
+from eventlib.ground.ends import as_error
 from eventlib.model import signatures
 from eventlib.model.deadline import Deadline
 from eventlib.model.effect import Effect, Retry, awaiting, default_retry, effect_of
-from eventlib.model.ends import as_error
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.handler import FOLLOWS, Handler, handler_of, refuse_unemittable
 from eventlib.model.personal import check_state, personal_fields

@@ -5,8 +5,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from eventlib.arguments import check
 from eventlib.errors import WiringError
+from eventlib.ground.arguments import check
 from eventlib.model import signatures
 from eventlib.model.event import Event, contract_of
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
-from eventlib.arguments import AN_EVENT, check_class
 from eventlib.errors import ContractError, WiringError
+from eventlib.ground.arguments import AN_EVENT, check_class
 from eventlib.model.measures import check_measures
 from eventlib.model.personal import check_event
 from eventlib.model.schema.normal import normal, validating

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from eventlib.arguments import check
 from eventlib.errors import UndecodableRecord
-from eventlib.log.record import Record, key_text
+from eventlib.ground.arguments import check
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.values import from_ms
 
 Role = Literal["step", "failure", "compensation"]

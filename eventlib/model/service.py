@@ -6,8 +6,8 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Literal
 
-from eventlib.arguments import A_DECIDER, check_each
 from eventlib.errors import WiringError
+from eventlib.ground.arguments import A_DECIDER, check_each
 from eventlib.limits import Limit, checked
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import lru_cache
 
 from eventlib.errors import ContractError, WiringError
-from eventlib.model.ends import as_error
+from eventlib.ground.ends import as_error
 
 DEFAULT_PARTITIONS = 8
 DEFAULT_MAX_EVENT_BYTES = 1_000_000

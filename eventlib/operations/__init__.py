@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from eventlib.facade import lazy
+from eventlib.ground.facade import lazy
 
 if TYPE_CHECKING:
-    from eventlib.histogram import Histogram
+    from eventlib.ground.histogram import Histogram
     from eventlib.queries.parked import Parking, parkings, waiting_inputs
 
 __all__ = [
@@ -19,7 +19,7 @@ if not TYPE_CHECKING:  # a type checker would conclude that every name exists
     __getattr__ = lazy(
         __name__,
         {
-            "histogram": ["Histogram"],
+            "ground.histogram": ["Histogram"],
             "queries.parked": ["Parking", "parkings", "waiting_inputs"],
         },
     )

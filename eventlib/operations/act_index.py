@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.operations.acts import Act, Named, begun_reruns, handlers_of, of_entry, of_event, of_request, sent_topics
+from eventlib.queries.projection import Projection
+from eventlib.queries.projection_file import View
 from eventlib.runtime.parking.control import REQUESTS
 from eventlib.runtime.records import JournalEntry
-from eventlib.state.projection import Projection
-from eventlib.state.projection_file import View
 
 _TABLES = """
 CREATE TABLE acts (

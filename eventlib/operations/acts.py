@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
 from eventlib.operations.reprocessing.listing import reruns

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from eventlib.eventlog import EventLog
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.operations.parked_commands import request_retries
 from eventlib.queries.parked import Parking, parkings_in

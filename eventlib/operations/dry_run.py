@@ -11,8 +11,8 @@ from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.overlay import OverlayLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.personal.base import NO_MASTER, FieldCipher, Mask, NoRight
 from eventlib.personal.opening import personal_classes

@@ -13,10 +13,10 @@ from eventlib.analysis.diagram.explained import ExplainedArrows
 from eventlib.analysis.diagram.model import Traffic
 from eventlib.analysis.event_graph import EventGraph
 from eventlib.eventlog import EventLog
-from eventlib.histogram import Histogram
-from eventlib.log.record import Record
+from eventlib.ground.histogram import Histogram
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record
 from eventlib.queries.decoding import event_topics_there
 from eventlib.queries.stream import tail
 

@@ -16,7 +16,7 @@ from eventlib.errors import ContractError
 from eventlib.log.base import Log
 from eventlib.log.open import open_port
 from eventlib.log.reading import SkippingReader, chunks
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.operations.dry_run import refuse_moved, token_of
 from eventlib.personal.base import is_ciphertext
 from eventlib.personal.opening import find_store, personal_options
@@ -30,7 +30,7 @@ from eventlib.personal.receipt import (
     guessable,
     read_receipt,
 )
-from eventlib.values import from_ms, now_ms
+from eventlib.values import iso_ms, now_ms
 
 if TYPE_CHECKING:
     from eventlib.personal.store import KeyStore
@@ -49,7 +49,7 @@ async def forget(log: Log, store: "KeyStore", subject: str, reason: str, by: str
         return done[subject]
     begun = requested.get(subject)
     if begun is None:
-        begun = Receipt(token_hex(16), subject, reason.strip(), by, _iso(now_ms()))
+        begun = Receipt(token_hex(16), subject, reason.strip(), by, iso_ms(now_ms()))
         await _write(log, REQUESTED, begun)
     return await _complete(log, store, begun, count=count)
 
@@ -80,7 +80,7 @@ async def preview_forget(log: Log, store: "KeyStore | None", subject: str, *, co
         raise ContractError("name the subject")
     row = None if store is None else store.of_subject(subject)
     has_key = row is not None and row.erased_ms is None
-    erased_at = "" if row is None or row.erased_ms is None else _iso(row.erased_ms)
+    erased_at = "" if row is None or row.erased_ms is None else iso_ms(row.erased_ms)
     records = None
     if count:
         records = {} if row is None else (await _counted(log, marker_of(row.id)))[0]
@@ -104,7 +104,7 @@ async def resume(log: Log, store: "KeyStore") -> list[Receipt]:
     apply_erasures(store, done)
     for subject, _ in store.erased_after(0):
         if subject not in done and subject not in requested:
-            again = Receipt(token_hex(16), subject, "erased before the log was restored", "eventlib", _iso(now_ms()))
+            again = Receipt(token_hex(16), subject, "erased before the log was restored", "eventlib", iso_ms(now_ms()))
             await _write(log, REQUESTED, again)
             requested[subject] = again
     return [await _complete(log, store, begun, count=True) for begun in requested.values()]
@@ -167,7 +167,7 @@ async def _complete(log: Log, store: "KeyStore", begun: Receipt, *, count: bool)
         begun.reason,
         begun.by,
         begun.requested_at,
-        _iso(row.erased_ms or 0),
+        iso_ms(row.erased_ms or 0),
         had_key=row.had_key,
         records=records,
         not_covered=NOT_COVERED if hashes == {} else (*NOT_COVERED, guessable(hashes)),
@@ -220,7 +220,3 @@ async def _counted(log: Log, marker: bytes) -> tuple[dict[str, int], dict[str, i
                         for name, value in record.headers
                     )
     return dict(found), dict(+hashes)
-
-
-def _iso(milliseconds: int) -> str:
-    return from_ms(milliseconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")

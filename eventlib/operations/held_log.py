@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from eventlib.errors import WiringError
+from eventlib.ground.url import log_file
 from eventlib.log.base import Claim, Membership
 from eventlib.log.sqlite.log import SqliteLog
-from eventlib.log.url import log_file
 from eventlib.model.topic import Topic
 
 _CHANGELOG = ".changelog"

@@ -9,8 +9,8 @@ from typing import TypeVar
 from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
 from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.import_log import ImportLog
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.held_log import services_on
 from eventlib.registry.records import SCHEMAS

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.json_form import json_of
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, Position, contract_of, key_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.identity import root_traceparent
+from eventlib.model.record import Record, key_text
 from eventlib.operations.sending import event_of, refuse_masked
 from eventlib.queries.parked import Parking, WaitingInput, waiting_inputs
 from eventlib.queries.pauses import Paused, pauses

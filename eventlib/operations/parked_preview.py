@@ -8,8 +8,8 @@ from typing import Literal
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.json_form import json_text
-from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record
 from eventlib.operations.dry_run import TaskParts, dry_run_of, masks, token_of
 from eventlib.operations.parked_commands import (
     Command,

@@ -16,11 +16,11 @@ from eventlib.eventlog import EventLog
 from eventlib.limits import checked, limit_set
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.identity import root_traceparent
+from eventlib.model.record import Record, key_text
 from eventlib.model.saga import Saga
 from eventlib.model.service import Service
 from eventlib.queries.pauses import Paused, PauseTarget, pauses

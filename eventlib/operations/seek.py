@@ -12,7 +12,7 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, OwnershipLost
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
-from eventlib.log.record import key_text
+from eventlib.model.record import key_text
 from eventlib.model.service import Service
 from eventlib.operations.dry_run import token_of
 from eventlib.queries.stream import start_of

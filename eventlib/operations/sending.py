@@ -7,12 +7,12 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.json_form import read_json
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, Position, contract_of, key_of
 from eventlib.model.personal import MASKED, personal_fields
 from eventlib.publication import Publication, Signature
-from eventlib.pydantic_errors import sentence_of
 
 
 async def send_event(log: EventLog, event: Event, by: str, reason: str, idempotency_key: str | None = None) -> Position:

@@ -8,8 +8,8 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.operations.dry_run import dry_run_of, emitted_on, token_of
 from eventlib.operations.seek import act

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from eventlib.ground.private_files import create_private, make_private_directory
 from eventlib.log.processes import described, give_up, is_dead, new_owner
-from eventlib.private_files import create_private, make_private_directory
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.state.open import store_directory
 from eventlib.values import from_ms, now_ms

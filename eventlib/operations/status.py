@@ -7,7 +7,7 @@ from datetime import datetime
 
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.operations.input_health import HeldInput, InputLoss, held_inputs, input_losses, topic_faults
 from eventlib.operations.startup_waits import STATE_DIR, Waiting, waiting_here

@@ -10,7 +10,7 @@ from time import monotonic, time
 from psycopg import Error, pq
 from psycopg.conninfo import make_conninfo
 
-from eventlib.postgres import connection_to
+from eventlib.ground.postgres import connection_to
 
 PUBLICATION = "eventlib_outbox"
 

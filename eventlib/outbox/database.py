@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import psycopg
 
 from eventlib.errors import LogUnavailable, WiringError
+from eventlib.ground.postgres import ANSWERS_S, connection_to
 from eventlib.outbox.rows import OutboxRow
-from eventlib.postgres import ANSWERS_S, connection_to
 
 T = TypeVar("T")
 

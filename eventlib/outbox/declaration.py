@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from eventlib.arguments import AN_APP, AN_EVENT, check, check_class, check_each
 from eventlib.errors import ContractError, WiringError
+from eventlib.ground.arguments import AN_APP, AN_EVENT, check, check_class, check_each
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
 from eventlib.outbox.rows import refuse_unpublished, rows_of

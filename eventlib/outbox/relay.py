@@ -9,17 +9,17 @@ from time import time_ns
 
 from eventlib.errors import ContractError, EventlibError, OwnershipLost
 from eventlib.eventlog import CALLER, EventLog
+from eventlib.ground.startup import Startup
 from eventlib.log.base import Claim
-from eventlib.log.record import Record
 from eventlib.log.rules import refuse_large
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.sending import prepare_sending
 from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.rows import OutboxRow, event_in
 from eventlib.publication import Publication
-from eventlib.startup import Startup
 from eventlib.values import now_ms
 
 OUTBOXES = Topic("_outbox", partitions=1, compacted=True)

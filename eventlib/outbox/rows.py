@@ -12,13 +12,13 @@ from pydantic import ValidationError
 from eventlib.codec.formats import format_of
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import CALLER
+from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.json_form import json_text, read_json
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.schema.derive import record_of
 from eventlib.operations.sending import refuse_facts, refuse_masked
 from eventlib.publication import Publication, headers_of
-from eventlib.pydantic_errors import sentence_of
 from eventlib.values import escaped
 
 # The trigger gives out the ids, after it has waited for the other transactions that put an event of the same key: so the ids

@@ -8,8 +8,8 @@ from botocore import exceptions as aws
 from botocore.config import Config
 
 from eventlib.errors import LogUnavailable, WiringError
+from eventlib.ground.plaintext import warn_of_plaintext
 from eventlib.personal.master import MasterKey
-from eventlib.plaintext import warn_of_plaintext
 
 _CONTEXT = {"eventlib": "personal-keys"}
 """The encryption context: KMS binds the ciphertext to it, writes it to CloudTrail, and can make it a condition of rights."""

@@ -9,8 +9,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from eventlib.errors import LogUnavailable, WiringError
+from eventlib.ground.plaintext import warn_of_plaintext
 from eventlib.personal.secret_file import read_secret
-from eventlib.plaintext import warn_of_plaintext
 
 _NONCE_BYTES = 12
 

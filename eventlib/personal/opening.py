@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventlib.config.variables import read_settings
 from eventlib.errors import WiringError
-from eventlib.log.url import log_file
+from eventlib.ground.url import log_file
+from eventlib.ground.variables import read_settings
 from eventlib.model.choreography import Choreography
 from eventlib.model.personal import personal_fields
 from eventlib.personal.base import NO_MASTER, FieldCipher, Mask

@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from eventlib.config.variables import Variables
-from eventlib.log.url import log_file, no_userinfo
+from eventlib.ground.url import log_file, no_userinfo
+from eventlib.ground.variables import Variables
 
 
 def _place_of_keys(url: str) -> str:

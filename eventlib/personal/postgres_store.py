@@ -12,10 +12,10 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
-from eventlib.log.url import without_userinfo
+from eventlib.ground.plaintext import warn_of_plaintext_hosts
+from eventlib.ground.postgres import ANSWERS_S, CONNECTS
+from eventlib.ground.url import without_userinfo
 from eventlib.personal.store import KeyRow, KeyStore, NoKeys
-from eventlib.plaintext import warn_of_plaintext_hosts
-from eventlib.postgres import ANSWERS_S, CONNECTS
 
 T = TypeVar("T")
 _BEGINS = """

@@ -5,7 +5,7 @@ from pathlib import Path
 from secrets import token_bytes
 
 from eventlib.errors import WiringError
-from eventlib.private_files import write_private
+from eventlib.ground.private_files import write_private
 
 _KEY_BYTES = 32
 _OTHERS = 0o077

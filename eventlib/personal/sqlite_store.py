@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import RLock
 
 from eventlib.errors import LogCorrupt, LogUnavailable
+from eventlib.ground.private_files import create_private
 from eventlib.personal.store import KeyRow, KeyStore, NoKeys
-from eventlib.private_files import create_private
 
 _WAIT_S = 10
 _TABLES = """

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from eventlib.errors import ContractError, EventlibError, TerminalError, WiringError
+from eventlib.ground.short_process import look_for_cycles_seldom
 from eventlib.model.event import Event
 from eventlib.proof.cases import EVERY, Case, Inputs, cases_of
 from eventlib.proof.decided import Code
@@ -18,7 +19,6 @@ from eventlib.proof.revisions import Repository
 from eventlib.proof.writing import Expected
 from eventlib.replay.comparison import changes
 from eventlib.replay.key_history import KeyHistory
-from eventlib.short_process import look_for_cycles_seldom
 
 
 class Answer(NamedTuple):

@@ -7,8 +7,8 @@ from eventlib.codec.base import LostSchema
 from eventlib.errors import ContractError, DamagedRecord, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.invariants import Violation
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
+from eventlib.model.record import Record
 from eventlib.proof.damage import Doubts
 from eventlib.proof.past_effects import NotExplorable, with_past_effects
 from eventlib.proof.under_way import SagaUnderWay, TaskName, UnderWay

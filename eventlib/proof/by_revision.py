@@ -5,8 +5,8 @@ import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
 
+from eventlib.model.project import load_simulation
 from eventlib.opening import open_log
-from eventlib.project import load_simulation
 from eventlib.proof.decided import Code
 from eventlib.proof.elsewhere import refuse_other_code
 from eventlib.proof.proving import InFlight, InFlightProof, ProofBounds

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import key_text
 from eventlib.model.event import contract_of
+from eventlib.model.record import key_text
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
 from eventlib.proof.under_way import SagaUnderWay, TaskName, UnderWay

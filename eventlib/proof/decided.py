@@ -14,8 +14,8 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 from eventlib.errors import EventlibError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
+from eventlib.model.project import load_choreography, nearest
 from eventlib.opening import open_log
-from eventlib.project import load_choreography, nearest
 from eventlib.proof.elsewhere import elsewhere, refuse_other_code
 from eventlib.proof.revisions import Lines
 from eventlib.proof.sharing import Told, Wanted, replay_in_processes

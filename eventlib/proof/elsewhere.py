@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import NoReturn, ParamSpec, TypeVar
 
 from eventlib.errors import EventlibError, TerminalError, WiringError
-from eventlib.short_process import look_for_cycles_seldom
+from eventlib.ground.short_process import look_for_cycles_seldom
 
 P = ParamSpec("P")
 T = TypeVar("T")

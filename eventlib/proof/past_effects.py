@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from eventlib.log.record import Record
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record
 from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.simulation.exhaustive.moment import Moment
 from eventlib.simulation.exhaustive.steps import Steps

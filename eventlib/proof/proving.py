@@ -7,11 +7,11 @@ from itertools import chain
 
 from eventlib.errors import DamagedRecord, EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.fork_pool import in_processes
+from eventlib.ground.fork_pool import in_processes
 from eventlib.invariants import Fold, Invariant
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record
 from eventlib.proof.beginning import CannotGoOn, Prepared, Preparing, begin
 from eventlib.proof.damage import Doubts
 from eventlib.proof.past_effects import NotExplorable

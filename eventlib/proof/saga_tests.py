@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.eventlog import EventLog
-from eventlib.log.record import key_text
 from eventlib.model.event import contract_of
+from eventlib.model.record import key_text
 from eventlib.model.saga import Saga
 from eventlib.proof.against import OtherCode, first_difference
 from eventlib.proof.cases import EVERY, Case, Inputs, failing_case, recorded_case

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
-from eventlib.fork_pool import cores, in_processes
+from eventlib.ground.fork_pool import cores, in_processes
 from eventlib.model.choreography import Choreography
 from eventlib.opening import open_log
 from eventlib.replay.partition_buffer import Shard

@@ -9,8 +9,8 @@ from eventlib.errors import ContractError, DamagedRecord, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import SkippingReader
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Contract, contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.in_flight import InFlightSagas, records_between
 from eventlib.runtime.inputs import InputReader

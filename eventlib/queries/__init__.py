@@ -2,19 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from eventlib.facade import lazy
+from eventlib.ground.facade import lazy
 
 if TYPE_CHECKING:
     from eventlib.model.identity import request_id
     from eventlib.model.saga import SagaEvent, saga_of
     from eventlib.queries.causal_order import in_order
     from eventlib.queries.decoding import event_topics
+    from eventlib.queries.projection import Projection, ProjectionBehind
+    from eventlib.queries.projection_file import View
     from eventlib.queries.saga_index import SagaIndex
     from eventlib.queries.state import state_of
     from eventlib.queries.state_index import StateIndex, StateRow
     from eventlib.queries.stream import tail
-    from eventlib.state.projection import Projection, ProjectionBehind
-    from eventlib.state.projection_file import View
 
 __all__ = [
     "Projection",
@@ -44,7 +44,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "queries.state": ["state_of"],
             "queries.state_index": ["StateIndex", "StateRow"],
             "queries.stream": ["tail"],
-            "state.projection": ["Projection", "ProjectionBehind"],
-            "state.projection_file": ["View"],
+            "queries.projection": ["Projection", "ProjectionBehind"],
+            "queries.projection_file": ["View"],
         },
     )

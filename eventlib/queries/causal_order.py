@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import groupby, pairwise
 
-from eventlib.arguments import check
+from eventlib.ground.arguments import check
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 _Place = tuple[int, str, int, int]
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from eventlib.arguments import A_LOG, check
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
+from eventlib.ground.arguments import A_LOG, check
+from eventlib.model.record import Record, key_text
 from eventlib.model.topic import Topic
 from eventlib.personal.receipt import ERASURES, read_receipt
 from eventlib.runtime.lost_owners import LOST_OWNERS, LostOwners

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from shlex import quote
 
-from eventlib.arguments import A_LOG, check
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.linear_regex import LinearRegex
+from eventlib.ground.arguments import A_LOG, check
+from eventlib.ground.linear_regex import LinearRegex
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record, key_text
+from eventlib.model.record import Record, key_text
 from eventlib.model.saga import Saga
 from eventlib.model.service import Service
 from eventlib.queries.decoding import Reading, RecordReader

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from eventlib.arguments import did_you_mean
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.ground.arguments import did_you_mean
 from eventlib.limits import in_words
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.queries.state import partition_of
 from eventlib.queries.task_metadata import TaskNotes

@@ -9,11 +9,11 @@ from pydantic_core import from_json, to_json
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record, key_text
+from eventlib.queries.projection_file import View
 from eventlib.queries.state_index import StateIndex
 from eventlib.runtime.records import Positions
-from eventlib.state.projection_file import View
 
 S = TypeVar("S")
 _CHUNK = 500

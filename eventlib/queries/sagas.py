@@ -7,7 +7,7 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.losses import warn_of_lost
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.saga import Decoded, Saga, saga_of
 from eventlib.queries.decoding import event_topics_there
 from eventlib.values import from_ms, to_ms

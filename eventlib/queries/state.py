@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from eventlib.arguments import A_LOG, check
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
+from eventlib.ground.arguments import A_LOG, check
 from eventlib.model.decider import FORGET, Decider
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import state_key

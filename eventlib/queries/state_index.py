@@ -7,16 +7,16 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from eventlib.arguments import A_DECIDER, A_LOG, check
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
+from eventlib.ground.arguments import A_DECIDER, A_LOG, check
 from eventlib.model.decider import Decider
+from eventlib.model.record import Record, key_text
 from eventlib.queries.index_columns import column_of, columns_of, quoted, stored
+from eventlib.queries.projection import Projection
+from eventlib.queries.projection_file import View
 from eventlib.queries.state import task_of
 from eventlib.runtime.records import POSITION_KEY, STATE, Positions, modules_version, state_name
-from eventlib.state.projection import Projection
-from eventlib.state.projection_file import View
 from eventlib.values import from_ms
 
 S = TypeVar("S")

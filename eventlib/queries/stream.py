@@ -5,11 +5,11 @@ from datetime import datetime
 from heapq import heapify, heappop, heapreplace
 from typing import Literal
 
-from eventlib.arguments import check, check_each, did_you_mean
 from eventlib.errors import ContractError
+from eventlib.ground.arguments import check, check_each, did_you_mean
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.losses import warn_of_lost
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.queries.causal_order import in_order
 from eventlib.values import time_of, to_ms
 

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.ground.url import log_file
 from eventlib.log.base import TOMBSTONES_KEPT
 from eventlib.log.reading import SkippingReader
-from eventlib.log.record import Record, key_text
-from eventlib.log.url import log_file
+from eventlib.model.record import Record, key_text
 from eventlib.model.saga_status import SagaState, SagaStates
 from eventlib.model.service import Service
 from eventlib.runtime.records import (

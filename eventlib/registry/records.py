@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from eventlib.log.base import undecodable
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.registry.parsing import SchemaType
 from eventlib.registry.parsing.parse import compact

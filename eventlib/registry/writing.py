@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from eventlib.errors import ContractError, EventlibError, OwnershipLost, RetryableError
+from eventlib.ground.startup import Startup
 from eventlib.log.base import Claim, Log
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.registry.errors import store_failed, too_large
 from eventlib.registry.following import View
 from eventlib.registry.records import SCHEMAS, WRITERS, Entry, record_of
-from eventlib.startup import Startup
 from eventlib.values import now_ms
 
 _SERVICE = SCHEMAS.name

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
+from eventlib.model.record import Record, key_text
 from eventlib.model.saga import Saga
 from eventlib.model.service import Service
 from eventlib.queries.parked import ParkedQuery, parkings, waiting_inputs

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from eventlib.log.record import Record
 from eventlib.model.identity import derived_id
+from eventlib.model.record import Record
 
 EmissionKey = tuple[str | None, str | None, str | None]
 """What emitted an event: decider (`service/decider`), key, and causation id."""

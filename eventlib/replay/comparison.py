@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel
 
 from eventlib.json_form import json_of, json_text
-from eventlib.log.record import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.measures import measures_of
+from eventlib.model.record import Record, key_text
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import ComparedEvent, Difference, Input, Kind
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import NO_HEADERS, Event, Meta, of_fields
+from eventlib.model.record import Record
 from eventlib.replay.comparison import Decision, Describer, OutputQuery, same
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Kind, Tally

@@ -7,8 +7,8 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record
 from eventlib.replay.partition_buffer import UNREAD, Buffered, Item
 
 _MAX_SCHEMAS = 10_000

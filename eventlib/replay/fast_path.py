@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eventlib.codec.wire_format import HEADER_BYTES
-from eventlib.log.record import Record
+from eventlib.ground.ends import as_error
 from eventlib.model.decider import Decider
-from eventlib.model.ends import as_error
 from eventlib.model.event import Contract, Event, Meta, contract_of
 from eventlib.model.identity import derived_id
+from eventlib.model.record import Record
 from eventlib.replay.claims import EmissionKey
 from eventlib.replay.context import meta_when_emitted
 from eventlib.replay.partition_buffer import UNREAD, Buffered

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.record import Record
 from eventlib.replay.journal_steps import (
     Act,
     Answered,

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.model.topic import Topic
 
 _CHUNK = 2_000

@@ -6,7 +6,7 @@ from itertools import islice
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Log, TopicPartition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 _CHUNK = 2_000
 

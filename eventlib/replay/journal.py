@@ -11,9 +11,9 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.input_cursor import InputCursor
 from eventlib.replay.journal_steps import (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.parking.releasing import edited
 from eventlib.runtime.records import Step

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, UndecodableRecord, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key, task_of, unknown_key
 from eventlib.queries.task_clock import clocks_of

@@ -8,9 +8,9 @@ from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.replay.steps import RecordedEvent
 from eventlib.runtime.emit import Emission

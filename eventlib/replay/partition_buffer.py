@@ -7,8 +7,8 @@ from typing import Any, final
 
 from eventlib.errors import UndecodableRecord
 from eventlib.log.base import Log, TopicPartition
-from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 
 Item = tuple[Record, Event | UndecodableRecord]

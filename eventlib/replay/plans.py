@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from eventlib.errors import UndecodableRecord
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.replay.context import ReplayContext
 from eventlib.replay.fast_path import FastPathComparer

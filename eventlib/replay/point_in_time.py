@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.eventlog import EventLog
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.model.saga import Saga
 from eventlib.queries.decoding import event_topics_there
 from eventlib.queries.state import KnownState, known_state

@@ -9,10 +9,10 @@ from eventlib.errors import ContractError, DamagedRecord, UnknownKey
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.reading import SkippingReader, chunks
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.key_history import key_history

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, Literal, NamedTuple, TypeVar, cast
 
-from eventlib.log.record import Record
 from eventlib.model.event import Event, Meta
+from eventlib.model.record import Record
 from eventlib.replay.comparison import Change, changes
 from eventlib.runtime.keyed_state import KeyedState
 from eventlib.values import from_ms

@@ -14,9 +14,9 @@ from eventlib.errors import ContractError, DamagedRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import SkippingReader
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.in_flight import InFlightSagas, records_between
 from eventlib.runtime.inputs import InputReader

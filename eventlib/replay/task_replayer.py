@@ -9,9 +9,9 @@ from typing import Any
 
 from eventlib.codec.base import LostSchema
 from eventlib.errors import ContractError, UndecodableRecord
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.amendments import rerun_changelog
 from eventlib.replay.claims import EmissionKey, claimed

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.replay.comparison import Decision, input_of
 from eventlib.replay.context import ReplayContext
 from eventlib.replay.journal import TaskJournal

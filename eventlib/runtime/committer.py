@@ -11,9 +11,9 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, DamagedRecord, OwnershipLost, RetryableError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, Reader, TopicPartition
-from eventlib.log.record import Record
 from eventlib.log.rules import TooLargeForLog, stored_bytes
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import FirstServices, beginnings
 from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.local_chain import LocalChain

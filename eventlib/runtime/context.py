@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from eventlib.errors import DamagedRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
+from eventlib.ground.startup import Startup
+from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import FirstServices
 from eventlib.runtime.breaker import Breaker
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.instrumentation import Observer
-from eventlib.startup import Startup
 from eventlib.state.base import Stores
 
 _log = logging.getLogger("eventlib.runtime")

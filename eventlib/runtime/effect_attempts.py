@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from eventlib.errors import ContractError, TerminalError, is_final
-from eventlib.log.record import Record
+from eventlib.ground.ends import as_error
 from eventlib.model.effect import Effect
-from eventlib.model.ends import as_error
 from eventlib.model.event import Event
 from eventlib.model.personal import error_text, personal_fields
+from eventlib.model.record import Record
 from eventlib.model.signatures import name_of
 from eventlib.runtime.transaction import Answer
 

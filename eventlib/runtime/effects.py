@@ -7,11 +7,11 @@ from typing import Final, Self
 
 from eventlib.errors import EventlibError, is_final
 from eventlib.eventlog import CALLER, SAGA
-from eventlib.log.record import Record
+from eventlib.ground.ends import as_error
 from eventlib.model.effect import Effect
-from eventlib.model.ends import as_error
 from eventlib.model.event import Event
 from eventlib.model.personal import error_text, personal_fields
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.breaker import Breaker
 from eventlib.runtime.context import RuntimeContext

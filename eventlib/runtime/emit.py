@@ -5,11 +5,11 @@ from typing import Any, final
 
 from eventlib.codec.base import Codec
 from eventlib.errors import ContractError
-from eventlib.log.record import Record
 from eventlib.log.rules import refuse_large, stored_bytes
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of, key_of, unwritable_key
 from eventlib.model.identity import child_traceparent, deadline_id, derived_id
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.runtime.bootstrap import Headers, past_of
 from eventlib.runtime.keyed_state import KeyedState, due_times

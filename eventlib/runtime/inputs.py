@@ -7,9 +7,9 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, DamagedRecord, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Log, undecodable
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of, key_of
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.runtime.parking.parked import original_of
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from eventlib.eventlog import EventLog, Published
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.effect import Asking
 from eventlib.model.event import Event
 from eventlib.model.identity import is_sampled
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.awaited import NEVER, awaits_of, deadlines_of, outcome_of
 from eventlib.runtime.keyed_state import KeyedState

@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
 from eventlib.codec.base import Codec
-from eventlib.log.record import Record
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import Headers
 from eventlib.runtime.records import request_key, state_key
 from eventlib.values import to_ms

@@ -18,8 +18,8 @@ from typing import Protocol
 
 from eventlib.errors import LogUnavailable, OwnershipLost
 from eventlib.log.base import Batch, Claim, Log, Share, TopicPartition
-from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Transaction
 

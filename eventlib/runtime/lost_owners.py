@@ -9,9 +9,9 @@ from typing import Protocol
 
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
-from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.evolution import wire_name, wire_name_of
+from eventlib.model.record import Record
 from eventlib.runtime.pending import PendingEffects
 from eventlib.runtime.records import DUE, EFFECT, Step, due_key
 from eventlib.runtime.task import Task

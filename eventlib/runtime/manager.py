@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import NamedTuple
 
 from eventlib.errors import LogCorrupt, OwnershipLost, RetryableError, TailLost
+from eventlib.ground.ends import as_error, is_asked_for
 from eventlib.log.base import Claim, Membership, TopicPartition
-from eventlib.model.ends import as_error, is_asked_for
 from eventlib.model.service import Service
 from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.local_chain import LocalChain

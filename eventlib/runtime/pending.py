@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Callable
 
-from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.runtime.records import EFFECT, effect_key
 from eventlib.runtime.state import TaskState
 

@@ -8,7 +8,7 @@ from contextvars import copy_context
 from inspect import iscoroutine
 
 from eventlib.errors import ContractError, UnforeseenEnd
-from eventlib.model.ends import as_error
+from eventlib.ground.ends import as_error
 
 
 class PlainCall:

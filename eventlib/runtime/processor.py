@@ -10,11 +10,11 @@ from typing import Any
 
 from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.log.rules import stored_bytes
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.personal import error_text, personal_fields
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.runtime.answered import AnsweredRequests
 from eventlib.runtime.bootstrap import mark_of, past_of, reason_of

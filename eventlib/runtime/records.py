@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.evolution import wire_name
+from eventlib.model.record import Record
 
 POSITION_KEY = "position"
 STATE = "state/"

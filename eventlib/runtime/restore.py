@@ -9,10 +9,10 @@ from eventlib.codec.base import Codec
 from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.errors import ContractError, DamagedRecord, LogCorrupt, OwnershipLost, RetryableError
 from eventlib.log.base import Claim, Membership
-from eventlib.log.record import Record
 from eventlib.log.rules import witnessed_loss
 from eventlib.model.decider import Decider
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.context import RestoreProgress, RuntimeContext
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions, Step, state_key

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from eventlib.arguments import A_LOG, check
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.ground.arguments import A_LOG, check
+from eventlib.ground.startup import Startup
 from eventlib.model.service import Service
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
 from eventlib.runtime.config import RuntimeConfig
@@ -24,7 +25,6 @@ from eventlib.runtime.records import JournalEntry, ParkedKey, Pause, Positions, 
 from eventlib.runtime.runner import TaskRunner
 from eventlib.runtime.topic_watch import TopicWatch
 from eventlib.runtime.turns import Line
-from eventlib.startup import Startup
 from eventlib.state.base import Stores
 from eventlib.state.open import open_stores
 

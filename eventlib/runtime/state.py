@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from eventlib.codec.base import Codec
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
+from eventlib.model.record import Record
 from eventlib.runtime.keyed_state import KeyedState, KeyLocation, entry_of, moved_of
 from eventlib.runtime.records import (
     DUE,

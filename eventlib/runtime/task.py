@@ -7,9 +7,9 @@ simulator run the same code. The committer around it reads inputs, appends trans
 from collections.abc import Sequence
 
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.instrumentation import Clock, InstrumentedProcessor
 from eventlib.runtime.keyed_state import KeyLocation

@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from eventlib.errors import DamagedRecord
-from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.records import Pause, Positions, Step
 

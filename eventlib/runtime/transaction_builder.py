@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from eventlib.eventlog import latest_copy
-from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import NO_PAST, InputStart
 from eventlib.runtime.records import ClockReset, JournalEntry, Positions, Step, TaskClock
 from eventlib.runtime.transaction import Loss, ProcessingSpan

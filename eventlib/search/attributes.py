@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from eventlib.arguments import did_you_mean
 from eventlib.errors import WiringError
+from eventlib.ground.arguments import did_you_mean
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
 from eventlib.model.searchable import Kind, SearchField, searchable_fields

@@ -9,11 +9,13 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from eventlib.arguments import A_LOG, check
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.ground.arguments import A_LOG, check
 from eventlib.log.sqlite.errors import explained
 from eventlib.queries.parked import retry_command
+from eventlib.queries.projection import Projection
+from eventlib.queries.projection_file import WHAT
 from eventlib.runtime.bootstrap import is_of_past
 from eventlib.runtime.records import EFFECT
 from eventlib.search.attributes import Attribute, declared_in, sagas_of
@@ -21,8 +23,6 @@ from eventlib.search.compiling import compiled
 from eventlib.search.language import Every, QueryError, parse_order, parse_where
 from eventlib.search.saga_view import SagaView
 from eventlib.search.scan import Sort, page_of
-from eventlib.state.projection import Projection
-from eventlib.state.projection_file import WHAT
 from eventlib.values import from_ms, now_ms
 
 MOST_LIMIT = 1_000

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
 from eventlib.model.personal import personal_fields
+from eventlib.model.record import Record, key_text
+from eventlib.queries.projection_file import View
 from eventlib.queries.saga_index import saga_topics
 from eventlib.search.attributes import Declared, declared_in, saga_field
 from eventlib.search.waits import Waits
-from eventlib.state.projection_file import View
 from eventlib.values import snake_case
 
 VERSION = 5

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record, key_text
 from eventlib.runtime.keyed_state import entry_of
 from eventlib.runtime.parking.parked import PAUSED
 from eventlib.runtime.records import PAUSE, ParkedKey, Pause

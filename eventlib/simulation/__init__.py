@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from eventlib.facade import lazy
+from eventlib.ground.facade import lazy
 from eventlib.simulation.scenario import Choices, Scenario, SmallCase
 
 if TYPE_CHECKING:

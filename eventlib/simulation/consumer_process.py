@@ -6,14 +6,14 @@ from enum import Enum
 from typing import TypeVar
 
 from eventlib.errors import LogUnavailable, RetryableError
+from eventlib.ground.startup import Startup
 from eventlib.log.base import Claim, Membership, Reader, TopicPartition
 from eventlib.log.memory import MemoryLog
 from eventlib.log.reader import Waiting
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.simulation.log import SimulatedLog
 from eventlib.simulation.receipts import Location, Receipts
 from eventlib.simulation.world import World
-from eventlib.startup import Startup
 
 T = TypeVar("T")
 

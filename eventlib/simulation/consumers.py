@@ -11,8 +11,8 @@ from math import ceil
 from typing import Any
 
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.simulation.consumer_process import ConsumerProcess, Died, ProcessLog
 from eventlib.simulation.invariant_monitor import FAILURES, broken
 from eventlib.simulation.receipts import DELIVERED, Receipts

@@ -8,8 +8,8 @@ from typing import Any
 from eventlib.errors import DamagedRecord
 from eventlib.log.base import TopicPartition
 from eventlib.log.checksum import corrected, partition_seed, record_checksum, row_checksum
-from eventlib.log.record import Record
 from eventlib.log.rules import NO_RECORD, columns_of, decode_headers, why_changed
+from eventlib.model.record import Record
 from eventlib.simulation.owner import Owner
 from eventlib.simulation.plan import Departure
 from eventlib.simulation.scheduler import ScheduledMove

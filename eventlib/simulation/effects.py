@@ -7,9 +7,9 @@ from types import coroutine
 from typing import Any, NamedTuple
 
 from eventlib.errors import OutcomeUnknown, TerminalError
-from eventlib.log.record import Record
-from eventlib.model.ends import as_error
+from eventlib.ground.ends import as_error
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.callbacks import Callbacks

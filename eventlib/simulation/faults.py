@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from eventlib.log.record import Record
 from eventlib.model.event import contract_of, key_of
+from eventlib.model.record import Record
 from eventlib.simulation.disk_faults import DiskFaults
 from eventlib.simulation.log import Point, driven
 from eventlib.simulation.owner import Interruption, Owner

@@ -10,10 +10,10 @@ from eventlib.codec.base import Codec
 from eventlib.eventlog import EventLog
 from eventlib.invariants import ExternalStates, Fold, Invariant, InvariantChecker, Violation
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record
 from eventlib.runtime.keyed_state import KeyedState
 from eventlib.runtime.parking.parked import is_redated
 from eventlib.runtime.records import POSITION_KEY, STATE, JournalEntry, Positions, state_name

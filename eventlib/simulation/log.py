@@ -9,7 +9,7 @@ from typing import TypeVar
 from eventlib.errors import DamagedRecord, LogUnavailable
 from eventlib.log.base import Claim, Reader, TopicPartition
 from eventlib.log.memory import MemoryLog, Partition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from eventlib.codec.base import Codec
-from eventlib.log.record import Record
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.parking.control import (

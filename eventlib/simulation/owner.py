@@ -4,9 +4,9 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any, NamedTuple
 
 from eventlib.log.base import Claim
-from eventlib.log.record import Record
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.effect_attempts import EffectAttempts

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from eventlib.invariants import Violation
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.simulation.invariant_monitor import broken, of_the_log
 
 DELIVERED = of_the_log("events_reach_consumers", "Each event that a sink or a subscriber asks for comes to it.")

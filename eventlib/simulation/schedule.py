@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from eventlib.invariants import Violation
-from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.inputs import DAMAGE
 from eventlib.runtime.parking.control import ParkedInputDiscarded, ParkedInputEdited, ParkedRetryRequested

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from eventlib.errors import ContractError
-from eventlib.pydantic_errors import sentence_of
+from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.simulation.scenario import Choice
 from eventlib.simulation.search import Failure
 

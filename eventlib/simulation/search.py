@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from eventlib.errors import TerminalError, WiringError
-from eventlib.fork_pool import in_processes
+from eventlib.ground.fork_pool import in_processes
 from eventlib.invariants import Violation
 from eventlib.simulation.scenario import Choice, Choices, Recorded, Scenario, drawn_from
 from eventlib.simulation.schedule import InvariantViolated, Schedule

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from eventlib.log.record import Record, key_text
+from eventlib.model.record import Record, key_text
 from eventlib.runtime.committer import TaskCommitter
 
 OUTSIDE = "outside"

@@ -12,10 +12,10 @@ from typing import Any
 
 from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError
 from eventlib.eventlog import EventLog
+from eventlib.ground.ends import as_error
 from eventlib.log.base import Claim, TopicPartition
-from eventlib.log.record import Record
-from eventlib.model.ends import as_error
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.publication import Publication
 from eventlib.queries.pauses import PauseTarget

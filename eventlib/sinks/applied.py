@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 
 class Applied(NamedTuple):

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from eventlib.errors import RetryableError, WiringError
 from eventlib.eventlog import CALLER, EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record, text_of
 from eventlib.model.event import Event
+from eventlib.model.record import Record, text_of
 from eventlib.personal.receipt import ERASED_TYPE, ERASURES, read_receipt
 from eventlib.sinks.applied import Applied, ObserveApplied, unobserved
 from eventlib.sinks.database import ParkedEvent, SinkDatabase

@@ -7,12 +7,12 @@ from contextlib import suppress
 
 from eventlib.errors import ContractError, EventlibError, LogUnavailable, OwnershipLost, RetryableError
 from eventlib.eventlog import EventLog
+from eventlib.ground.startup import Startup
 from eventlib.log.base import Claim, Log, Reader, TopicPartition
-from eventlib.log.record import Record
 from eventlib.log.rules import witnessed_loss
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.personal.receipt import ERASURES
-from eventlib.startup import Startup
 
 AT_ONCE = 500
 """How many records are applied together at most."""

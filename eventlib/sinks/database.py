@@ -11,9 +11,9 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, Operationa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_sessionmaker, create_async_engine
 
 from eventlib.errors import LogUnavailable, OwnershipLost, WiringError
+from eventlib.ground.postgres import connection_to
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
-from eventlib.postgres import connection_to
+from eventlib.model.record import Record
 from eventlib.sinks.declaration import SqlSink
 from eventlib.sinks.tables import (
     ADVANCE,

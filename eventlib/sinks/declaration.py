@@ -9,8 +9,8 @@ from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
-from eventlib.arguments import AN_APP, check
 from eventlib.errors import WiringError
+from eventlib.ground.arguments import AN_APP, check
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
 from eventlib.model.signatures import events_in, hints_of, name_of, positional, takes_meta

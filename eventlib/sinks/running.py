@@ -5,7 +5,7 @@ from secrets import token_hex
 
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.sinks.applied import ObserveApplied, unobserved
 from eventlib.sinks.applying import Applier
 from eventlib.sinks.consuming import Consumption, ConsumptionRunner, partitions_of

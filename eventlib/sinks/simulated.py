@@ -13,12 +13,12 @@ from typing import Any, cast
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
-from eventlib.arguments import check
 from eventlib.errors import LogUnavailable, OwnershipLost
 from eventlib.eventlog import EventLog
+from eventlib.ground.arguments import check
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
 from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.record import Record
 from eventlib.simulation.consumer_process import ConsumerProcess
 from eventlib.simulation.consumers import SimulatedConsumer
 from eventlib.simulation.receipts import Location

@@ -11,15 +11,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import eventlib.posix  # noqa: F401  what the worker needs of the system: it has no library to name a remedy
-from eventlib.arguments import A_LOG, check, did_you_mean
+import eventlib.ground.posix  # noqa: F401  what the worker needs of the system: it has no library to name a remedy
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.eventlog import EventLog
+from eventlib.ground.arguments import A_LOG, check, did_you_mean
+from eventlib.queries.projection import Projection
 from eventlib.sql.live_view import LiveView
 from eventlib.sql.needed import topics_of
 from eventlib.sql.tables import ONLY_REBUILT, Declared, LiveTable, event_fields, live_tables, state_fields
 from eventlib.sql.views import schema
-from eventlib.state.projection import Projection
 
 MOST_ROWS = 100_000
 MOST_S = 600.0

@@ -6,21 +6,21 @@ from hashlib import blake2b
 from typing import Any
 
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET
 from eventlib.model.event import Event, contract_of
 from eventlib.model.identity import deadline_id
 from eventlib.model.personal import masked, personal_fields
+from eventlib.model.record import Record, key_text
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_text
 from eventlib.queries.index_columns import quoted
+from eventlib.queries.projection_file import View
 from eventlib.runtime.keyed_state import entry_of
 from eventlib.runtime.parking.parked import original_of
 from eventlib.runtime.records import EFFECT, PARKED, STATE, ParkedKey, state_name
 from eventlib.sql.columns import Convert, iso_ms
 from eventlib.sql.tables import Declared, Field, event_fields, event_table, state_fields, state_table
 from eventlib.sql.views import schema
-from eventlib.state.projection_file import View
 
 VERSION = 3
 _EVENT = f"INSERT INTO _events VALUES (NULL{', ?' * 12})"  # noqa: S608  no value of anybody's

@@ -5,11 +5,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from eventlib.arguments import A_LOG, AN_EVENT, check, check_class
 from eventlib.errors import ContractError, EventlibError, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
+from eventlib.ground.arguments import A_LOG, AN_EVENT, check, check_class
 from eventlib.model.event import Event, Position, contract_of
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.state.topic_copy import TopicCopy
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from eventlib.errors import LogUnavailable
+from eventlib.ground.url import log_file
 from eventlib.log.checksum import seal, value_checksum
 from eventlib.log.sqlite.errors import explained
-from eventlib.log.url import log_file
 from eventlib.state.open import store_directory
 
 _TRIES = 5

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from eventlib.errors import WiringError
-from eventlib.log.url import log_file
+from eventlib.ground.url import log_file
 from eventlib.state.base import Stores
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from rocksdict import DbClosedError, Options, Rdict, WriteBatch
 
 from eventlib.errors import EventlibError, LogFull, LogUnavailable
-from eventlib.private_files import make_private_directory
+from eventlib.ground.private_files import make_private_directory
 
 NOTE_KEY = b"n"
 KEY_PREFIX = b"k"

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from eventlib.errors import EventlibError, OwnershipLost, StoreLost
+from eventlib.ground.private_files import create_private, make_private_directory
 from eventlib.log.base import TOMBSTONES_KEPT
 from eventlib.log.checksum import seal, value_checksum
 from eventlib.log.sqlite.errors import Transaction, explained, is_damaged, unavailable
-from eventlib.private_files import create_private, make_private_directory
 from eventlib.state.memory import refuse_older
 from eventlib.values import now_ms
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
+from eventlib.ground.private_files import create_private, make_private_directory
 from eventlib.log.base import TOMBSTONES_KEPT, TopicPartition
-from eventlib.private_files import create_private, make_private_directory
 from eventlib.values import now_ms
 
 _FORM = 1

@@ -11,9 +11,9 @@ from eventlib.errors import ContractError, DamagedRecord, RetryableError, Wiring
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Reader, TopicPartition, keep_newest
 from eventlib.log.losses import warn_of_lost
-from eventlib.log.record import Record
 from eventlib.log.rules import witnessed_loss
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.state.table_snapshot import TableFile, Values
 

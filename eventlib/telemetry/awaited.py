@@ -3,9 +3,9 @@
 from collections import OrderedDict
 from typing import NamedTuple
 
-from eventlib.log.record import Record
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.model.signatures import name_of
 from eventlib.runtime.awaited import CAME, NEVER, OVER

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from eventlib.config.variables import read_settings
-from eventlib.log.url import no_userinfo
+from eventlib.ground.url import no_userinfo
+from eventlib.ground.variables import read_settings
 
 Exporter = Literal["otlp", "console", "none"]
 

@@ -10,11 +10,11 @@ from opentelemetry.sdk.trace.export import SpanExporter
 from prometheus_client import CollectorRegistry, generate_latest
 
 from eventlib.eventlog import EventLog
-from eventlib.log.url import log_file
+from eventlib.ground.url import log_file
 from eventlib.model.choreography import Choreography
+from eventlib.model.sampling import traced_share
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.runtime import Runtime
-from eventlib.sampling import traced_share
 from eventlib.state.open import stores_beside
 from eventlib.telemetry.catalogue import Meter
 from eventlib.telemetry.counters import Counters, Reader, Snapshot

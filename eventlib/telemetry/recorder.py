@@ -9,9 +9,9 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind
 
 from eventlib.errors import TerminalError
-from eventlib.log.record import Record
 from eventlib.model.effect import Asking
 from eventlib.model.identity import is_sampled
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.model.signatures import name_of
 from eventlib.runtime.transaction import Answer, ProcessingSpan, Transaction

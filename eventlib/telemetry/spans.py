@@ -10,8 +10,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from eventlib.log.record import Record
 from eventlib.model.identity import is_sampled
+from eventlib.model.record import Record
 from eventlib.runtime.awaited import NEVER, OUTCOMES
 from eventlib.runtime.transaction import ProcessingSpan
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from eventlib.facade import lazy
+from eventlib.ground.facade import lazy
 from eventlib.testing.given import Given, given
 
 if TYPE_CHECKING:

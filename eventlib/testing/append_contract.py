@@ -9,8 +9,8 @@ import pytest
 
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.log.base import Log, keep_newest
-from eventlib.log.record import Record
 from eventlib.log.rules import stored_bytes
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.testing.log_fixture import LogFixture, record, values
 

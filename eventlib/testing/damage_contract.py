@@ -7,7 +7,7 @@ import pytest
 
 from eventlib.errors import DamagedRecord
 from eventlib.log.base import Log, Reader, TopicPartition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.testing.log_fixture import PATIENCE_S, LogFixture, record
 
 _COUNT = 9

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from eventlib.analysis import purity
-from eventlib.arguments import A_DECIDER, check, check_each
+from eventlib.ground.arguments import A_DECIDER, check, check_each
 from eventlib.model.decider import Decider, EmittedMeta
 from eventlib.model.event import Event, Meta, key_of
 from eventlib.model.identity import derived_id

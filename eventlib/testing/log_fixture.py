@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from eventlib.log.base import Log
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

@@ -7,7 +7,7 @@ import pytest
 
 from eventlib.errors import ContractError
 from eventlib.log.base import Log, Reader
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.testing.log_fixture import PATIENCE_S, LogFixture, record
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)

@@ -6,7 +6,7 @@ import asyncio
 import pytest
 
 from eventlib.log.base import Log, Reader
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.testing.log_fixture import PATIENCE_S, LogFixture, record
 
 _APPENDS = (1, 9, 70, 3)

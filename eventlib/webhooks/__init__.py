@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from eventlib.facade import lazy
+from eventlib.ground.facade import lazy
 
 if TYPE_CHECKING:
     from eventlib.webhooks.inbound import cloud_events_route

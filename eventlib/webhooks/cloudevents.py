@@ -12,12 +12,12 @@ from typing import Any, Literal
 from urllib.parse import quote, unquote
 
 from eventlib.errors import ContractError
+from eventlib.ground.strict_json import JsonRefused, decode_json
 from eventlib.json_form import json_of
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
 from eventlib.model.evolution import version_of
 from eventlib.model.personal import masked
-from eventlib.strict_json import JsonRefused, decode_json
+from eventlib.model.record import Record, key_text
 from eventlib.values import from_ms
 
 ContentMode = Literal["structured", "binary", "batch"]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from eventlib.errors import EventlibError, UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
-from eventlib.log.record import Record, text_of
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record, text_of
 from eventlib.sinks.consuming import Consumption, partitions_of
 from eventlib.values import escaped, now_ms
 from eventlib.webhooks.endpoint import Answer

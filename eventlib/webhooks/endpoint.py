@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 import httpx
 
-from eventlib.http.client import http_client
+from eventlib.ground.http_client import http_client
 from eventlib.values import escaped
 from eventlib.webhooks.addresses import AddressRefused, Resolver
 from eventlib.webhooks.cloudevents import Content

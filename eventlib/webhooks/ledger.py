@@ -9,7 +9,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from eventlib.errors import OwnershipLost
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 
 from eventlib.errors import ContractError, RetryableError, SignatureRefused, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.http.body_limit import RefusedEncoding, compression_of
+from eventlib.ground.body_limit import RefusedEncoding, compression_of
+from eventlib.ground.pydantic_errors import sentence_of
+from eventlib.ground.strict_json import decode_json
 from eventlib.http.problems import Refusal, documented, try_later
 from eventlib.http.traffic import Metrics
 from eventlib.identity.principal import public
 from eventlib.model.event import Event, contract_of
 from eventlib.model.signatures import name_of, reports
-from eventlib.pydantic_errors import sentence_of
-from eventlib.strict_json import decode_json
 from eventlib.webhooks.secrets_file import Secrets, as_call
 from eventlib.webhooks.signing import STANDARD_WEBHOOKS, TOLERANCE_S, SignatureScheme, SigningSecret
 

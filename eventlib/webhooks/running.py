@@ -8,9 +8,9 @@ from pathlib import Path
 
 from eventlib.errors import TerminalError, WiringError
 from eventlib.eventlog import EventLog
+from eventlib.ground.startup import Startup
+from eventlib.ground.watched_file import WatchedFile
 from eventlib.sinks.consuming import ConsumptionRunner
-from eventlib.startup import Startup
-from eventlib.watched_file import WatchedFile
 from eventlib.webhooks.delivering import Delivering, Timing
 from eventlib.webhooks.endpoint import Endpoint
 from eventlib.webhooks.ledger import service_of

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from eventlib.arguments import check_each
 from eventlib.errors import WiringError
-from eventlib.watched_file import WatchedFile, read_trusted
+from eventlib.ground.arguments import check_each
+from eventlib.ground.watched_file import WatchedFile, read_trusted
 from eventlib.webhooks.signing import STANDARD_WEBHOOKS, SignatureScheme, SigningSecret
 
 Secrets = Sequence[SigningSecret] | Callable[[], Sequence[SigningSecret]]

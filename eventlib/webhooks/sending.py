@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
 from eventlib.model.identity import child_traceparent, derived_id
+from eventlib.model.record import Record
 from eventlib.values import escaped
 from eventlib.webhooks.cloudevents import CloudEvent, Content, cloud_event, content_of
 from eventlib.webhooks.endpoint import Answer

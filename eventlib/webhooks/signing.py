@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from secrets import token_bytes
 from typing import NamedTuple
 
-from eventlib.arguments import check_each
 from eventlib.errors import SignatureRefused, WiringError
+from eventlib.ground.arguments import check_each
 
 __all__ = ["STANDARD_WEBHOOKS", "STRIPE", "SignatureScheme", "Signed", "SigningSecret", "TimestampedSignature"]
 

@@ -3,8 +3,8 @@
 from enum import Enum
 from pathlib import Path
 
-from eventlib.arguments import AN_APP, check
 from eventlib.eventlog import EventLog
+from eventlib.ground.arguments import AN_APP, check
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
 from eventlib.simulation.consumer_process import ConsumerProcess

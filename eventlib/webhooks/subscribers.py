@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from eventlib.arguments import did_you_mean
 from eventlib.errors import WiringError
-from eventlib.log.url import is_loopback
+from eventlib.ground.arguments import did_you_mean
+from eventlib.ground.pydantic_errors import sentence_of
+from eventlib.ground.url import is_loopback
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
 from eventlib.model.personal import personal_fields
 from eventlib.model.topic import Topic
-from eventlib.pydantic_errors import sentence_of
 from eventlib.webhooks.cloudevents import ContentMode
 from eventlib.webhooks.signing import SigningSecret
 

@@ -9,10 +9,10 @@ from typing import Any
 from analytics.history.tables import RESERVED
 from eventlib import EventLog
 from eventlib.errors import UnknownKey
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET
 from eventlib.model.event import contract_of
 from eventlib.model.personal import personal_fields
+from eventlib.model.record import Record, key_text
 from eventlib.model.schema.derive import record_of
 from eventlib.replay.key_history import KeyHistory, key_history
 from eventlib.replay.point_in_time import state_at

@@ -14,7 +14,7 @@ from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.session import end_session
 from analytics.stores.version import Version, VersionBefore
 from eventlib.devtools.kafka import Cluster
-from eventlib.object_store import ObjectStore
+from eventlib.ground.object_store import ObjectStore
 from services.analytics import TABLES
 from services.analytics.parts import report as shops
 from tests.analytics.repairs import worked

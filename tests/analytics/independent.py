@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from eventlib import open_log
-from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record
 from eventlib.values import from_ms
 from services import shop
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from analytics.stores import Place
-from eventlib.object_store import ObjectStore
+from eventlib.ground.object_store import ObjectStore
 
 STEPS: tuple[tuple[Any, str], ...] = (
     *((os, name) for name in ("link",)),

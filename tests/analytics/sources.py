@@ -11,7 +11,7 @@ from analytics.cli import run
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.building import Progress
 from analytics.rebuilding.rebuild import NEW, AsOf
-from eventlib.object_store import Place
+from eventlib.ground.object_store import Place
 from services.analytics import TABLES
 from tests.commands import said
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from analytics.audit.application import Application
 from analytics.whatif import Figure, Hypothesis, Outcome, what_if
 from eventlib import Event, open_log
-from eventlib.log.record import Record
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record
 from services import shop
 from services.order.events import OrderCancelled, OrderCompleted
 from services.stock.events import LineShipped

@@ -11,7 +11,7 @@ import pytest
 
 from eventlib.devtools.kafka import ClusterConfig, running_cluster
 from eventlib.devtools.kafka.security import Sasl, Security
-from eventlib.object_store import ObjectStore
+from eventlib.ground.object_store import ObjectStore
 from services.analytics import TABLES
 from tests.analytics.damages import DAMAGES, copied, damage_all
 from tests.analytics.independent import read_all

@@ -19,9 +19,9 @@ from eventlib.contracts.exporting import spark_ddl
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.memory import MemoryLog
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.event import Event, contract_of
+from eventlib.model.record import Record
 from eventlib.model.schema.derive import record_of
 from eventlib.opening import open_log
 from services import shop

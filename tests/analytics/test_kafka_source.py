@@ -16,7 +16,7 @@ from eventlib.devtools.kafka.security import Sasl, Security
 from eventlib.errors import LogUnavailable
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.options import parse_url
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from tests.analytics.repairs import PartSent
 from tests.analytics.sources import REPAIRS, moved_to

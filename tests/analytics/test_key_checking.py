@@ -18,8 +18,8 @@ from analytics.audit.packed_events import KeyRow, made_of, packed, unpacked, val
 from analytics.audit.saga_events import SagaEvents
 from analytics.audit.status import InFlight, LogStatus
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
+from eventlib.model.record import Record, key_text
 from eventlib.personal import Personal
 from eventlib.queries.sagas import find_saga
 from services.invariants.story import Story

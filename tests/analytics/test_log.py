@@ -15,8 +15,8 @@ from pyspark.sql import Row, SparkSession
 import analytics
 from analytics.adbc import Batches
 from eventlib.errors import EventlibError
-from eventlib.log.record import RECORD_FIELDS, Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import RECORD_FIELDS, Record
 from eventlib.values import from_ms, to_ms
 from tests.analytics.damages import copied
 

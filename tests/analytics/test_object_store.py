@@ -20,7 +20,7 @@ from analytics.stores.objects import ObjectVersion
 from analytics.stores.pointer import ObjectManifest
 from analytics.stores.versions import read_manifest
 from eventlib.errors import LogUnavailable
-from eventlib.object_store import ObjectStore
+from eventlib.ground.object_store import ObjectStore
 from tests.analytics.engines import on_store_in_duckdb, rows_of, spark_rows
 from tests.analytics.sources import REPAIRS, archived, thirds
 from tests.analytics.test_stores import SELECT, Rows, rows_in

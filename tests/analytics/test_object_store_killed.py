@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from analytics.rebuilding import How, rebuild, tables
 from analytics.stores import Place, TableFormat, current, read_manifest
 from analytics.stores.pointer import stored_versions
-from eventlib.object_store import ObjectStore
+from eventlib.ground.object_store import ObjectStore
 from tests.analytics.engines import spark_rows
 from tests.analytics.killing import Killed, killed_at
 from tests.analytics.processes import first_line, running, wait_until

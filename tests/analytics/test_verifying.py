@@ -17,7 +17,7 @@ from analytics.selection import Selection
 from analytics.sqlite import read_here
 from analytics.verifying import Verifier
 from eventlib.errors import LogCorrupt
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from tests.analytics.damages import copied
 
 Place = tuple[str, int, int]

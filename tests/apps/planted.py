@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from eventlib import Choreography, Event
 from eventlib.analysis.checks import check
-from eventlib.analysis.finding import Finding
 from eventlib.model.effect import Retry
+from eventlib.model.finding import Finding
 from tests.apps.wired import Asks, Emits, Wired
 
 

@@ -18,7 +18,7 @@ from eventlib import (
     Service,
     TerminalError,
 )
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.replay import Report, replay
 from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.runtime.records import JournalEntry

@@ -3,7 +3,7 @@
 import pytest
 
 from eventlib.console.compare_page import aligned
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.saga import Saga, saga_of
 from tests.console.rates_app import app
 from tests.console.windows import Window

@@ -19,7 +19,7 @@ from eventlib.errors import WiringError
 from eventlib.http.serving import Listening
 from eventlib.identity import Role
 from eventlib.identity.options import IdentityOptions
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.operations.acts import acts
 from eventlib.operations.parked_commands import request_retries
 from eventlib.operations.parked_groups import grouped

@@ -8,9 +8,9 @@ import pytest
 
 from eventlib import open_log
 from eventlib.config.console import console_options
-from eventlib.config.variables import SettingsError
-from eventlib.log.record import key_text
+from eventlib.ground.variables import SettingsError
 from eventlib.model.identity import is_sampled
+from eventlib.model.record import key_text
 from tests.console.browsers import running_console
 from tests.console.parked_rates import settled
 from tests.console.rates_app import RateAsked, app

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from eventlib.log.record import Record
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.backup.manifest import Backup
 from eventlib.operations.backup.write import back_up

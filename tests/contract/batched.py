@@ -7,9 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from eventlib.errors import DamagedRecord
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 
 NOW = 1_700_000_000_000

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from eventlib import open_log
-from eventlib.object_store import ObjectStore
+from eventlib.ground.object_store import ObjectStore
 from tests.contract.catalogue import CATALOGUE, Opened
 from tests.contract.registry_servers import registry
 from tests.integration.reopening import reopened

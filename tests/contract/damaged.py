@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 
 COUNT = 40

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eventlib.errors import OwnershipLost
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.state.sqlite import SqliteStores
 from tests import forked

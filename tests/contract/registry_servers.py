@@ -10,12 +10,12 @@ from typing import Any
 
 import httpx
 
+from eventlib.http.registry.app import make_app
+from eventlib.http.registry.options import SchemasOptions
+from eventlib.http.registry.service import open_service
 from eventlib.http.serving import Listening, Tls
 from eventlib.log.base import Log
 from eventlib.log.memory import MemoryLog
-from eventlib.registry.server.app import make_app
-from eventlib.registry.server.options import SchemasOptions
-from eventlib.registry.server.service import open_service
 
 
 def self_signed(directory: Path, name: str | None = None) -> Tls:

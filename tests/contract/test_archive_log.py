@@ -13,15 +13,15 @@ import pytest
 from analytics.archiving import archive
 from analytics.audit.bytes import damage_findings
 from eventlib.errors import LogCorrupt, LogReadOnly, LogUnavailable
+from eventlib.ground.object_store import Place
 from eventlib.log.archive.files import read_manifest
 from eventlib.log.archive.log import ArchiveLog
 from eventlib.log.base import Claim, Log, Reader, TopicPartition
 from eventlib.log.open import open_port
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
-from eventlib.object_store import Place
 from eventlib.operations.doctor.deep import examine_deep
 from eventlib.testing.log_contract import AppendContract
 from eventlib.testing.log_fixture import record

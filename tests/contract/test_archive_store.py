@@ -9,12 +9,12 @@ import pytest
 from analytics.archiving import archive
 from analytics.cli import run
 from eventlib.errors import LogUnavailable
+from eventlib.ground.object_store import ObjectStore
 from eventlib.log.archive.files import read_manifest
 from eventlib.log.archive.log import ArchiveLog
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
-from eventlib.object_store import ObjectStore
 from eventlib.testing.log_fixture import record
 from tests.analytics.killing import Killed, killed_at
 from tests.commands import ended, said

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from eventlib.cli import run
 from eventlib.errors import LogCorrupt, LogFull, WiringError
 from eventlib.log.archive.files import Replaced
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.backup.manifest import chain, manifest_of
 from eventlib.operations.backup.restore import restore

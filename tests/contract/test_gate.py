@@ -13,8 +13,8 @@ from eventlib.codec.wire_format import FramedCodec
 from eventlib.contracts.declared import named
 from eventlib.contracts.preflight import open_epoch, register, verdict
 from eventlib.errors import ContractError
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import Record
 from tests.golden.contracts import first, second, third
 from tests.golden.contracts.record import load
 

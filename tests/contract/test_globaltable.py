@@ -11,7 +11,7 @@ from eventlib import EventLog, GlobalTable, WiringError, open_log
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.log.base import Reader
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.values import now_ms
 from tests.contract.catalogue import CATALOGUE, GOODS, Customer, Delisted, Listed, Moment, Opened, Renamed, listed
 from tests.in_rows import in_rows

@@ -9,7 +9,7 @@ from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogUnavailable
 from eventlib.log.base import Log
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.testing.log_contract import AppendContract, LogContract
 from eventlib.testing.log_fixture import LogFixture, flipped
 from eventlib.testing.ownership_contract import OwnershipContract

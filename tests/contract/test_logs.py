@@ -11,8 +11,8 @@ from eventlib.errors import ContractError, LogReadOnly, OwnershipLost
 from eventlib.log.base import Log
 from eventlib.log.memory import MemoryLog
 from eventlib.log.overlay import OverlayLog
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.testing.log_contract import LogContract
 from eventlib.testing.log_fixture import flipped, record

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eventlib.errors import LogDenied, LogUnavailable, OwnershipLost, WiringError
-from eventlib.object_store import ObjectStore
+from eventlib.ground.object_store import ObjectStore
 from tests.moto import on_this_machine, running_moto
 from tests.ports import free_port
 

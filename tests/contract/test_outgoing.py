@@ -14,7 +14,7 @@ from pydantic import AnyHttpUrl, SecretStr
 
 from eventlib.codec.remote_registry import RemoteRegistry
 from eventlib.errors import LogUnavailable, OutcomeUnknown, RegistryUnavailable
-from eventlib.http.client import http_client
+from eventlib.ground.http_client import http_client
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.security import NoToken, connection_arguments
 from services.analytics.orders_api import OrdersApi

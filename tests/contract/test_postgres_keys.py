@@ -12,13 +12,13 @@ from threading import Event, Thread
 import pytest
 
 from eventlib.errors import LogUnavailable, WiringError
+from eventlib.ground.plaintext import _warn
 from eventlib.personal.master import FileMaster
 from eventlib.personal.opening import personal_options
 from eventlib.personal.postgres_store import BoundedConnection, PostgresKeyStore
 from eventlib.personal.ring import KeyRing, erase
 from eventlib.personal.secret_file import create_secret
 from eventlib.personal.store import KeyRow, new_row
-from eventlib.plaintext import _warn
 from tests.postgres import PASSWORD, USER, Postgres
 
 _schemas = count()

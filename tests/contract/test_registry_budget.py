@@ -8,14 +8,14 @@ from typing import Any
 import httpx
 import pytest
 
+from eventlib.http.registry.app import make_app
+from eventlib.http.registry.options import SchemasOptions
+from eventlib.http.registry.service import open_service
 from eventlib.log.memory import MemoryLog
 from eventlib.registry.compatibility import Budget, OverBudgetError, within
 from eventlib.registry.compatibility.avro import avro_unreadable
 from eventlib.registry.compatibility.json_schema import json_unreadable
 from eventlib.registry.parsing import SchemaType, parse
-from eventlib.registry.server.app import make_app
-from eventlib.registry.server.options import SchemasOptions
-from eventlib.registry.server.service import open_service
 from tests.contract.registry_servers import registry
 
 

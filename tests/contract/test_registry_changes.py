@@ -8,7 +8,7 @@ import httpx
 from eventlib.codec.registry import Schema
 from eventlib.codec.schema_ids import Schemas
 from eventlib.log.memory import MemoryLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from tests.contract.registry_client import AB, A, got, record, refused, register
 from tests.contract.registry_servers import registry
 

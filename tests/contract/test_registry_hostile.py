@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from eventlib.registry.server.app import LARGEST_BODY
+from eventlib.http.registry.app import LARGEST_BODY
 from tests.contract.registry_client import record
 from tests.contract.registry_servers import listening_registry, registry
 

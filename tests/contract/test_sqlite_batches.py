@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from eventlib.log.record import Record
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.packing import MOST
 from eventlib.log.sqlite.reading import _take
 from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.record import Record
 from tests.contract.batched import NOW, ROWS, numbered, opened, placed, read_all, rows
 from tests.in_rows import in_rows
 

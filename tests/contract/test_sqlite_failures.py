@@ -20,10 +20,10 @@ from eventlib.errors import (
     RetryableError,
     TerminalError,
 )
-from eventlib.log.record import Record
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from tests.commands import said
 from tests.contract.places import read_only, tiny_file_system

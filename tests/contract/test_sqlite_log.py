@@ -10,10 +10,10 @@ import pytest
 
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.log.base import TOMBSTONES_KEPT, Log
-from eventlib.log.record import Record
 from eventlib.log.sqlite.file import LogFile
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.state.base import Stores
 from eventlib.state.sqlite import SqliteStores

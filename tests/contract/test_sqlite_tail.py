@@ -9,10 +9,10 @@ import pytest
 
 from eventlib.cli import run
 from eventlib.errors import LogCorrupt, TailLost
-from eventlib.log.record import Record
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.high_water import HighWaterMark, losses, mark_beside, mark_path
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.sqlite import examine_file
 from tests.contract.processes import TOPICS, line_of, process

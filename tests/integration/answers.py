@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from eventlib import Event, EventLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from services.order.events import CancelSubmitted, OrderCancelled, OrderCompleted, OrderSubmitted, ProductListed
 
 Json = dict[str, Any]

@@ -9,9 +9,9 @@ from typing import Any, Never
 import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Publication, Service, open_log
-from eventlib.log.record import Record
-from eventlib.state.projection import Projection
-from eventlib.state.projection_file import View
+from eventlib.model.record import Record
+from eventlib.queries.projection import Projection
+from eventlib.queries.projection_file import View
 
 
 class Paid(Event, topic="payments", key="customer", request=True):

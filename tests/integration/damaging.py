@@ -8,7 +8,7 @@ from pathlib import Path
 
 from eventlib import EventLog
 from eventlib.log.reading import SkippingReader
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.records import JournalEntry, Step
 from tests.apps.small_shop import Ordered
 from tests.in_rows import change_row, in_rows

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from eventlib.log.base import Log
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.registry.records import SCHEMAS
 from eventlib.values import now_ms

@@ -10,8 +10,8 @@ from eventlib import EventLog, Publication, open_log
 from eventlib.errors import LogUnavailable
 from eventlib.log.kafka.options import parse_url
 from eventlib.log.kafka.security import connection_arguments
-from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.values import from_ms, now_ms
 from services import shop
 from services.dispatch.events import OrderDispatched

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from eventlib import Choreography, Event, EventLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 Opened = Callable[[Choreography], AbstractAsyncContextManager[EventLog]]
 

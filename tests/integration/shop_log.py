@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eventlib import EventLog, Publication, Runtime, TerminalError, open_log
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.values import now_ms
 from services import shop
 from services.dispatch.ports import Booked, Recalled

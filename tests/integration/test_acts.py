@@ -10,13 +10,13 @@ import httpx
 import pytest
 
 from eventlib import Publication, open_log
-from eventlib.admin_api import create_admin
+from eventlib.admin.api import create_admin
 from eventlib.cli import run
 from eventlib.identity import Identity, IdentityOptions, Role, add_token
 from eventlib.operations.act_index import ActIndex, ActPage, acts_view
 from eventlib.operations.acts import acts as acts_on
 from eventlib.publication import Signature
-from eventlib.state.projection import Projection
+from eventlib.queries.projection import Projection
 from tests.integration import parked_app
 
 KEY = "ab" * 16

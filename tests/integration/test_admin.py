@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from eventlib import EventLog, open_log
-from eventlib.admin_api import create_admin
+from eventlib.admin.api import create_admin
 from eventlib.cli import run
 from eventlib.errors import WiringError
 from eventlib.operations.acts import acts

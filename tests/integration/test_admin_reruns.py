@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from eventlib import EventLog, open_log
-from eventlib.admin_api import create_admin
+from eventlib.admin.api import create_admin
 from eventlib.operations.acts import acts
 from eventlib.operations.reprocessing.listing import reruns
 from tests.apps.market import Code, GivenBack, market

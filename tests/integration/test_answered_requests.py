@@ -11,8 +11,8 @@ import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Publication, Service, Topic, open_log
 from eventlib.errors import WiringError
-from eventlib.log.record import Record, key_text
 from eventlib.log.rules import stored_bytes
+from eventlib.model.record import Record, key_text
 from eventlib.runtime.answered import AnsweredRequests
 from eventlib.runtime.keyed_state import KEPT_WITH_KEY, REMEMBERED_FOR, KeyMetadata, memory_of
 from eventlib.runtime.records import REQUEST, STATE, JournalEntry, Positions, Step

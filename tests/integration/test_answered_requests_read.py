@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from eventlib import EventLog, open_log
-from eventlib.log.record import Record, key_text
+from eventlib.model.record import Record, key_text
 from eventlib.operations.parked_preview import preview_retries
 from eventlib.operations.reprocessing.cutover import switch
 from eventlib.operations.reprocessing.metadata import RerunSpec

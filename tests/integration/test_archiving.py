@@ -22,9 +22,9 @@ from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
 from eventlib.log.archive.files import newest_number, read_manifest
 from eventlib.log.base import Log
 from eventlib.log.open import open_port
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.schema import archived_ends
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.testing.log_fixture import record
 from tests import forked

@@ -11,8 +11,8 @@ import pytest
 
 from eventlib import open_log
 from eventlib.cli import run
-from eventlib.log.record import Record
 from eventlib.model.identity import request_id
+from eventlib.model.record import Record
 from services import shop
 
 Publish = Callable[..., str]

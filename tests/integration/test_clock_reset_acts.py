@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from eventlib import open_log
-from eventlib.admin_api import create_admin
+from eventlib.admin.api import create_admin
 from eventlib.console.app import create_console
 from eventlib.console.sessions import SessionIdentity
 from eventlib.identity.options import IdentityOptions

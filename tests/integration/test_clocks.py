@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from eventlib import EventLog, Publication, open_log
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.queries.parked import parkings
 from eventlib.runtime import runner
 from eventlib.values import now_ms

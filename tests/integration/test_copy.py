@@ -17,8 +17,8 @@ from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.topic_configs import INCOMING
 from eventlib.log.kafka.topics import Topics
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.migration import Copying
 from eventlib.values import now_ms

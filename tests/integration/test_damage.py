@@ -9,7 +9,7 @@ import pytest
 
 from eventlib import EventLog, open_log
 from eventlib.errors import DamagedRecord
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.parked_commands import request_discard, request_retry
 from eventlib.queries.parked import parkings

@@ -7,7 +7,7 @@ import pytest
 
 from eventlib import ContractError, EventLog, Runtime, open_log
 from eventlib.log.reading import SkippingReader
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.operations.status import StatusReader
 from eventlib.replay import replay
 from eventlib.replay.journal import TaskJournal

@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.operations.doctor.examination import examine as examine_here
 from eventlib.registry.records import SCHEMAS
 from eventlib.values import now_ms

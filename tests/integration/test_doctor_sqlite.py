@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from eventlib.cli import run
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.disk import network_file_system
 from eventlib.operations.doctor.examination import examine as examine_here

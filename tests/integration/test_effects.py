@@ -8,7 +8,7 @@ import pytest
 from eventlib import Publication, Runtime, RuntimeConfig, open_log
 from eventlib.errors import LogUnavailable
 from eventlib.log.base import Claim
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.values import now_ms
 from tests.apps.small_shop import (

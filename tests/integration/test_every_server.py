@@ -18,11 +18,11 @@ from starlette.types import Receive, Scope, Send
 import eventlib
 from eventlib.cli.schemas_server import _warning
 from eventlib.http.limits import HttpLimits
+from eventlib.http.registry.options import SchemasOptions
+from eventlib.http.registry.service import Access
 from eventlib.http.serving import Listening
 from eventlib.identity import Identity, IdentityOptions, Principal, Role, add_token, identity_of
 from eventlib.registry.errors import Refused
-from eventlib.registry.server.options import SchemasOptions
-from eventlib.registry.server.service import Access
 from tests.contract.registry_servers import listening_registry, registry
 
 SOURCES = Path(eventlib.__file__).parent

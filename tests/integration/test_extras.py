@@ -30,11 +30,11 @@ PROMISED = {
     "live": ["eventlib.live.transport", "eventlib.live.store", "eventlib.log.kafka.client", "eventlib.http.api"],
     "mcp": ["eventlib.cli.mcp_server", "eventlib.cli.mcp_tools"],
     "personal": ["eventlib.personal.cipher", "eventlib.personal.master"],
-    "postgres": ["eventlib.outbox.database", "eventlib.personal.postgres_store"],
-    "s3": ["eventlib.s3", "boto3"],
+    "ground.postgres": ["eventlib.outbox.database", "eventlib.personal.postgres_store"],
+    "ground.s3": ["eventlib.ground.s3", "boto3"],
     "schemas": ["eventlib.codec.protobuf.format", "eventlib.registry.parsing.protobuf", "jsonschema", "avro"],
     "simulate": ["eventlib.simulation.search"],
-    "sinks": ["eventlib.postgres", "eventlib.sinks.database"],
+    "sinks": ["eventlib.ground.postgres", "eventlib.sinks.database"],
     "telemetry": ["eventlib.telemetry.tracer", "opentelemetry.exporter.prometheus"],
 }
 """What can be imported with an extra, and not without it."""

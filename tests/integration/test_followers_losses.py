@@ -12,11 +12,11 @@ from eventlib import EventLog
 from eventlib.cli._common.metrics import webhooks_snapshot
 from eventlib.errors import ContractError, TailLost
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
+from eventlib.queries.projection import Projection
+from eventlib.queries.projection_file import View
 from eventlib.queries.stream import tail
 from eventlib.sinks.consuming import Consumption, dropped_before
-from eventlib.state.projection import Projection
-from eventlib.state.projection_file import View
 from tests.integration.hooking import delivering, until_status
 from tests.integration.test_losses import HEARD, hear, log
 from tests.waiting import until

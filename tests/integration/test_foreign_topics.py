@@ -12,7 +12,7 @@ from eventlib import Choreography, Decider, Event, EventLog, Meta, Runtime, Serv
 from eventlib.cli import run
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.external import Json, Text
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.queries.state import state_of
 from eventlib.replay import history, replay, scanner
 from eventlib.runtime.parking.control import ParkedRetryRequested

@@ -7,9 +7,9 @@ import httpx
 import pytest
 from pydantic import AnyHttpUrl, SecretStr
 
-from eventlib import watched_file
 from eventlib.config import SettingsError
-from eventlib.private_files import write_private
+from eventlib.ground import watched_file
+from eventlib.ground.private_files import write_private
 from eventlib.webhooks import SigningSecret
 from services.order.api import create_app
 from services.payment.callbacks import PATH

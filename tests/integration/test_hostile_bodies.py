@@ -11,10 +11,10 @@ from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel, ConfigDict
 
 from eventlib import open_log
-from eventlib.admin_api import create_admin
+from eventlib.admin.api import create_admin
+from eventlib.ground.strict_json import JsonRefused, decode_json
 from eventlib.http import StrictRoute, answer_problems
 from eventlib.http.rate_limit import MeteredRoute, RateLimits
-from eventlib.strict_json import JsonRefused, decode_json
 from tests.apps.small_shop import make_shop
 from tests.contract.registry_servers import registry
 
@@ -100,7 +100,7 @@ def test_a_member_that_is_there_twice_is_found_in_one_pass() -> None:
 
         __hash__ = str.__hash__
 
-    from eventlib.strict_json import _members
+    from eventlib.ground.strict_json import _members
 
     names = [Counted(number) for number in range(5_000)]
     with pytest.raises(JsonRefused, match="'4999' is there twice"):

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from eventlib import open_log
-from eventlib.admin_api import create_admin
+from eventlib.admin.api import create_admin
 from eventlib.http.serving import metered
 from services.order.api import create_app
 from services.order.index import OrderIndex

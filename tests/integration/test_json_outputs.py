@@ -14,13 +14,11 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from eventlib import Runtime, open_log
-from eventlib.cli._common.parked_keys import waiting_json
-from eventlib.cli._common.previews import event_json
-from eventlib.cli._common.rerun_report import changes_json
 from eventlib.errors import ContractError
 from eventlib.http import SagaApi
 from eventlib.json_form import json_of, json_text, read_json
-from eventlib.log.record import Record
+from eventlib.model.record import Record
+from eventlib.operations.as_json import changes_json, event_json, waiting_json
 from eventlib.outbox.rows import OutboxRow, event_in, rows_of
 from eventlib.queries import SagaIndex
 from eventlib.queries.decoding import Reading

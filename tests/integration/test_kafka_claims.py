@@ -24,7 +24,7 @@ from eventlib.log.kafka.ownership_topic import PLACE, Owner
 from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.writer import producer_names
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

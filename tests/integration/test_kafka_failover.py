@@ -16,7 +16,7 @@ from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogUnavailable, OwnershipLost
 from eventlib.log.base import Claim, Log, Membership
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

@@ -15,10 +15,10 @@ from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogDenied
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.log.record import Record
 from eventlib.manifests.acls import user_name, users_of
 from eventlib.manifests.databases import relay_user, sink_user, topic_of, webhook_user
 from eventlib.manifests.topics import topic_specs
+from eventlib.model.record import Record
 from eventlib.operations.sending import prepare_sending
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import OUTBOXES, Relay

@@ -13,7 +13,7 @@ import pytest
 from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster, unsigned_token
 from eventlib.errors import LogDenied, LogUnavailable, WiringError
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 from tests.paused import paused

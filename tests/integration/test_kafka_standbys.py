@@ -16,7 +16,7 @@ import pytest
 from eventlib import EventLog, Publication, Runtime, RuntimeConfig, open_log
 from eventlib.cli.run_process import restoring_lines
 from eventlib.devtools.kafka import Cluster
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.context import RestoreProgress
 from eventlib.runtime.records import STATE
 from eventlib.state.base import Store

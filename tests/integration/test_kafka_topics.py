@@ -15,7 +15,7 @@ from eventlib.devtools.kafka import Cluster
 from eventlib.errors import ContractError, TopicMismatch, WiringError
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.options import parse_url
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

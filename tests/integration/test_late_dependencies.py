@@ -17,11 +17,11 @@ from eventlib.codec.wire_format import FramedCodec
 from eventlib.devtools.kafka import Cluster
 from eventlib.devtools.kafka.config import HOST
 from eventlib.eventlog import EventLog
+from eventlib.ground.startup import Startup
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.operations.startup_waits import waiting_here
 from eventlib.runtime.runtime import prepare_own
-from eventlib.startup import Startup
 from services import shop
 from tests.contract.registry_servers import listening_registry
 from tests.integration.tcp_way import Way

@@ -14,7 +14,7 @@ import pytest
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, RuntimeConfig, Service, Topic, open_log
 from eventlib.errors import ContractError
 from eventlib.log.base import OpenTransaction, TopicIdentity
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.operations.doctor.examination import examine_inputs
 from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.operations.seek import accept_losses, act

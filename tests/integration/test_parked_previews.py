@@ -10,7 +10,7 @@ import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Publication, Runtime, Service, open_log
 from eventlib.errors import ContractError
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retry
 from eventlib.operations.parked_preview import Preview, preview_discards, preview_edit, preview_retries
 from eventlib.operations.pause_preview import preview_pause

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from eventlib import Runtime, open_log
-from eventlib.admin_api import create_admin
+from eventlib.admin.api import create_admin
 from eventlib.cli import run
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import ContractError

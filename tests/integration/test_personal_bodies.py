@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
 from eventlib.http import SagaApi
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.operations.erasure import forget, receipts
 from eventlib.personal import ERASED, Personal
 from eventlib.personal.receipt import NOT_COVERED

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 
 from eventlib import EventLog, Runtime, open_log
-from eventlib.admin_api import create_admin
+from eventlib.admin.api import create_admin
 from eventlib.http import SagaApi, Shown
 from eventlib.identity import Caller, Identity, IdentityOptions, Role, add_token, allow
 from eventlib.personal import ERASED, MASKED

@@ -12,8 +12,8 @@ import pytest
 
 from eventlib import EventLog, open_log
 from eventlib.errors import ContractError, LogUnavailable
-from eventlib.log.record import Record
-from eventlib.state.projection import Projection, ProjectionBehind
+from eventlib.model.record import Record
+from eventlib.queries.projection import Projection, ProjectionBehind
 from eventlib.values import now_ms
 from tests.connections import silent
 from tests.integration.bank_view import BANK, TOTALS, Paid, add, expected, pay, rows

@@ -12,7 +12,7 @@ import pytest
 from eventlib import Choreography, EventLog, Runtime, Service, open_log
 from eventlib.errors import TailLost, WiringError
 from eventlib.log.checksum import seal
-from eventlib.state.projection import Projection
+from eventlib.queries.projection import Projection
 from eventlib.state.sqlite import SqliteStores
 from tests.integration.bank_view import BANK, TABLES, TOTALS, Transferred, accounts, expected, pay, rows, transfers
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.queries import StateIndex
+from eventlib.queries.projection import Projection
+from eventlib.queries.projection_file import View
 from eventlib.search import SagaQuery, SagaSearch, Searchable
-from eventlib.state.projection import Projection
-from eventlib.state.projection_file import View
 
 LEAST, MOST = -(2**63), 2**63 - 1
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from eventlib import open_log
-from eventlib.admin_api import create_admin
+from eventlib.admin.api import create_admin
 from eventlib.queries.parked import parkings
 from services import shop
 from services.order.events import CancelSubmitted

@@ -9,7 +9,7 @@ from eventlib import EventLog, Publication, Runtime, RuntimeConfig, open_log
 from eventlib.errors import DamagedRecord
 from eventlib.log.base import Log
 from eventlib.log.reading import SkippingReader
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.operations.parked_commands import request_retry
 from eventlib.operations.pausing import pause, resume
 from eventlib.operations.skip import skip

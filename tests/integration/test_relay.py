@@ -11,9 +11,9 @@ from bench.sagas import InstantCarrier, InstantGateway, order, run_orders, stock
 from eventlib import Choreography, Event, EventLog, Publication, Runtime, RuntimeConfig, open_log
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import LogReadOnly
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.record import Record
 from eventlib.runtime.records import JournalEntry
 from services import shop
 from services.stock.events import DeliveryLine, DeliverySubmitted

@@ -14,7 +14,7 @@ from eventlib.errors import LogUnavailable, OwnershipLost
 from eventlib.log.base import Batch, Claim, Share
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.producer import Producer
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.runtime.records import JournalEntry
 from eventlib.testing.log_fixture import record

@@ -8,7 +8,7 @@ import pytest
 
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
-from eventlib.log.record import Record, key_text
+from eventlib.model.record import Record, key_text
 from eventlib.replay.journal import Only, TaskJournal
 from eventlib.replay.journal_steps import (
     Act,

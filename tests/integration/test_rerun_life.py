@@ -12,7 +12,7 @@ from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError, OwnershipLost, WiringError
 from eventlib.log.base import Claim
 from eventlib.log.memory import MemoryLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.operations.reprocessing import dropping, follower, listing, metadata
 from eventlib.state.memory import MemoryStores
 from tests.apps.market import Code, market

@@ -11,7 +11,7 @@ import pytest
 from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
 from eventlib.devtools.kafka.config import certificate, key_store
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 from tests import forked

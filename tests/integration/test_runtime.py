@@ -10,7 +10,7 @@ import pytest
 
 from eventlib import Publication, Runtime, RuntimeConfig
 from eventlib.log.base import Membership
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.parking.parked import parked_facts
 from eventlib.runtime.records import ParkedKey
 from eventlib.state.memory import MemoryStores

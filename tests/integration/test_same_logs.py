@@ -15,8 +15,8 @@ from analytics.audit.bytes import DAMAGED, damage_findings
 from eventlib.devtools.kafka import Cluster
 from eventlib.log.checksum import record_checksum
 from eventlib.log.open import open_port
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.sameness import compare
 from tests.analytics.sources import archived

@@ -11,7 +11,7 @@ import pytest
 from eventlib import Runtime, RuntimeConfig, open_log
 from eventlib import cli as eventlib_cli
 from eventlib.config.effective import Given, settings_now
-from eventlib.config.variables import SettingsError
+from eventlib.ground.variables import SettingsError
 from eventlib.telemetry.options import telemetry_options
 from services import shop
 from services.order.events import OrderLine, OrderSubmitted

@@ -12,9 +12,9 @@ import pytest
 
 from eventlib import Event, EventLog, open_log
 from eventlib.errors import UnknownKey
-from eventlib.log.record import key_text
 from eventlib.model.decider import Decider
 from eventlib.model.handler import FOLLOWS
+from eventlib.model.record import key_text
 from eventlib.proof.cases import Case, cases_of, failing_case, how_it_fails
 from eventlib.proof.shrinking import shrunk
 from eventlib.proof.writing import as_test

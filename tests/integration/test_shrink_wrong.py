@@ -13,7 +13,7 @@ import pytest
 
 from eventlib import EventLog
 from eventlib.errors import ContractError
-from eventlib.log.record import key_text
+from eventlib.model.record import key_text
 from eventlib.proof.against import OtherCode, other_code
 from eventlib.proof.saga_tests import SagaHistories
 from eventlib.proof.small_tests import SmallTest, of_difference, of_failure

@@ -9,7 +9,7 @@ import pytest
 from eventlib import EventLog
 from eventlib.errors import ContractError, OwnershipLost
 from eventlib.log.base import Claim
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.operations.reprocessing import dropping, listing
 from eventlib.operations.reprocessing.cutover import Switched, switch
 from eventlib.operations.reprocessing.metadata import RerunSpec

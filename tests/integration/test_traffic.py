@@ -6,8 +6,8 @@ import pytest
 
 from eventlib import open_log
 from eventlib.analysis.diagram.model import Traffic
-from eventlib.log.record import Record
 from eventlib.model.event import EventType, contract_of
+from eventlib.model.record import Record
 from eventlib.operations.edge_traffic import Counted, count_traffic
 from services import shop
 from services.order.events import OrderCancelRequested, OrderPlaced, OrderSubmitted

@@ -16,8 +16,8 @@ from eventlib.devtools.kafka import Cluster
 from eventlib.log.base import Claim
 from eventlib.log.kafka.failures import Code, failure
 from eventlib.log.memory import MemoryLog
-from eventlib.log.record import Record
 from eventlib.log.rules import stored_bytes
+from eventlib.model.record import Record
 from eventlib.queries.parked import parkings
 from eventlib.queries.state import state_of
 from eventlib.replay import replay

@@ -12,7 +12,7 @@ import pytest
 from eventlib import WiringError, open_log
 from eventlib.errors import LogUnavailable
 from eventlib.log.base import Claim
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.webhooks import delivering as delivering_module
 from eventlib.webhooks.acts import discard, replay, retry
 from eventlib.webhooks.subscribers import read_subscribers

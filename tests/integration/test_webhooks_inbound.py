@@ -16,10 +16,10 @@ from standardwebhooks import Webhook
 from eventlib import EventLog, Runtime, WiringError, open_log
 from eventlib.errors import LogUnavailable
 from eventlib.http import answer_problems
-from eventlib.identity.gate import guard
+from eventlib.http.gate import guard
 from eventlib.identity.identity import identity_of
-from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.webhooks.inbound import cloud_events_route
 from eventlib.webhooks.signing import SigningSecret
 from tests.integration.webhook_app import APP, LAST, Counted, Ended

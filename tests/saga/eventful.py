@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from eventlib import Event, Publication, Runtime, open_log, values
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
+from eventlib.model.record import Record
 from eventlib.operations.parked_commands import request_retry
 from eventlib.queries.parked import parkings
 from services import shop

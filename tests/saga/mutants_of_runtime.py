@@ -10,9 +10,9 @@ from eventlib import Event, Meta
 from eventlib.errors import DamagedRecord
 from eventlib.log.base import Claim, Log, TopicPartition
 from eventlib.log.memory_owners import MemoryOwners
-from eventlib.log.record import Record, key_text
 from eventlib.model import decider as decider_module
 from eventlib.model.decider import Decider
+from eventlib.model.record import Record, key_text
 from eventlib.replay import rebuilding
 from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.effect_attempts import EffectAttempts

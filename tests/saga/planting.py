@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event
 from eventlib.model.handler import Handler
+from eventlib.model.record import Record
 from eventlib.replay import Report
 from tests.saga.running import RunningShop
 

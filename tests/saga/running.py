@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eventlib import Event, EventLog, OutcomeUnknown, Runtime, RuntimeConfig, TerminalError, open_log
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.replay import replay
 from services import shop
 from services.dispatch.ports import Booked, Planned, Recalled, Undeliverable

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from eventlib import EventLog
 from eventlib.errors import LogUnavailable
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.simulation import Choices, SimulatedConsumer
 from eventlib.simulation.schedule import Schedule
 from eventlib.simulation.stage import Stage

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eventlib.errors import WiringError
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.opening import open_log
 from services import shop
 from services.importing.importer import ImportConfig, import_file

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eventlib.log.base import Claim
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.outbox.relay import Relay, _Past
 from eventlib.outbox.rows import OutboxRow
 from eventlib.simulation.consumer_process import ProcessLog

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.handler import Handler
+from eventlib.model.record import Record
 from eventlib.replay import Shard, partition_buffer, replay, replaying, scanner, spilling_cache
 from eventlib.replay.fast_path import FastPathComparer
 from eventlib.replay.report import merged

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eventlib.arguments import did_you_mean
+from eventlib.ground.arguments import did_you_mean
 
 
 @pytest.mark.parametrize("name", ["OrderSubmited", "ordersubmitted", "OrderSubmittd"])

@@ -8,7 +8,7 @@ import pytest
 from eventlib import Choreography, Decider, Event, Meta, Service, WiringError
 from eventlib.analysis.checks import check
 from eventlib.analysis.diagram.building import effect_id, picture
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.publication import Publication
 from eventlib.runtime.awaited import CAME, LATE, OVER, TWICE, Await, outcome_of
 from eventlib.runtime.keyed_state import KeyedState, KeyMetadata

@@ -8,8 +8,8 @@ import pytest
 
 from eventlib import Choreography, Decider, Event, Service
 from eventlib.analysis.checks import check
-from eventlib.analysis.finding import Accepted
 from eventlib.limits import Limit
+from eventlib.model.finding import Accepted
 from examples import loyalty
 from services import shop
 from tests.apps.planted import (

@@ -8,7 +8,7 @@ import pytest
 
 from eventlib import Choreography, Decider, Event, Service
 from eventlib.analysis.checks import check
-from eventlib.analysis.finding import Finding
+from eventlib.model.finding import Finding
 from eventlib.personal import Personal
 from examples import letters
 

@@ -10,7 +10,7 @@ import eventlib
 from eventlib import Choreography
 from eventlib.cli import run
 from eventlib.cli.app import PANELS, LazyCommand
-from eventlib.log.url import log_file
+from eventlib.ground.url import log_file
 from tests.unit.faulty_app import APP, Refused
 
 COMMANDS = ["run", "topics", "tail", "saga", "state", "check", "graph", "publish", "new"]

@@ -33,7 +33,7 @@ def test_warnings_end_with_0_unless_they_are_to_count(project: Path, capsys: pyt
 
 def test_what_is_accepted_is_shown_with_its_reason(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     accepting = """
-from eventlib.analysis.finding import Accepted
+from eventlib.model.finding import Accepted
 from faulty import app as found
 app = found.extended("accepting", accepts=[
     Accepted("handler-without-source", "Heard", "a bridge says it"),

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from tests import compiled_core
 
 MODULES = [str(path.relative_to(compiled_core.ROOT)) for path in compiled_core.sources()]

@@ -6,7 +6,7 @@ import pytest
 
 from eventlib import EventLog, open_log
 from eventlib.errors import DamagedRecord
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.inputs import damaged_input
 from services import shop
 from services.order.events import ProductDelisted

@@ -10,7 +10,7 @@ import pytest
 
 from eventlib import FOREVER, Decider, Event, OutcomeUnknown, Retry, TerminalError
 from eventlib.errors import is_final
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.effect_attempts import EffectAttempts, Pause
 from eventlib.runtime.transaction import Answer
 

@@ -20,8 +20,8 @@ from eventlib.analysis.checks import check
 from eventlib.analysis.diagram.building import picture
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.external import Avro, ExternalRouter, Json, Text
-from eventlib.log.record import Record
 from eventlib.model.event import ExternalFormat
+from eventlib.model.record import Record
 from tests.apps.smallest import Count, noting
 
 

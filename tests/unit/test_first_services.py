@@ -8,7 +8,7 @@ import pytest
 from eventlib import Choreography, Decider, Event, EventLog, Service, Topic, open_log
 from eventlib.errors import LogDenied
 from eventlib.external import Json
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import NO_PAST, FirstServices, InputStart, beginnings
 from eventlib.runtime.records import JournalEntry, Positions, Step
 from eventlib.runtime.runtime import prepare_own

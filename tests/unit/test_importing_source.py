@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlib.histogram import Histogram
+from eventlib.ground.histogram import Histogram
 from services.demo import order_lines
 from services.importing.known import Known, KnownOrders
 from services.importing.source import Source, UnreadableFile

@@ -1,8 +1,8 @@
 """Which sagas are under way: from their first event on, until one that ends them, whatever else comes meanwhile."""
 
 from eventlib import Event, EventLog, open_log
-from eventlib.log.record import Record
 from eventlib.model.event import contract_of
+from eventlib.model.record import Record
 from eventlib.replay.in_flight import InFlightSagas
 from services import shop
 from services.order.events import OrderCancelled, OrderCompleted, OrderPlaced

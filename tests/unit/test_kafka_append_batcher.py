@@ -7,7 +7,7 @@ import pytest
 
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.log.kafka.append_batcher import AppendBatch
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 REFUSED = b"refused"
 

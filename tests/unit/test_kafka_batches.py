@@ -13,7 +13,7 @@ from eventlib.errors import ContractError, DamagedRecord
 from eventlib.log.kafka.batches import Batch, Producing, batches, next_sequence
 from eventlib.log.kafka.bounded_consumers import _Batches as Inflated
 from eventlib.log.kafka.chunk import Chunk
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 NOBODY = Producing(-1, -1, transactional=False, compression=0)
 PLACE = ("t", 0)

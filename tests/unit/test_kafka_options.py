@@ -5,8 +5,8 @@ import os
 import pytest
 
 from eventlib.config.settings import eventlib_settings, runtime_config
-from eventlib.config.variables import SettingsError
 from eventlib.errors import WiringError
+from eventlib.ground.variables import SettingsError
 from eventlib.log.kafka.options import KafkaOptions, parse_url
 
 

@@ -16,7 +16,7 @@ from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.reader import KafkaReader
 from eventlib.log.kafka.tail import Tail
 from eventlib.log.reader import MOST_DEFERRED
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from tests.unit.test_kafka_batches import placed
 
 PLACE = ("t", 0)

@@ -21,7 +21,7 @@ from eventlib import cli
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.kafka.batches import batches
 from eventlib.log.kafka.bounded_consumers import bound_fetches
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.personal.secret_file import create_secret
 from services import shop
 from services.order.events import OrderLine, OrderPlaced

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from eventlib.log.base import Batch, Claim, Log, Share, TopicPartition
-from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.runtime.local_chain import LocalChain
 from tests import compiled_core
 from tests.apps.small_shop import Noted

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.queries.causal_order import causes_first, in_order
 
 

@@ -6,10 +6,10 @@ import pytest
 from pydantic import SecretStr
 
 from eventlib.codec.remote_registry import RemoteRegistry
+from eventlib.ground.plaintext import _warn
 from eventlib.http import http_client
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.plaintext import _warn
 
 USER = ("ann", "s3cret")
 PASSWORD = SecretStr("s3cret")

@@ -74,8 +74,6 @@ def test_examples_and_new_services_use_what_is_public(file: Path) -> None:
     [
         ("from eventlib import Retryable", "from eventlib import RetryableError"),
         ("from eventlib import Terminal", "from eventlib import TerminalError"),
-        ("import eventlib.laws", "from eventlib.invariants import"),
-        ("import eventlib.foreign", "from eventlib.external import"),
     ],
 )
 def test_a_name_of_an_earlier_release_ends_with_the_line_to_write(before: str, instead: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from eventlib import EventLog, open_log
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.replay.push_scanner import CONSUMED, PushScanner
 from tests.apps.small_shop import Noted, make_shop, record_of
 

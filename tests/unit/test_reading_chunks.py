@@ -4,7 +4,7 @@ import pytest
 
 from eventlib.log.memory import MemoryLog
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 
 

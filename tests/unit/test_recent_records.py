@@ -1,7 +1,7 @@
 """What a process keeps of its own appends: only what it has written without a gap, and only while it is read."""
 
-from eventlib.log.record import Record
 from eventlib.log.sqlite.state import _MOST_RECORDS, RecentRecords
+from eventlib.model.record import Record
 
 
 def records(count: int) -> list[Record]:

@@ -3,7 +3,7 @@
 import pytest
 
 from eventlib import Event
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.replay.comparison import OutputQuery, input_of, same
 from eventlib.replay.outputs import EmittedEvents
 from eventlib.replay.steps import RecordedEvent

@@ -3,8 +3,8 @@
 from itertools import permutations
 
 from eventlib.errors import UndecodableRecord
-from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of, key_of
+from eventlib.model.record import Record
 from eventlib.model.saga import Decoded, Saga, saga_of
 from services import shop
 from services.dispatch.events import DispatchCancelled, DispatchFailed, OrderDispatched

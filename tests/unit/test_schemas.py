@@ -12,8 +12,8 @@ from eventlib.codec.registry import Schema, Wanted
 from eventlib.codec.schema_ids import Schemas
 from eventlib.errors import UndecodableRecord
 from eventlib.log.memory import MemoryLog
-from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.record import Record
 from eventlib.registry.records import SCHEMAS
 from tests.in_rows import in_rows
 

@@ -11,7 +11,7 @@ import pytest
 from eventlib import Choreography, RuntimeConfig, WiringError
 from eventlib import cli as eventlib_cli
 from eventlib.config.settings import eventlib_settings, runtime_config
-from eventlib.config.variables import SettingsError
+from eventlib.ground.variables import SettingsError
 from services import __main__ as shop_cli
 from services.settings import ShopSettings, demo_settings, shop_settings
 

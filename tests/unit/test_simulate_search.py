@@ -11,7 +11,7 @@ import pytest
 from eventlib import Choreography, Decider, Event, Service
 from eventlib.cli import run
 from eventlib.errors import ContractError, TerminalError
-from eventlib.fork_pool import in_processes
+from eventlib.ground.fork_pool import in_processes
 from eventlib.invariants import Fold, invariant
 from eventlib.simulation.scenario import Choices, Scenario
 from eventlib.simulation.search import Case, Extent, search

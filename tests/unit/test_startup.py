@@ -16,9 +16,9 @@ from starlette.routing import Route
 from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.stopping import Stopped, unless_stopped
 from eventlib.errors import LogDenied, LogUnavailable, RetryableError, TopicMismatch
-from eventlib.log.url import is_host
+from eventlib.ground.startup import Backoff, Startup
+from eventlib.ground.url import is_host
 from eventlib.operations.startup_waits import WaitingNote, waiting_here
-from eventlib.startup import Backoff, Startup
 
 QUICK = Backoff(first_s=0.001, longest_s=0.004, slow_s=0.02, quiet_s=60)
 

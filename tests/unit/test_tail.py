@@ -8,7 +8,7 @@ import pytest
 
 from eventlib.errors import ContractError
 from eventlib.log.memory import MemoryLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.queries.stream import Start, start_of, tail
 

@@ -11,8 +11,8 @@ import pytest
 from eventlib import Choreography, Decider, Event, EventLog, Meta, Service, Topic, open_log
 from eventlib.errors import DamagedRecord
 from eventlib.external import Json
-from eventlib.log.record import Record
 from eventlib.model.decider import FORGET
+from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import InputStart, past_of
 from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.parking.parked import SkippedInput

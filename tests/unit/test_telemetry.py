@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from opentelemetry.sdk.trace.export import SpanExporter
 
-from eventlib.config.variables import SettingsError
 from eventlib.errors import WiringError
 from eventlib.eventlog import CALLER, SAGA
+from eventlib.ground.variables import SettingsError
 from eventlib.model.identity import child_traceparent, derived_id, is_sampled, root_traceparent, sampling_bound
-from eventlib.sampling import traced_share
+from eventlib.model.sampling import traced_share
 from eventlib.telemetry.jobs import job_span, write_textfile
 from eventlib.telemetry.logs import JsonFormatter, TextFormatter
 from eventlib.telemetry.options import telemetry_options

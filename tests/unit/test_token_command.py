@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from eventlib import watched_file
 from eventlib.cli import run
 from eventlib.errors import WiringError
+from eventlib.ground import watched_file
 from eventlib.http.serving import Listening
 from eventlib.identity import Identity, IdentityOptions, Role, Unauthenticated, add_token
 

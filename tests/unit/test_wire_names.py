@@ -13,8 +13,8 @@ import pytest
 
 from eventlib import Event
 from eventlib.errors import WiringError
-from eventlib.log.record import Record
 from eventlib.model.evolution import wire_name, wire_name_of
+from eventlib.model.record import Record
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_json
 from eventlib.operations.reprocessing import pending_inputs

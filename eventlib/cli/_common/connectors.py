@@ -11,14 +11,14 @@ import typer
 from eventlib.analysis.connectors import Connector
 from eventlib.cli._common.options import LogOptions
 from eventlib.config.settings import eventlib_settings
-from eventlib.config.variables import read_settings
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.model.choreography import Choreography
+from eventlib.model.project import load_choreography, load_named, named_connectors
 from eventlib.opening import open_log
 from eventlib.outbox.declaration import Outbox, outbox_of
-from eventlib.project import load_choreography, load_named, named_connectors
 from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.subscribers import Subscriber, read_subscribers
 

@@ -10,8 +10,8 @@ import typer
 from eventlib.cli._common.extras import lacking
 from eventlib.cli._common.typer_ext import ReaderGone, let_go_of_stdout
 from eventlib.errors import EventlibError
-from eventlib.log.url import without_userinfo
-from eventlib.short_process import look_for_cycles_seldom
+from eventlib.ground.short_process import look_for_cycles_seldom
+from eventlib.ground.url import without_userinfo
 from eventlib.values import escaped_lines
 
 # --- the streams that commands print to: no control character reaches the terminal

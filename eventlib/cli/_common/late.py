@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from eventlib.errors import WiringError
-from eventlib.log.url import is_loopback
+from eventlib.ground.url import is_loopback
 
 Message = MutableMapping[str, Any]
 

@@ -10,11 +10,11 @@ from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unl
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import RetryableError, WiringError
 from eventlib.eventlog import EventLog
+from eventlib.ground.startup import Startup
 from eventlib.http.serving import Listening, metered
 from eventlib.identity.identity import identity_of
 from eventlib.model.choreography import Choreography
 from eventlib.opening import open_log
-from eventlib.startup import Startup
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
 

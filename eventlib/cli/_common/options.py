@@ -130,7 +130,7 @@ class LogOptions:
     @property
     def url(self) -> str:
         """The log's URL. Raises: WiringError when neither a log nor an application is named."""
-        from eventlib.project import log_of  # it imports the model, which not every command needs
+        from eventlib.model.project import log_of  # it imports the model, which not every command needs
 
         return log_of(self.named, self.app)
 
@@ -174,8 +174,8 @@ def run_on_log(log_options: LogOptions, command: "Callable[[EventLog], Awaitable
     """
     import asyncio
 
+    from eventlib.model.project import load_choreography
     from eventlib.opening import open_log
-    from eventlib.project import load_choreography
 
     choreography = load_choreography(log_options.app)
     if not missing:
@@ -192,7 +192,7 @@ def refuse_missing(url: str) -> None:
     """Refuse a missing log, for commands that only read. Raises: WiringError."""
     if url.startswith("memory:"):
         raise WiringError(f"{url} lives and ends with one process, so that there is nothing to read: name a log file")
-    from eventlib.log.url import log_file
+    from eventlib.ground.url import log_file
 
     path = log_file(url)
     if path is not None and not path.is_file():  # other kinds of log are checked when they are opened
@@ -208,7 +208,7 @@ def path_of(url: str, what: str) -> "Path":
             f"{url}: {what} here is a file, and a cluster's copies are its replicas. Keep its records with `python -m "
             "analytics archive`, mirror the cluster with MirrorMaker, or take an SQLite log to Kafka with `eventlib copy`"
         )
-    from eventlib.log.url import log_file
+    from eventlib.ground.url import log_file
 
     file = log_file(url)
     if file is None:

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from itertools import islice
 from typing import NoReturn
 
@@ -16,7 +15,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from eventlib.json_form import json_of
-from eventlib.values import escaped, escaped_lines, from_ms, to_ms
+from eventlib.values import escaped, escaped_lines, iso
 
 WIDTH_WHEN_PIPED = 120
 
@@ -105,21 +104,6 @@ def warn(sentence: str) -> None:
         sys.stderr.write(f"note: {sentence}\n")
 
 
-def iso(at: datetime) -> str:
-    """Return a time in the log's format: ISO 8601, UTC, milliseconds."""
-    return iso_ms(to_ms(at))
-
-
-def iso_ms(milliseconds: int) -> str:
-    """Return a record's timestamp as ISO 8601, UTC, milliseconds."""
-    return f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03}Z"
-
-
-def iso_or_none(at: datetime | None) -> str | None:
-    """Return a time in the log's format, or None."""
-    return None if at is None else iso(at)
-
-
 def readable(at: datetime) -> str:
     """Return a time for a person, UTC: with the date unless it is recent."""
     text = iso(at)[:19].replace("T", " ")
@@ -170,11 +154,6 @@ def _short(value: object) -> str:
 
 def _is_empty(value: object) -> bool:
     return value is None or value in ("", (), [])
-
-
-@lru_cache(maxsize=4096)
-def _second(seconds: int) -> str:
-    return from_ms(seconds * 1_000).isoformat(timespec="seconds").removesuffix("+00:00")
 
 
 _LONG = 40

@@ -8,12 +8,8 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.eventlog import EventLog
-from eventlib.json_form import json_of
-from eventlib.model.event import Event, contract_of, key_of
-from eventlib.model.personal import masked
+from eventlib.model.event import contract_of
 from eventlib.operations.parked_preview import Preview, token_of_previews
-from eventlib.runtime.records import code_version
 
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", metavar="", help="Only print what would happen; nothing is written.")
@@ -29,43 +25,6 @@ AsPreviewedOption = Annotated[
 ]
 
 _SHOWN = 200
-
-
-def preview_json(found: Preview, *, personal: bool = False) -> dict[str, object]:
-    """Return a preview as JSON, with personal fields masked unless they may be seen."""
-    parking = found.parking
-    return {
-        "service": parking.service,
-        "decider": parking.decider,
-        "key": parking.key,
-        "partition": parking.partition,
-        "effect": parking.effect,
-        "id": parking.id,
-        "prospect": found.prospect,
-        "handled": found.handled,
-        "waiting": found.waiting,
-        "emitted": [event_json(each, personal=personal) for each in found.emitted],
-        "requested": [*found.requested],
-        "overdue": [event_json(each, personal=personal) for each in found.overdue],
-        "reason": found.reason,
-        "traceback": found.traceback,
-        "doubt": found.doubt,
-    }
-
-
-def previews_json(log: EventLog, found: Sequence[Preview], *, personal: bool = False) -> list[dict[str, object]]:
-    """Return previews that were made together as JSON, each with the token of all, and the code that decided."""
-    shared = {"code_version": code_version(log.choreography), "as_previewed": token_of_previews(found)}
-    return [{**preview_json(each, personal=personal), **shared} for each in found]
-
-
-def event_json(event: Event, *, personal: bool = False) -> dict[str, object]:
-    """Return an event that would be emitted as JSON, with personal fields masked unless they may be seen."""
-    return {
-        "type": contract_of(type(event)).type,
-        "key": key_of(event),
-        "data": json_of(event if personal else masked(event)),
-    }
 
 
 def print_previews(lines: Sequence[dict[str, object]], found: Sequence[Preview], *, as_json: bool) -> int:

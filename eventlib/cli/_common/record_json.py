@@ -1,8 +1,9 @@
 """A record as one line of JSON: where it stands, its attributes, and what is in it."""
 
 from eventlib.cli._common import output
-from eventlib.log.record import key_text
+from eventlib.model.record import key_text
 from eventlib.queries.decoding import Reading
+from eventlib.values import iso_ms
 
 
 def record_line(reading: Reading) -> bytes:
@@ -12,7 +13,7 @@ def record_line(reading: Reading) -> bytes:
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        "recorded_at": output.iso_ms(record.timestamp_ms),
+        "recorded_at": iso_ms(record.timestamp_ms),
         "key": None if record.key is None else key_text(record),
         "type": record.type,
         "id": record.event_id,

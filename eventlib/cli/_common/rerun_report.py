@@ -1,13 +1,11 @@
 """The differences of a rerun and its service, as text and as JSON."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 
 from rich.console import Console
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.json_form import json_of
 from eventlib.operations.reprocessing.comparison import (
     Difference,
     EventDifference,
@@ -15,40 +13,9 @@ from eventlib.operations.reprocessing.comparison import (
     Waiting,
 )
 from eventlib.replay.comparison import ABSENT, Change
+from eventlib.values import iso_ms
 
 _SIGNS = {"missing": "-", "extra": "+", "other": "~"}
-
-
-def difference_json(service: str, name: str, found: Difference) -> Iterable[dict[str, object]]:
-    """Return the comparison, then each difference, one JSON object each."""
-    yield {
-        "service": service,
-        "rerun": name,
-        "same": found.is_none,
-        "deciders": [asdict(each) for each in found.deciders],
-        "requested": len(found.requested),
-        "parked": len(found.parked),
-        "not_yet": found.not_yet,
-    }
-    for event in found.events:
-        facts = {**asdict(event), "at": output.iso_ms(event.at_ms), "changes": changes_json(event.changes)}
-        yield {"difference": "event", **facts}
-    for state in found.states:
-        yield {"difference": "state", **asdict(state), "changes": changes_json(state.changes)}
-    for kind, waiting in (("requested", found.requested), ("parked", found.parked)):
-        for each in waiting:
-            yield {"difference": kind, **asdict(each)}
-
-
-def changes_json(changes: Iterable[Change]) -> list[dict[str, object]]:
-    """Return what differs as JSON, field by field."""
-    found = list[dict[str, object]]()
-    for change in changes:
-        sides = {"before": change.before, "after": change.after}
-        found.append(
-            {"field": change.path, **{side: json_of(value) for side, value in sides.items() if value is not ABSENT}}
-        )
-    return found
 
 
 def print_difference(service: str, name: str, found: Difference, limit: int) -> None:
@@ -77,7 +44,7 @@ def _print_events(console: Console, events: Iterable[EventDifference]) -> None:
             console.print("\nEvents, the first ones ([dim]-[/dim] missing, [dim]+[/dim] added, [dim]~[/dim] changed):")
         types = " → ".join(dict.fromkeys(filter(None, (each.before, each.after))))
         line = Text(f"{_SIGNS[each.kind]} ").append(f"{each.decider} {output.printable(each.key)}", "bold")
-        line.append(f"  {types}  ").append(output.iso_ms(each.at_ms), "dim")
+        line.append(f"  {types}  ").append(iso_ms(each.at_ms), "dim")
         console.print(line)
         if each.kind == "other":
             _print_changes(console, each.changes)

@@ -9,6 +9,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.queries.state import KnownState
 from eventlib.replay.point_in_time import SagaSnapshot
+from eventlib.values import iso, iso_or_none
 
 
 def state_json(known: KnownState) -> dict[str, object]:
@@ -18,13 +19,13 @@ def state_json(known: KnownState) -> dict[str, object]:
         "decider": known.decider,
         "key": known.key,
         "partition": known.partition,
-        "recorded_at": output.iso(known.recorded_at),
+        "recorded_at": iso(known.recorded_at),
         "state": known.state,
         "sequence": known.sequence,
         "changed_by": known.changed_by,
         "correlation_id": known.correlation_id,
-        "deadlines": {name: output.iso(at) for name, at in known.deadlines.items()},
-        "forgotten_at": output.iso_or_none(known.forgotten_at),
+        "deadlines": {name: iso(at) for name, at in known.deadlines.items()},
+        "forgotten_at": iso_or_none(known.forgotten_at),
         "requests_answered": known.answered,
     }
 
@@ -45,7 +46,7 @@ def snapshots_table(snapshots: Sequence[SagaSnapshot]) -> Table:
     """Return a line for each decider: its state's values other than the initial ones, and its deadlines."""
     table = output.table("decider", "since (UTC)", "state", whole=["decider", "since (UTC)"])
     for each in snapshots:
-        since = "-" if each.known is None else output.iso(each.known.recorded_at)[11:23]
+        since = "-" if each.known is None else iso(each.known.recorded_at)[11:23]
         table.add_row(Text(each.decider, style="bold"), since, _state(each))
     return table
 
@@ -66,5 +67,5 @@ def _known(known: KnownState) -> Text:
     news = {name: value for name, value in facts.items() if value != getattr(initial, name)}
     text = Text(output.facts_text(news, limit=len(news)))
     for name, at in known.deadlines.items():
-        text.append(f"\ndeadline {name}: {output.iso(at)}", style="dim")
+        text.append(f"\ndeadline {name}: {iso(at)}", style="dim")
     return text

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.project import load_choreography, load_simulation
+from eventlib.model.project import load_choreography, load_simulation
 from eventlib.simulation.scenario import Scenario, scenario_class
 from eventlib.simulation.stage import Stage
 

@@ -8,10 +8,11 @@ from typing import Annotated, TypeVar
 import typer
 
 from eventlib.cli._common.options import LogOptions, run_on_log
-from eventlib.cli._common.output import iso, records_bar
+from eventlib.cli._common.output import records_bar
 from eventlib.eventlog import EventLog
+from eventlib.queries.projection import Projection
 from eventlib.search.saga_search import MOST_LIMIT, SagaPage, SagaQuery, SagaSearch
-from eventlib.state.projection import Projection
+from eventlib.values import iso
 
 T = TypeVar("T")
 _LOOK_S = 0.2

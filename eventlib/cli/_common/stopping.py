@@ -6,8 +6,8 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 
+from eventlib.ground.startup import Startup
 from eventlib.operations.startup_waits import WaitingNote
-from eventlib.startup import Startup
 from eventlib.telemetry.logs import tell
 
 

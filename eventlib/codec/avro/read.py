@@ -13,6 +13,7 @@ from eventlib.codec.avro.compiled_reader import Reader, quick_reader_of
 from eventlib.codec.avro.plain import plain_reader
 from eventlib.codec.avro.resolution import Pairing, validator_of
 from eventlib.errors import ContractError, WiringError
+from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.model.evolution import Upcaster, upcasters_of
 from eventlib.model.schema.types import (
     Array,
@@ -26,7 +27,6 @@ from eventlib.model.schema.types import (
     version_in,
     without_logical_types,
 )
-from eventlib.pydantic_errors import sentence_of
 
 
 def upcasting_reader_of(record: Record, writer: Json, header_bytes: int) -> Callable[[bytes], Any]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from eventlib.devtools.kafka.java import Java
-from eventlib.durable import sha256_of
 from eventlib.errors import BrokerFailed
+from eventlib.ground.durable import sha256_of
 
 IVY_SETTINGS_VARIABLE = "EVENTLIB_IVY_SETTINGS"
 _FETCH_S = 900

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from eventlib.devtools.kafka.config import ClusterConfig, Ports, node_directory, server_properties
 from eventlib.devtools.kafka.node import Node, is_free
 from eventlib.errors import BrokerFailed
-from eventlib.posix import fcntl
+from eventlib.ground.posix import fcntl
 
 _FILE = "cluster.json"
 _FREE = range(20_000, 30_000)

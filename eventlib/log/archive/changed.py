@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from eventlib.durable import sha256_of
+from eventlib.ground.durable import sha256_of
+from eventlib.ground.object_store import Place
 from eventlib.log.archive.files import DataFile, Manifest
-from eventlib.object_store import Place
 
 
 def changed_files(place: Place, manifest: Manifest) -> Iterator[tuple[DataFile, str]]:

@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from eventlib.durable import settle
 from eventlib.errors import LogCorrupt, LogUnavailable, LogVersionMismatch, OwnershipLost
-from eventlib.inner_paths import InnerPath
+from eventlib.ground.durable import settle
+from eventlib.ground.inner_paths import InnerPath
+from eventlib.ground.object_store import Place
+from eventlib.ground.private_files import create_private, make_private_directory
+from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.log.archive.place import located
 from eventlib.log.base import TopicPartition
 from eventlib.model.topic import Topic
-from eventlib.object_store import Place
-from eventlib.private_files import create_private, make_private_directory
-from eventlib.pydantic_errors import sentence_of
 
 M = TypeVar("M", bound=BaseModel)
 

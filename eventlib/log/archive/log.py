@@ -7,15 +7,15 @@ from itertools import accumulate
 from typing import NamedTuple, NoReturn, Self
 
 from eventlib.errors import LogReadOnly, LogUnavailable
+from eventlib.ground.object_store import Place
 from eventlib.log.archive.files import DataFile, Manifest, newest_number, read_manifest
 from eventlib.log.archive.place import is_stored, place_of
 from eventlib.log.archive.row_groups import Groups
 from eventlib.log.base import Claim, Log, Membership, Reader, TopicPartition
 from eventlib.log.reader import LogReader, Waiting
-from eventlib.log.record import Record
 from eventlib.log.rules import known
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
-from eventlib.object_store import Place
 
 _WATCH_S = 0.2
 _WATCH_STORE_S = 5.0  # each look at a store is a request, which costs

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import IO
 
-from eventlib.object_store import ObjectStore, Place, is_store
+from eventlib.ground.object_store import ObjectStore, Place, is_store
 
 SCHEME = "archive:"
 

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eventlib.errors import LogCorrupt
+from eventlib.ground.object_store import Place
 from eventlib.log.archive.files import DataFile
 from eventlib.log.archive.place import located, opened
-from eventlib.log.record import RECORD_FIELDS, Record
-from eventlib.object_store import Place
+from eventlib.model.record import RECORD_FIELDS, Record
 
 _KEPT_BYTES = 256_000_000
 

@@ -13,7 +13,7 @@ from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Fenced
 from eventlib.log.kafka.point_reads import Written
 from eventlib.log.kafka.producer import Producer
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 _RECORDS = 5_000
 _BYTES = 4_000_000

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 _MAGIC = 2
 _FIELDS = {

@@ -14,7 +14,7 @@ from eventlib.errors import ContractError, DamagedRecord, LogCorrupt
 from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.batches import record_of
 from eventlib.log.kafka.compressed import compression_of, end_of, uncompressed
-from eventlib.log.record import Record, text_of
+from eventlib.model.record import Record, text_of
 
 _MOST_IN_A_BATCH = 1_000_000
 

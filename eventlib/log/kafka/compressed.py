@@ -6,7 +6,7 @@ Source: https://kafka.apache.org/documentation/#recordbatch.
 import zlib
 
 from eventlib.errors import ContractError, LogCorrupt
-from eventlib.http.client import TooLarge, inflate
+from eventlib.ground.http_client import TooLarge, inflate
 from eventlib.log.base import TopicPartition
 
 _MAGIC = 2

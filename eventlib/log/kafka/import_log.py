@@ -14,8 +14,8 @@ from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.topic_configs import DECLARATIONS, INCOMING, OWNERS
 from eventlib.log.kafka.topics import Topics
-from eventlib.log.record import Record
 from eventlib.log.rules import BESIDE_THE_VALUE
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

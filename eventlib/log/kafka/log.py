@@ -15,8 +15,8 @@ from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.reader import KafkaReader
 from eventlib.log.kafka.topic_facts import TopicFacts
 from eventlib.log.kafka.topics import Topics
-from eventlib.log.record import Record
 from eventlib.log.rules import BESIDE_THE_VALUE, known, refuse_unfit
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 
 _BATCH_BYTES = 1_000_000

@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from eventlib.config.variables import Variables, read_settings
 from eventlib.errors import WiringError
-from eventlib.log.url import is_host, no_userinfo, refuse_userinfo
+from eventlib.ground.url import is_host, no_userinfo, refuse_userinfo
+from eventlib.ground.variables import Variables, read_settings
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]

@@ -13,7 +13,7 @@ from eventlib.log.kafka.partition_fetcher import LATEST, offsets_at
 from eventlib.log.kafka.point_reads import PointReads
 from eventlib.log.kafka.topic_configs import OWNERS
 from eventlib.log.kafka.writer import Writer
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.values import now_ms
 
 Task = tuple[str, int]

@@ -14,7 +14,7 @@ from eventlib.log.kafka.chunk import Chunk
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, failure
 from eventlib.log.kafka.requests import Exactly
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 if TYPE_CHECKING:
     from eventlib.log.kafka.tail import Tail

@@ -9,7 +9,7 @@ from eventlib.log.kafka.chunk import Chunk
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, failure
 from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, FetchSpec, fetch, offsets_at
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 _MOST_BYTES = 1_000_000
 _BYTES_A_RECORD = 1_000

@@ -13,7 +13,7 @@ from eventlib.log.kafka.batches import Batch, Producing, batches, next_sequence
 from eventlib.log.kafka.client import TRANSACTION, Cluster
 from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, Undecided, failure
 from eventlib.log.kafka.requests import EndTxnRequest5, Exactly, ProduceRequest12
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 _COMPRESSION = {"none": 0, "gzip": 1}
 _REQUEST_BYTES = 32_000_000  # brokers accept 100 MB

@@ -10,7 +10,7 @@ from eventlib.log.kafka.failures import Code, Transient, failure
 from eventlib.log.kafka.feed import Feed
 from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, FetchSpec, Slot, fetch, offsets_at
 from eventlib.log.reader import MOST_DEFERRED
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 _PAUSE_S = 0.1
 

@@ -9,9 +9,9 @@ import httpx
 from aiokafka.abc import AbstractTokenProvider
 
 from eventlib.errors import WiringError
-from eventlib.http.client import http_client
+from eventlib.ground.http_client import http_client
+from eventlib.ground.plaintext import warn_of_plaintext, warn_of_plaintext_hosts
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.plaintext import warn_of_plaintext, warn_of_plaintext_hosts
 
 _RENEW_AT = 0.8  # of a token's lifetime
 _MOST_BYTES = 1_000_000  # of a token response

@@ -25,8 +25,8 @@ from eventlib.log.kafka.topic_configs import (
     declared_configs,
     topic_from,
 )
-from eventlib.log.record import Record
 from eventlib.log.rules import refuse_mismatch
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

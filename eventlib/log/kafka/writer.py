@@ -9,7 +9,7 @@ from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Fenced, Undecided
 from eventlib.log.kafka.point_reads import Written
 from eventlib.log.kafka.producer import Producer
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 
 Enter = Callable[[Claim, "asyncio.Future[None]"], None]
 """Checks a claim, and registers the in-flight transaction with its owner. Raises: OwnershipLost."""

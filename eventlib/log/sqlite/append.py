@@ -7,10 +7,10 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from eventlib.errors import ContractError, EventlibError, LogReplaced, LogUnavailable
 from eventlib.log.base import Batch, Claim, Share, TopicPartition
-from eventlib.log.record import Record
 from eventlib.log.sqlite.batch import SqliteBatch
 from eventlib.log.sqlite.errors import damaged, explained, is_about_the_record, is_busy, unavailable
 from eventlib.log.sqlite.file import LogFile
+from eventlib.model.record import Record
 
 _GROUP_RECORDS = 5_000  # a larger group would block the loop for longer than it saves
 _RETRY_S = 0.0005

@@ -9,12 +9,12 @@ from xxhash import xxh3_64_intdigest
 from eventlib.errors import ContractError
 from eventlib.log.base import Batch, Claim, TopicPartition
 from eventlib.log.checksum import MASK, encoded
-from eventlib.log.record import Record
 from eventlib.log.rules import columns_of, ownership_lost, refuse_large
 from eventlib.log.sqlite.file import LogFile
 from eventlib.log.sqlite.packing import packed
 from eventlib.log.sqlite.sealed import write_milestones, write_partitions
 from eventlib.log.sqlite.state import PartitionState
+from eventlib.model.record import Record
 
 INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _MILESTONE_BITS = 10

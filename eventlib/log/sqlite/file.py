@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from eventlib.errors import LogReplaced, LogUnavailable
+from eventlib.ground.private_files import create_private, make_private_directory
 from eventlib.log.sqlite.connection import connect, identity, log_id_in, refuse_cut_off
 from eventlib.log.sqlite.errors import damaged, explained, is_busy, read_only, replaced
 from eventlib.log.sqlite.format import FORMAT_VERSION
@@ -24,7 +25,6 @@ from eventlib.log.sqlite.sealed import meta_value
 from eventlib.log.sqlite.small_tables import SmallTables
 from eventlib.log.sqlite.state import PartitionState, SqliteOptions
 from eventlib.log.sqlite.upgrade import show_as_it_is, upgrade
-from eventlib.private_files import create_private, make_private_directory
 
 T = TypeVar("T")
 _NOTHING_YET = -1

@@ -11,7 +11,6 @@ from eventlib.errors import EventlibError
 from eventlib.log.base import Claim, Log, Membership, Reader, Share, TopicIdentity, TopicPartition
 from eventlib.log.processes import described, is_dead
 from eventlib.log.reader import LogReader, Waiting
-from eventlib.log.record import Record
 from eventlib.log.rules import refuse_mismatch
 from eventlib.log.sqlite.append import Appender
 from eventlib.log.sqlite.batches import first_at
@@ -25,6 +24,7 @@ from eventlib.log.sqlite.retention import Upkeep
 from eventlib.log.sqlite.schema import archived_ends, note_archived, retire, retired
 from eventlib.log.sqlite.sealed import add_partitions, meta_value, milestone_before, write_meta, write_topics
 from eventlib.log.sqlite.state import RecentRecords, SqliteOptions, row_of
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 
 _START = f"""

@@ -10,12 +10,12 @@ from sys import intern
 
 from eventlib.errors import DamagedRecord, LogCorrupt
 from eventlib.log.checksum import corrected, is_as_written, row_checksum
-from eventlib.log.record import Record
 from eventlib.log.rules import NO_RECORD, decode_headers, why_changed
 from eventlib.log.sqlite.damage import COLUMNS, as_it_stands
 from eventlib.log.sqlite.file import LogFile
 from eventlib.log.sqlite.packing import Row, contents, extent
 from eventlib.log.sqlite.state import PartitionState
+from eventlib.model.record import Record
 
 _log = logging.getLogger("eventlib.log")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from eventlib.log.base import TopicPartition
 from eventlib.log.checksum import partition_seed
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from eventlib.durable import settle, sha256_of
 from eventlib.errors import EventlibError, LogCorrupt, LogFull, LogReadOnly, LogVersionMismatch, WiringError
-from eventlib.inner_paths import FileBeside
+from eventlib.ground.durable import settle, sha256_of
+from eventlib.ground.inner_paths import FileBeside
+from eventlib.ground.private_files import create_private
+from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.log.base import TopicPartition
-from eventlib.private_files import create_private
-from eventlib.pydantic_errors import sentence_of
 
 FORMAT = 1
 

@@ -7,16 +7,16 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from eventlib.durable import settle
 from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
+from eventlib.ground.durable import settle
+from eventlib.ground.posix import fcntl
+from eventlib.ground.private_files import create_private, make_private_directory
 from eventlib.log.sqlite.errors import Transaction, explained
 from eventlib.log.sqlite.high_water import mark_beside, mark_path, record_loss
 from eventlib.operations.backup.increments import put_on_top
 from eventlib.operations.backup.manifest import Backup, cannot_write, chain
 from eventlib.operations.backup.verify import content_of
 from eventlib.operations.backup.witnesses import Testimony, ask_witnesses
-from eventlib.posix import fcntl
-from eventlib.private_files import create_private, make_private_directory
 from eventlib.values import from_ms, now_ms
 
 # Where SQLite keeps its shared locks: https://sqlite.org/fileformat2.html, "The Lock-Byte Page"; while a process has

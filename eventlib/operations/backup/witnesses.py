@@ -10,9 +10,9 @@ from urllib.parse import quote
 from eventlib.errors import EventlibError
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.open import open_port
-from eventlib.log.record import key_text
 from eventlib.log.sqlite.high_water import missing_offsets
 from eventlib.log.sqlite.sealed import meta_value, partition_rows
+from eventlib.model.record import key_text
 from eventlib.operations.backup.manifest import Manifest
 from eventlib.state.inspect import snapshots_in
 

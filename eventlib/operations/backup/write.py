@@ -6,15 +6,15 @@ from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from eventlib.durable import alone, sha256_of
 from eventlib.errors import WiringError
+from eventlib.ground.durable import alone, sha256_of
+from eventlib.ground.private_files import create_private, make_private_directory
 from eventlib.log.sqlite.connection import connect, refuse_cut_off
 from eventlib.log.sqlite.errors import explained
 from eventlib.log.sqlite.schema import check_version
 from eventlib.operations.backup.increments import increment_fits, write_increment
 from eventlib.operations.backup.manifest import Backup, Manifest, cannot_write, commit, manifest_of, newest, numbered
 from eventlib.operations.backup.verify import Content, content_of
-from eventlib.private_files import create_private, make_private_directory
 from eventlib.values import from_ms, now_ms
 
 _UNFINISHED = ".unfinished"

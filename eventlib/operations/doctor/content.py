@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from eventlib.errors import TopicMismatch
 from eventlib.log.base import Log
-from eventlib.log.record import key_text
 from eventlib.log.rules import refuse_mismatch
+from eventlib.model.record import key_text
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.finding import Diagnosis, error, fine, some, warning
 from eventlib.values import from_ms, now_ms

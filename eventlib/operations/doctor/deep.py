@@ -10,17 +10,17 @@ from pathlib import Path
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import DamagedRecord, EventlibError, LogCorrupt
 from eventlib.eventlog import EventLog
+from eventlib.ground.url import log_file
 from eventlib.log.base import Log
 from eventlib.log.open import open_port
-from eventlib.log.record import Record, key_text
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.damage import Damage
 from eventlib.log.sqlite.errors import explained
 from eventlib.log.sqlite.format import RECORDS
 from eventlib.log.sqlite.integrity import Proof, prove
 from eventlib.log.sqlite.schema import check_version
-from eventlib.log.url import log_file
 from eventlib.model.choreography import Choreography
+from eventlib.model.record import Record, key_text
 from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.queries.task_metadata import TaskNotes
 

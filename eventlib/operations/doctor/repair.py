@@ -9,6 +9,7 @@ from pathlib import Path
 from time import sleep
 
 from eventlib.errors import WiringError
+from eventlib.ground.private_files import create_private
 from eventlib.log.processes import described, is_dead, is_here
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.damage import Damage
@@ -19,7 +20,6 @@ from eventlib.log.sqlite.scan import Progress
 from eventlib.log.sqlite.schema import check_version, version_of
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.log.sqlite.upgrade import seal_records, upgrade
-from eventlib.private_files import create_private
 
 _AGAIN = 3  # a repair may uncover more damage: a row of partitions, for one
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.open import open_port
 from eventlib.log.reading import SkippingReader, chunks
-from eventlib.log.record import RECORD_FIELDS, Record, key_text
+from eventlib.model.record import RECORD_FIELDS, Record, key_text
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.deep import Finding, Progress
 from eventlib.operations.doctor.finding import Diagnosis

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Log
 from eventlib.log.reading import SkippingReader
-from eventlib.log.record import Record, key_text
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.operations.doctor.content import APART_MS, SYNCHRONISE
 from eventlib.operations.doctor.finding import Diagnosis, some, warning

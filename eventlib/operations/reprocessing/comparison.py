@@ -8,8 +8,8 @@ from typing import Any, Literal
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.follower import Follower
 from eventlib.operations.reprocessing.output_diff import OriginalOutput, event_in

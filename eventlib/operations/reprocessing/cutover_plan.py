@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eventlib.log.record import Record
 from eventlib.model.identity import derived_id
+from eventlib.model.record import Record
 from eventlib.operations.reprocessing.output_diff import OriginalOutput
 from eventlib.operations.reprocessing.pending_inputs import note_of
 from eventlib.operations.reprocessing.running import Rerun

@@ -11,8 +11,8 @@ from dataclasses import replace
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import OwnershipLost
 from eventlib.log.base import Claim, TopicPartition
-from eventlib.log.record import Record
 from eventlib.model.identity import derived_id
+from eventlib.model.record import Record
 from eventlib.operations.reprocessing.id_matching import Naming, Outline
 from eventlib.operations.reprocessing.original_outputs import OutputsAt, RecordedDecisions
 from eventlib.operations.reprocessing.pending_inputs import PendingInput, marked

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from eventlib.codec.base import Codec
-from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.identity import derived_id
+from eventlib.model.record import Record
 from eventlib.operations.reprocessing.original_outputs import OutputsAt
 from eventlib.replay.journal import TaskJournal
 from eventlib.runtime.emit import Emission

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
 from eventlib.model.evolution import wire_name, wire_name_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
 from eventlib.runtime.records import code_version

@@ -6,10 +6,10 @@ from typing import Any
 
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, key_of
 from eventlib.model.identity import derived_id
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.queries.task_clock import clocks_of
 from eventlib.replay.journal_steps import Done, Input

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.original_outputs import OriginalOutputs
 from eventlib.operations.reprocessing.pending_inputs import note_of

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.records import Positions
 

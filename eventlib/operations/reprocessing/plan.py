@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
 from eventlib.model.identity import derived_id
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.original_outputs import OriginalOutputs
 from eventlib.operations.reprocessing.pending_inputs import PendingInputs

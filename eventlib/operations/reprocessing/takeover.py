@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from eventlib.errors import ContractError
 from eventlib.eventlog import latest_copy
 from eventlib.log.base import Log
-from eventlib.log.record import Record
 from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.comparison import side_by_side
 from eventlib.operations.reprocessing.cutover_plan import CutoverPlan

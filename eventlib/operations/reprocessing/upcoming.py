@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Answered, DeadlinePassed, Done, Input, Released
 from eventlib.runtime.records import JournalEntry

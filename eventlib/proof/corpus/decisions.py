@@ -9,9 +9,9 @@ from types import FrameType
 from typing import Any
 
 import eventlib
-from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of, key_of
+from eventlib.model.record import Record
 from eventlib.replay.comparison import Decision, Describer, input_of, same
 from eventlib.replay.context import Taken
 from eventlib.replay.partition_buffer import Item

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from eventlib.linear_regex import LinearRegex
+from eventlib.ground.linear_regex import LinearRegex
 from eventlib.registry.compatibility.base import Found, Incompatibility
 from eventlib.registry.compatibility.json_types import FAMILIES, exact, values_of
 

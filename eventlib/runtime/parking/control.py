@@ -6,8 +6,8 @@ from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition, undecodable
-from eventlib.log.record import Record
 from eventlib.model.evolution import wire_name, wire_name_of
+from eventlib.model.record import Record
 from eventlib.runtime.records import Pause
 from eventlib.runtime.transaction import Discard, Edit, Hold
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from eventlib.codec.base import Codec
 from eventlib.log.base import Log, TopicPartition
-from eventlib.log.record import Record, key_text
 from eventlib.model.evolution import wire_name, wire_name_of
 from eventlib.model.personal import error_text
+from eventlib.model.record import Record, key_text
 from eventlib.runtime.records import PARKED, SKIP, ParkedKey, parked_key, skip_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import SkipInput

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from eventlib.codec.base import Codec
 from eventlib.limits import Limit, limit_set
-from eventlib.log.record import Record
 from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.records import PAUSE, ParkedKey, Pause, pause_key
 from eventlib.runtime.state import TaskState

@@ -5,9 +5,9 @@ from typing import Any, Protocol
 
 from eventlib.errors import UndecodableRecord
 from eventlib.log.base import Log, TopicPartition
-from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event
+from eventlib.model.record import Record, key_text
 from eventlib.runtime.emit import RecordBuilder
 from eventlib.runtime.inputs import DAMAGE, InputReader
 from eventlib.runtime.parking.parked import (

@@ -4,7 +4,7 @@ import logging
 
 from eventlib.errors import DamagedRecord, UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.inputs import repaired_among
 from eventlib.runtime.parking.control import (
     ParkedInputDiscarded,

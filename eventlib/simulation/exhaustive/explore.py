@@ -24,8 +24,8 @@ from sys import intern
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.invariants import Violation
-from eventlib.log.record import Record
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.publication import Publication
 from eventlib.simulation.exhaustive.moment import Moment, Step
 from eventlib.simulation.exhaustive.steps import Steps

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.records import pack
 from eventlib.state.base import Store
 

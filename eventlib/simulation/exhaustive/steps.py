@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from eventlib.errors import OutcomeUnknown
 from eventlib.eventlog import EventLog
 from eventlib.invariants import Invariant, Violation
-from eventlib.log.record import Record
 from eventlib.model.effect import Effect
+from eventlib.model.record import Record
 from eventlib.publication import Publication
 from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.transaction import Answer

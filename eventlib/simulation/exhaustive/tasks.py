@@ -5,9 +5,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from eventlib.eventlog import EventLog
-from eventlib.log.record import Record
 from eventlib.model.decider import FORGET
 from eventlib.model.event import Event
+from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.keyed_state import entry_of
 from eventlib.runtime.records import EFFECT, PARKED, STATE, ParkedKey, Positions, parked_key, state_name

@@ -8,7 +8,7 @@ import pytest
 
 from analytics import class_archive
 from eventlib.devtools.kafka.java import Java
-from eventlib.durable import alone
+from eventlib.ground.durable import alone
 
 _JAVA = Java(Path("java"), 17, "17-abc")
 

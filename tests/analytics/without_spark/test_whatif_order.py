@@ -8,7 +8,7 @@ from analytics.whatif.components import joined
 from analytics.whatif.figures import Figure
 from analytics.whatif.moment import Inputs, Item, MomentTask, Slot, in_causal_order
 from eventlib.errors import WiringError
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.runtime.records import JournalEntry, Step
 
 NOW = 1_000

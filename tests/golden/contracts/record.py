@@ -13,7 +13,7 @@ from typing import Any
 
 from eventlib import EventLog, Runtime, open_log
 from eventlib.log.base import Log
-from eventlib.log.record import Record
+from eventlib.model.record import Record
 from eventlib.registry.records import SCHEMAS
 
 HERE = Path(__file__).parent

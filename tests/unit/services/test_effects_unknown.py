@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from eventlib import Event
-from eventlib.log.record import Record
 from eventlib.model.effect import Effect
+from eventlib.model.record import Record
 from eventlib.runtime.effect_attempts import EffectAttempts, Pause
 from services import shop
 from services.dispatch.events import DispatchRequested, DispatchUncertain, RecallRequested

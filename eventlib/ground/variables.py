@@ -1,0 +1,57 @@
+"""Settings of any kind, read from variables under a prefix: a wrong or unknown one is reported by its name."""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from eventlib.errors import WiringError
+from eventlib.ground.arguments import check_class, did_you_mean
+from eventlib.ground.url import without_userinfo
+
+S = TypeVar("S", bound=BaseSettings)
+
+
+class SettingsError(WiringError):
+    """A setting is wrong or unknown; the sentence names it and what is expected."""
+
+
+class Variables(BaseSettings):
+    """Settings under EVENTLIB_…; an empty variable counts as none."""
+
+    model_config = SettingsConfigDict(env_prefix="EVENTLIB_", env_ignore_empty=True, frozen=True, extra="forbid")
+
+
+def read_settings(settings: type[S], given: Mapping[str, Any], *, also: Iterable[str] | None = ()) -> S:
+    """Read settings of any kind from their variables; `also` names other fields that may be set under their prefix.
+
+    Raises: SettingsError for a wrong value, and for an unknown variable with this prefix; unless `also` is
+    None, since other code checks those.
+    """
+    check_class(settings, BaseSettings, "settings", "give a class: `class ShopSettings(BaseSettings, env_prefix=...)`")
+    prefix = settings.model_config["env_prefix"]
+    if also is not None:
+        _refuse_unknown(prefix, {*settings.model_fields, *also})
+    try:
+        return settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        raise SettingsError("; ".join(_sentence(prefix, each) for each in error.errors())) from error
+
+
+def _refuse_unknown(prefix: str, names: Iterable[str]) -> None:
+    known = sorted(f"{prefix}{name.upper()}" for name in names)
+    for variable in sorted(os.environ):
+        if variable.upper().startswith(prefix) and variable.upper() not in known:
+            hint = did_you_mean(variable, known).rstrip() or f"known are {', '.join(known)}"
+            raise SettingsError(f"there is no setting {variable}: {hint}")
+
+
+def _sentence(prefix: str, error: ErrorDetails) -> str:
+    expected = error["msg"].replace("Input should be", "expected").replace("Value error, ", "")
+    if not error["loc"]:  # about several settings at once, and secrets may be among them
+        return f"{prefix}…: {expected}"
+    given = without_userinfo(repr(error["input"]))
+    return f"{prefix}{str(error['loc'][0]).upper()}={given}: {expected[:1].lower()}{expected[1:]}"

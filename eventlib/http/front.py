@@ -1,0 +1,64 @@
+"""What stands before every app that is served, so that none is without it: hosts, origins, and the size of bodies."""
+
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from eventlib.ground.body_limit import bounded
+from eventlib.http.problems import Refusal, problem
+from eventlib.identity.foreign import foreign
+from eventlib.identity.identity import Identity, host_name
+
+
+class Front:
+    """Passes on what is meant for this server, and not too large.
+
+    `identity` tells which hosts it serves (None: the app has its own identity). A refusal has `error_code` and `message`, too,
+    by which clients of a schema registry know it.
+    """
+
+    def __init__(self, app: ASGIApp, identity: Identity | None, body_bytes: int, own_host: str | None = None) -> None:
+        self._app = app
+        self._identity = identity
+        self._body_bytes = body_bytes
+        self._own_host = own_host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_answered = False
+
+        async def answered(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = True
+            await send(message)
+
+        try:
+            self._judge(scope)
+            await self._app(scope, bounded(receive, self._body_bytes, self._too_large), answered)
+        except Refusal as refusal:
+            if is_answered:
+                raise
+            refusal.extra = {"error_code": refusal.status_code, "message": refusal.detail}
+            await problem(refusal, None)(scope, receive, send)
+
+    def _judge(self, scope: Scope) -> None:
+        if self._identity is not None and (why := foreign(scope, self._identity, self._own_name(scope))) is not None:
+            raise Refusal(*why)
+        if _declared(scope) > self._body_bytes:
+            raise self._too_large()
+
+    def _own_name(self, scope: Scope) -> str | None:
+        """Return a name that a request may give. One without a dot is of a network's own: nobody's page leads it elsewhere."""
+        name = host_name(dict(scope["headers"]).get(b"host", b"").decode("latin-1"))
+        return self._own_host if "." in name or ":" in name else name
+
+    def _too_large(self) -> Refusal:
+        return Refusal(413, "too-large", f"the body may have at most {self._body_bytes:,} bytes: split the request")
+
+
+def _declared(scope: Any) -> int:
+    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+    return max((int(each[:20]) for each in lengths if each.isdigit()), default=0)
