@@ -16,7 +16,7 @@ from eventlib.config import eventlib_settings
 from eventlib.identity import identity_of
 from services import shop
 from services.demo import DEFAULT_ORDERS, demo_path, stock_for, write_orders
-from services.importing.display import progress_on
+from services.importing.display import ImportProgress
 from services.importing.importer import ImportConfig, import_file
 from services.importing.summary import show_summary
 from services.settings import demo_settings, refuse_vain_faults, shop_settings
@@ -227,7 +227,7 @@ def smoke_test(
 
 def _import(path: Path, config: ImportConfig, *, as_json: bool) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    with progress_on(command_line.terminal(stderr=True)) as progress:
+    with ImportProgress(command_line.terminal(stderr=True)) as progress:
         collect_garbage_seldom()
         report = asyncio.run(import_file(path, config, progress))
     if as_json:

@@ -1,20 +1,23 @@
-"""Before the first order: lists the file's products, and delivers their stock."""
+"""Before the first order: finds what the log has of a file, lists the file's products, and delivers their stock."""
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
-from eventlib import EventLog, Publication
-from eventlib.spi import Reader, Record
-from eventlib.values import now_ms
-from services.importing.onlog import find_deliveries, find_products, positions
-from services.importing.requests import delivery_id_of, delivery_request, delivery_request_id
-from services.importing.survey import Survey
-from services.order.events import ProductListed
-from services.stock.events import StockReceived
+from eventlib import EventLog, GlobalTable, Publication
+from eventlib.errors import UndecodableRecord
+from eventlib.queries import request_id, tail
+from eventlib.spi import Record
+from eventlib.values import from_ms, now_ms
+from services.importing.intake import Intake, Known, content_of
+from services.importing.placing import CONTENT_HEADER
+from services.order.events import OrderSubmitted, ProductListed
+from services.stock.events import DeliveryLine, DeliverySubmitted, StockReceived
 
 _BATCH = 500
-STOCK_REQUESTS = "stock.requests"
+DELIVERIES = "stock.deliveries"
 
 
 @dataclass(slots=True)
@@ -32,29 +35,54 @@ class Catalogue:
     since_ms: int = 0
 
 
-async def prepare(log: EventLog, found: Survey, units: int) -> Catalogue:
+async def prepare(log: EventLog, intake: Intake, units: int) -> Catalogue:
     """List the products that are not for sale yet, and deliver `units` of each product, once for this file.
 
     A listed product keeps its price: an import adds to the catalogue, and changes nothing in it.
     """
-    done = Catalogue()
-    listed = await find_products(log)
-    new = [
-        Publication(
+    since_ms = now_ms()
+    async with GlobalTable(log, ProductListed) as listed:
+        products = [
             ProductListed(
                 sku=sku,
                 description=product.description,
                 unit_price_cents=product.unit_price_cents,
                 currency=product.currency,
             )
-        )
-        for sku, product in found.products.items()
-        if sku not in listed
-    ]
+            for sku, product in intake.products.items()
+            if sku not in listed
+        ]
+    await _publish(log, [Publication(product) for product in products])
+    requests = dict[str, Publication]()
+    for sku in intake.products:
+        request = delivery_request(intake.source.digest, sku, units)
+        requests[str(request.idempotency_key)] = request
+    made = dict[str, Record]()
+    async for records in tail(log.port, [DELIVERIES]):
+        for record in records:
+            if (delivery_id := text_key(record)) in requests:
+                made.setdefault(str(delivery_id), record)
+    new = [request for delivery_id, request in requests.items() if delivery_id not in made]
     await _publish(log, new)
-    done.listed = len(new)
-    await _deliver(log, found, units, done)
-    return done
+    return Catalogue(
+        listed=len(products),
+        delivered=len(new),
+        other_units=sum([await log.decode_now(record) != requests[each].event for each, record in made.items()]),
+        awaited={request_id(DELIVERIES, delivery_id) for delivery_id in requests},
+        since_ms=min((record.timestamp_ms for record in made.values()), default=since_ms),
+    )
+
+
+def delivery_request(file_digest: str, sku: str, units: int) -> Publication:
+    """Return the request to deliver a file's units of one product; its key is the same for the same content and product."""
+    delivery_id = f"import-{blake2b(f'{file_digest}/{sku}'.encode(), digest_size=16).hexdigest()}"
+    event = DeliverySubmitted(delivery_id=delivery_id, lines=(DeliveryLine(sku=sku, quantity=units),))
+    return Publication(event, delivery_id)
+
+
+async def _publish(log: EventLog, publications: Sequence[Publication]) -> None:
+    for first in range(0, len(publications), _BATCH):
+        await log.publish_many(publications[first : first + _BATCH])
 
 
 async def arrival(log: EventLog, done: Catalogue, patience_s: float) -> bool:
@@ -63,47 +91,57 @@ async def arrival(log: EventLog, done: Catalogue, patience_s: float) -> bool:
     Orders and deliveries are on different topics, without an order between them: an order that is handled before the
     delivery of its products would be refused.
     """
-    reader = log.port.reader(await positions(log, [STOCK_REQUESTS], done.since_ms))
     missing = set(done.awaited)
+    arrivals = tail(log.port, ["stock.requests"], from_ms(done.since_ms), follow=True)
     try:
-        while missing:
-            async with asyncio.timeout(patience_s):
-                await _some_arrived(reader, missing)
+        async with aclosing(arrivals), asyncio.timeout(patience_s) as limit:
+            while missing:
+                here = {
+                    record.correlation_id for record in await anext(arrivals) if record.type == StockReceived.__name__
+                }
+                if not missing.isdisjoint(here):
+                    missing -= here
+                    limit.reschedule(asyncio.get_running_loop().time() + patience_s)
     except TimeoutError:
         return False
-    finally:
-        await reader.close()
     return True
 
 
-async def _some_arrived(reader: Reader, missing: set[str]) -> None:
-    before = len(missing)
-    while len(missing) == before:
-        for record in await reader.poll(_BATCH):
-            if record.type == StockReceived.__name__:
-                missing.discard(record.correlation_id or "")
+async def find_orders(log: EventLog, intake: Intake) -> tuple[int, int | None]:
+    """Mark the orders of the file that are on the log; return how many, and when the first was submitted (ms).
+
+    The first request under an order id counts, as it does for the order service. Only ids and digests are read; a request
+    from another publisher is decoded to compare its content.
+    """
+    count, first_ms = 0, None
+    async for records in tail(log.port, ["order.requests"]):
+        for record in records:
+            order_id = text_key(record)
+            kept = None if order_id is None or record.type != OrderSubmitted.__name__ else intake.kept(order_id)
+            if order_id is None or kept is None or kept.known is not Known.NOTHING:
+                continue
+            if not await _asks_for(log, record, kept.content):
+                intake.learn(order_id, Known.CONFLICT)
+                continue
+            intake.learn(order_id, Known.PLACED)
+            count += 1
+            first_ms = record.timestamp_ms if first_ms is None else min(first_ms, record.timestamp_ms)
+    return count, first_ms
 
 
-async def _deliver(log: EventLog, found: Survey, units: int, done: Catalogue) -> None:
-    wanted = {delivery_id_of(found.digest, sku): sku for sku in found.products}
-    made, first_ms = await find_deliveries(log, wanted)
-    done.since_ms = now_ms() if first_ms is None else first_ms
-    done.awaited = {delivery_request_id(delivery_id) for delivery_id in wanted}
-    new = list[Publication]()
-    for delivery_id, sku in wanted.items():
-        request = delivery_request(found.digest, sku, units)
-        if delivery_id not in made:
-            new.append(request)
-        elif await _differs(log, made[delivery_id], request):
-            done.other_units += 1
-    await _publish(log, new)
-    done.delivered = len(new)
+async def _asks_for(log: EventLog, record: Record, content: str) -> bool:
+    if (CONTENT_HEADER, content.encode()) in record.headers:
+        return True
+    try:
+        event = await log.decode_now(record)
+    except UndecodableRecord:
+        return False
+    return isinstance(event, OrderSubmitted) and content_of(event) == content
 
 
-async def _differs(log: EventLog, record: Record, request: Publication) -> bool:
-    return await log.decode_now(record) != request.event
-
-
-async def _publish(log: EventLog, publications: Sequence[Publication]) -> None:
-    for first in range(0, len(publications), _BATCH):
-        await log.publish_many(publications[first : first + _BATCH])
+def text_key(record: Record) -> str | None:
+    """Return a record's key as text; None for one that is not text, and so cannot be from these services."""
+    try:
+        return None if record.key is None else record.key.decode()
+    except UnicodeDecodeError:
+        return None

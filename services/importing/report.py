@@ -1,16 +1,72 @@
 """The report of an import, as numbers."""
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from eventlib.operations import Histogram
 from services.importing.catalogue import Catalogue
-from services.importing.outcomes import COMPENSATIONS, STEPS, Outcomes
 from services.importing.placing import Placing
-from services.importing.waiting import WaitingOrder
 
-_SHARES = (0.5, 0.95, 0.99)
+STEPS = ("OrderSubmitted", "OrderPlaced", "StockReserved", "PaymentTaken", "OrderDispatched", "OrderCompleted")
+"""The events of a completed order whose times are measured, in causal order."""
+
+COMPENSATIONS = {
+    "StockReleased": "stock released",
+    "PaymentRefunded": "payments refunded",
+    "PaymentVoided": "charges voided",
+}
+
+
+@dataclass(slots=True)
+class Money:
+    """Sums in minor units of one currency."""
+
+    completed_cents: int = 0
+    refunded_cents: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingOrder:
+    """An order that cannot continue, and the key that it waits for."""
+
+    order_id: str
+    service: str
+    decider: str
+    key: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """How many orders ended how; `placed` counts the file's orders on the log, `ended` those that have ended.
+
+    `examples` has an order id for each outcome, `ended_since` counts those that ended during this process. `steps` are the
+    durations between the `STEPS` of the completed orders.
+    """
+
+    placed: int = 0
+    ended: int = 0
+    ended_since: int = 0
+    completed: int = 0
+    cancelled: Counter[str] = field(default_factory=Counter)
+    compensations: Counter[str] = field(default_factory=Counter)
+    units: int = 0
+    money: dict[str, Money] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
+    steps: list[Histogram] = field(default_factory=lambda: [Histogram() for _ in STEPS[1:]])
+    to_completion: Histogram = field(default_factory=Histogram)
+    to_cancellation: Histogram = field(default_factory=Histogram)
+
+    @property
+    def open(self) -> int:
+        """How many orders are placed and have not ended."""
+        return self.placed - self.ended
+
+    def money_in(self, currency: str) -> Money:
+        """Return the sums in one currency, to be added to."""
+        return self.money.setdefault(currency, Money())
 
 
 @dataclass(slots=True)
@@ -22,9 +78,10 @@ class Report:
 
     file: str
     log_url: str
-    place_only: bool = False
-    read: int = 0
-    products: int = 0
+    place_only: bool
+    read: int
+    repeated: int
+    products: int
     catalogue: Catalogue = field(default_factory=Catalogue)
     placing: Placing = field(default_factory=Placing)
     outcomes: Outcomes = field(default_factory=Outcomes)
@@ -43,13 +100,17 @@ class Report:
         """How many events were recorded each second of this run."""
         return self.events / self.seconds if self.seconds else 0.0
 
-    def latencies(self) -> list[tuple[str, Histogram]]:
-        """Return the measured durations, with their names."""
-        latency = self.outcomes.latency
+    def latencies(self) -> dict[str, dict[str, int | None]]:
+        """Return p50, p95 and p99 of the measured durations (ms), by their names."""
+        outcomes = self.outcomes
         names = [f"{before} → {after}" for before, after in pairwise(STEPS)]
-        named = [*zip(names, latency.steps, strict=True)]
-        named += [("submitted → completed", latency.to_completion), ("submitted → cancelled", latency.to_cancellation)]
-        return [(name, latencies) for name, latencies in named if latencies.count]
+        named = dict(zip(names, outcomes.steps, strict=True))
+        named |= {"submitted → completed": outcomes.to_completion, "submitted → cancelled": outcomes.to_cancellation}
+        return {
+            name: {f"p{share}": latencies.percentile(share / 100) for share in (50, 95, 99)}
+            for name, latencies in named.items()
+            if latencies.count
+        }
 
     def as_json(self) -> dict[str, Any]:
         """Return the whole report as plain values; money in minor units, times in ms."""
@@ -62,36 +123,18 @@ class Report:
             "deliveries": self.catalogue.delivered,
             "placed": self.placing.placed,
             "placed_before": self.placing.before,
-            "repeated": self.placing.repeated,
+            "repeated": self.repeated,
             "refused": {reason.value: count for reason, count in self.placing.refused.items()},
             "completed": outcomes.completed,
             "cancelled": dict(outcomes.cancelled),
-            "waiting": [_waiting_json(order) for order in self.waiting],
+            "waiting": [asdict(order) for order in self.waiting],
             "compensations": {name: outcomes.compensations[name] for name in COMPENSATIONS},
             "units_shipped": outcomes.units,
-            "money": {
-                currency: {"completed_cents": money.completed_cents, "refunded_cents": money.refunded_cents}
-                for currency, money in sorted(outcomes.money.items())
-            },
-            "latency_ms": {name: percentiles(latencies) for name, latencies in self.latencies()},
+            "money": {currency: asdict(money) for currency, money in sorted(outcomes.money.items())},
+            "latency_ms": self.latencies(),
             "seconds": round(self.seconds, 3),
             "orders_per_s": round(self.orders_per_s, 1),
             "events": self.events,
             "events_per_s": round(self.events_per_s, 1),
             "notes": self.notes,
         }
-
-
-def percentiles(latencies: Histogram) -> dict[str, int | None]:
-    """Return p50, p95 and p99 in ms."""
-    return {f"p{share * 100:.0f}": latencies.percentile(share) for share in _SHARES}
-
-
-def _waiting_json(order: WaitingOrder) -> dict[str, str]:
-    return {
-        "order_id": order.order_id,
-        "service": order.service,
-        "decider": order.decider,
-        "key": order.key,
-        "reason": order.reason,
-    }

@@ -17,9 +17,8 @@ from rich.text import Text
 from eventlib.config import eventlib_settings
 from eventlib.values import decimals_of
 from services import shop
-from services.importing.outcomes import COMPENSATIONS
-from services.importing.refusals import Reason
-from services.importing.report import Report, percentiles
+from services.importing.orders import Reason
+from services.importing.report import COMPENSATIONS, Report
 
 _LISTED = 10
 _WORDS = {
@@ -57,8 +56,8 @@ def _intake(report: Report) -> Table:
     table.add_row("placed now", f"{placing.placed:,}", "" if placing.placed else "nothing was new")
     if placing.before:
         table.add_row("on the log before", f"{placing.before:,}", "unchanged")
-    if placing.repeated:
-        table.add_row("repeated", f"{placing.repeated:,}", "the same order again")
+    if report.repeated:
+        table.add_row("repeated", f"{report.repeated:,}", "the same order again")
     for reason in Reason:
         if count := placing.refused[reason]:
             table.add_row(Text("refused: ").append(reason, style="yellow"), f"{count:,}", _MEANING[reason])
@@ -107,9 +106,8 @@ def _times(report: Report) -> RenderableType:
     table.add_column("step")
     for share in ("p50", "p95", "p99"):
         table.add_column(share, justify="right", min_width=9)
-    for name, latencies in named:
-        cells = [_duration(each) for each in percentiles(latencies).values()]
-        table.add_row(name, *cells, style="bold" if name.startswith("submitted") else "")
+    for name, shares in named.items():
+        table.add_row(name, *map(_duration, shares.values()), style="bold" if name.startswith("submitted") else "")
     return Group(table, Text(), speed)
 
 

@@ -17,7 +17,7 @@ from eventlib.errors import UnknownKey
 from eventlib.http import http_client
 from eventlib.queries import state_of
 from services import shop
-from services.importing.requests import delivery_request
+from services.importing.catalogue import delivery_request
 from services.order.events import ProductListed
 from services.smoke.asked import UNITS_AN_ORDER, SmokeConfig, Smoked, SmokeFailed
 from services.smoke.judging import judge_ends, judge_log

@@ -12,9 +12,9 @@ from eventlib.errors import RetryableError
 from eventlib.publication import Publication
 from services import shop
 from services.importing.catalogue import prepare
-from services.importing.placing import Placing, Rejects, to_place
-from services.importing.source import Source
-from services.importing.survey import survey
+from services.importing.files import Source
+from services.importing.intake import Intake
+from services.importing.placing import Placing, order_request, to_place
 
 _BATCH = 20
 _LOOK_S = 0.05
@@ -55,13 +55,16 @@ class PacedImport:
             self._failure = error
 
     async def _place_all(self) -> None:
-        source = Source(self._file)
-        found = survey(source, lambda _: None)
+        with Intake(Source(self._file)) as intake:
+            intake.take_in(lambda _: None)
+            await self._place_taken_in(intake)
+
+    async def _place_taken_in(self, intake: Intake) -> None:
         async with open_log(self._url, shop) as log:
-            await self._insist(lambda: prepare(log, found, self._stock_units))
+            await self._insist(lambda: prepare(log, intake, self._stock_units))
             batch = list[Publication]()
-            for _, request in to_place(source, found.known, log.codec, Placing(), Rejects(None)):
-                batch.append(request)
+            for order in to_place(intake, log.codec, Placing(), None):
+                batch.append(order_request(order))
                 if len(batch) == _BATCH:
                     await self._place(log, batch)
                     batch = []

@@ -6,28 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from eventlib.errors import WiringError
 from eventlib.model.record import Record
 from eventlib.opening import open_log
 from services import shop
+from services.importing.display import ImportProgress
+from services.importing.files import UnreadableFile
 from services.importing.importer import ImportConfig, import_file
 from services.importing.report import Report
-from services.importing.source import UnreadableFile
 from services.order.events import OrderPlaced
 from tests.saga.invariants import refusals
 
 LINE: dict[str, Any] = {"sku": "A", "description": "A MUG", "quantity": 2, "unit_price": "2.55"}
 
 
-class Silent:
-    """Nobody looks at the progress."""
-
-    def surveyed(self, read: int) -> None: ...
-
-    def doing(self, what: str) -> None: ...
-
-    def counted(self, placed: int, ended: int, total: int) -> None: ...
+SILENT = ImportProgress(Console(quiet=True))
 
 
 def order(number: int, **changed: object) -> str:
@@ -46,7 +41,7 @@ def url(tmp_path: Path) -> str:
 
 async def run(tmp_path: Path, *lines: str, **options: Any) -> Report:
     file = write(tmp_path / "orders.ndjson", lines)
-    return await import_file(file, ImportConfig(log_url=url(tmp_path), **options), Silent())
+    return await import_file(file, ImportConfig(log_url=url(tmp_path), **options), SILENT)
 
 
 async def test_what_is_wrong_is_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -57,7 +52,7 @@ async def test_what_is_wrong_is_refused_and_the_rest_goes_on(tmp_path: Path) -> 
         tmp_path, order(1), "nonsense", order(2, cancels=True), huge, wide, order(1), order(1, country="FR"), order(3),
         rejects=rejects,
     )  # fmt: skip
-    assert (report.read, report.placing.placed, report.placing.repeated, report.outcomes.completed) == (8, 2, 1, 2)
+    assert (report.read, report.placing.placed, report.repeated, report.outcomes.completed) == (8, 2, 1, 2)
     assert [(each["order_id"], each["reason"], each["detail"]) for each in refusals(rejects)] == [
         (None, "malformed", "file line 2: not JSON: Expecting value at column 1"),
         ("2", "credit note", "file line 3: cancels is true"),
@@ -104,12 +99,12 @@ async def test_an_order_behind_an_external_record_is_listed_and_the_others_end(t
 
 async def test_nothing_is_made_of_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile):
-        await import_file(tmp_path / "none.ndjson", ImportConfig(log_url=url(tmp_path)), Silent())
+        await import_file(tmp_path / "none.ndjson", ImportConfig(log_url=url(tmp_path)), SILENT)
     assert not (tmp_path / "shop.db").exists()
 
 
 async def test_the_rejects_do_not_overwrite_the_orders(tmp_path: Path) -> None:
     file = write(tmp_path / "orders.ndjson", [order(1)])
     with pytest.raises(WiringError, match="is the imported file"):
-        await import_file(file, ImportConfig(log_url=url(tmp_path), rejects=file), Silent())
+        await import_file(file, ImportConfig(log_url=url(tmp_path), rejects=file), SILENT)
     assert file.read_text()

@@ -1,29 +1,36 @@
 """Order files, plain and compressed, whole and damaged; and what an import remembers of them."""
 
 import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from eventlib import TerminalError
 from eventlib.ground.histogram import Histogram
 from services.demo import order_lines
-from services.importing.known import Known, KnownOrders
-from services.importing.source import Source, UnreadableFile
-from services.importing.survey import survey
+from services.importing.files import Source, UnreadableFile
+from services.importing.intake import Intake, Known
+from services.order.events import OrderSubmitted
 from services.outside import ledger_path
 
 
-def shown(_read: int) -> None:
-    """Take no notice."""
+@contextmanager
+def taken_in(path: Path) -> Iterator[Intake]:
+    with Intake(Source(path)) as intake:
+        intake.take_in(lambda _: None)
+        yield intake
 
 
 def test_compressed_or_not_the_content_is_the_same(tmp_path: Path) -> None:
     text = "\n".join(order_lines(50, seed=1)).encode()
     (tmp_path / "orders.ndjson").write_bytes(text)
     (tmp_path / "orders.ndjson.gz").write_bytes(gzip.compress(text))
-    plain, compressed = (survey(Source(tmp_path / name), shown) for name in ("orders.ndjson", "orders.ndjson.gz"))
-    assert plain.digest == compressed.digest
-    assert (plain.read, plain.products, plain.placeable) == (50, compressed.products, compressed.placeable)
+    with taken_in(tmp_path / "orders.ndjson") as plain, taken_in(tmp_path / "orders.ndjson.gz") as compressed:
+        assert plain.source.digest == compressed.source.digest
+        assert (plain.read, plain.products, plain.placeable) == (50, compressed.products, compressed.placeable)
+        assert [*plain.results()] == [*compressed.results()]
 
 
 @pytest.mark.parametrize(
@@ -32,8 +39,8 @@ def test_compressed_or_not_the_content_is_the_same(tmp_path: Path) -> None:
 def test_a_damaged_file_is_refused_as_a_whole(tmp_path: Path, damage: object) -> None:
     path = tmp_path / "orders.ndjson.gz"
     path.write_bytes(damage(gzip.compress("\n".join(order_lines(50, seed=1)).encode())))  # type: ignore[operator]  # a parameter is an object to mypy
-    with pytest.raises(UnreadableFile, match="cannot be read after line"):
-        survey(Source(path), shown)
+    with pytest.raises(UnreadableFile, match="cannot be read after line"), taken_in(path):
+        pass
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
@@ -41,7 +48,7 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
         Source(tmp_path)
     (tmp_path / "orders.xlsx").write_bytes(b"PK")
     with pytest.raises(UnreadableFile, match=r"expected a name that ends in .ndjson, .ndjson.gz or .csv"):
-        survey(Source(tmp_path / "orders.xlsx"), shown)
+        Source(tmp_path / "orders.xlsx")
 
 
 def test_a_product_is_listed_at_its_first_price_above_zero(tmp_path: Path) -> None:
@@ -52,25 +59,34 @@ def test_a_product_is_listed_at_its_first_price_above_zero(tmp_path: Path) -> No
     lines = [("null", "0.00"), ('"MUG"', "-1.00"), ('"BIG MUG"', "3.00"), ('"MUG"', "4.00")]
     path = tmp_path / "orders.ndjson"
     path.write_text("\n".join(template % (number, *line) for number, line in enumerate(lines)))
-    found = survey(Source(path), shown)
-    assert found.products["A"].unit_price_cents == 300
-    assert found.products["A"].description == "MUG"
-    assert found.placeable == 2
+    with taken_in(path) as found:
+        assert found.products["A"].unit_price_cents == 300
+        assert found.products["A"].description == "MUG"
+        assert found.placeable == 2
 
 
-def test_many_orders_are_told_apart_in_few_bytes() -> None:
-    known = KnownOrders()
-    for number in range(20_000):
-        assert known.add(f"order {number}", number, 3 * number)
-    assert not known.add("order 7", 1, 1)
-    known.learn("order 7", Known.PLACED)
-    known.learn("order 7", Known.ENDED)
-    assert (known.content("order 7"), known.units("order 7")) == (7, 21)
-    assert known.known("order 7") == Known.PLACED | Known.ENDED
-    assert known.known("order 8") == Known(0)
-    assert known.content("another") is None
-    assert len(known) == 20_000
-    assert known.bytes <= 80 * len(known)
+def test_what_the_log_has_of_an_order_is_kept_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "orders.ndjson"
+    path.write_text("\n".join(order_lines(2_000, seed=1)))
+    with taken_in(path) as intake:
+        orders = [order for _, _, order in intake.results() if isinstance(order, OrderSubmitted)]
+        for order in orders[::2]:
+            intake.learn(order.order_id, Known.ENDED)
+        for number, order in enumerate(orders):
+            kept = intake.kept(order.order_id)
+            assert kept is not None
+            assert kept.units == sum(line.quantity for line in order.lines)
+            assert kept.known is (Known.NOTHING if number % 2 else Known.ENDED)
+        assert intake.kept("another") is None
+
+
+def test_a_full_temporary_directory_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "orders.ndjson"
+    path.write_text("\n".join(order_lines(500, seed=1)))
+    with Intake(Source(path)) as intake:
+        intake._db.execute("PRAGMA max_page_count = 8")  # noqa: SLF001  as a disk of eight pages has it
+        with pytest.raises(TerminalError, match=r"database or disk is full: set TMPDIR to a directory that has room"):
+            intake.take_in(lambda _: None)
 
 
 def test_percentiles_are_exact_to_a_second_and_near_beyond() -> None:
