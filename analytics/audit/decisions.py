@@ -18,13 +18,13 @@ from analytics.audit.shares import make_ready
 from eventlib.eventlog import EventLog
 from eventlib.model.decider import FORGET
 from eventlib.model.record import Record, key_text
+from eventlib.replay.compare import Compare
 from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext
 from eventlib.replay.partition_buffer import Buffered
 from eventlib.replay.push_scanner import EMITTED, PushScanner
 from eventlib.replay.report import Difference, Tally
 from eventlib.replay.spilling_cache import Spill, SpillingCache
-from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.runtime.keyed_state import due_times
 from eventlib.runtime.records import JournalEntry, code_version
 from eventlib.values import from_ms
@@ -131,7 +131,7 @@ class _Share:
             window = PushScanner(self._opened, service, partition)
             tally, describer, version = Tally(_MOST), Describer(self._opened.choreography), _version(self._application)
             context = ReplayContext(self._opened, window, entries, tally, OutputQuery(), describer, version)
-            again = TaskReplayer(service, partition, context)
+            again = Compare(service, partition, context)
             self._tasks[number] = _Task(again, window, context, spill, self._application.story_field)
         return self._tasks[number]
 
@@ -139,9 +139,7 @@ class _Share:
 class _Task:
     """One task's history, moment by moment: `given` are the next one's records, with their roles, and `journalled` its entries."""
 
-    def __init__(
-        self, again: TaskReplayer, window: PushScanner, context: ReplayContext, spill: Spill, story: str
-    ) -> None:
+    def __init__(self, again: Compare, window: PushScanner, context: ReplayContext, spill: Spill, story: str) -> None:
         self.given = list[tuple[Buffered, int]]()
         self.journalled = list[Record]()
         self._again = again

@@ -2,7 +2,6 @@
 
 from bisect import insort
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 from analytics.audit.application import Run
@@ -14,12 +13,9 @@ from eventlib.model.event import contract_of
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.replay.claims import EmissionKey, claimed
+from eventlib.replay.partition_buffer import UNREAD, Buffered, Item
 from eventlib.runtime.records import TaskClock
 
-Item = list[Any]
-"""A record, and its event once it was decoded."""
-
-_RECORD = itemgetter(0)
 _CHUNK = 1_000
 _WORTH_TRIMMING = 512
 
@@ -43,19 +39,19 @@ class TaskRecords:
         self._log, self._run, self._ends = opened, run, ends
         self._inputs = {topic.name: _Inputs() for topic in service.inputs}
         self._emitted_to = {contract_of(event).topic.name for event in service.emits}
-        self._outputs: dict[EmissionKey, list[Item]] = {}
+        self._outputs: dict[EmissionKey, list[Buffered]] = {}
         self._outputs_ms = -1
         self._left: dict[str, int] = {}
         self.at_ms = 0
         self.external = opened.external.topics
 
-    def consume(self, item: Item) -> None:
+    def consume(self, item: Buffered) -> None:
         """Take a possible input."""
-        self._inputs[item[0].topic].add(item)
+        self._inputs[item.record.topic].add(item)
 
-    def emit(self, item: Item) -> None:
+    def emit(self, item: Buffered) -> None:
         """Take an output."""
-        record: Record = item[0]
+        record = item.record
         if self._clock.time(record.timestamp_ms) < self._clock.time(self.at_ms):
             return  # of an entry that an earlier fold has folded
         if record.timestamp_ms != self._outputs_ms:
@@ -76,7 +72,7 @@ class TaskRecords:
             self._outputs = {}
         self.at_ms = at_ms
 
-    def take(self, topic: str, first: int, last: int) -> Sequence[Item]:
+    def take(self, topic: str, first: int, last: int) -> Sequence[Buffered]:
         """Return the inputs in a range of offsets; none of a topic that the current code does not consume."""
         inputs = self._inputs.get(topic)
         return () if inputs is None else inputs.take(first, last)
@@ -85,10 +81,7 @@ class TaskRecords:
         """Remove and return the outputs of a cause, decoded, in their order."""
         if not self._outputs:
             return ()
-        found = claimed(self._outputs, by, cause_id, decider, _RECORD)
-        for item in found:
-            self.event(item)
-        return found
+        return [(item.record, self.event(item)) for item in claimed(self._outputs, by, cause_id, decider)]
 
     def claim_of_key(self, source: str, key: str, cause_id: str) -> Sequence[Item]:
         """Remove and return the outputs of a cause that they do not name, decoded."""
@@ -111,20 +104,20 @@ class TaskRecords:
             if not records:
                 break
             for record in records:
-                inputs.add([record, None])
+                inputs.add(Buffered(record))
             offset = records[-1].offset + 1
 
     # --- events
 
-    def event(self, item: Item) -> Any:
+    def event(self, item: Buffered) -> Any:
         """Return an item's event, or why it has none."""
-        if item[1] is None:
-            item[1] = self._decoded(item[0])
-        return item[1]
+        if item.event is UNREAD:
+            item.event = self._decoded(item.record)
+        return item.event
 
-    def seen(self, item: Item) -> Record:
+    def seen(self, item: Buffered) -> Record:
         """Return an item's record as its deciders see it: an external one with its event's key."""
-        record: Record = item[0]
+        record = item.record
         if record.topic not in self.external:
             return record
         event = self.event(item)
@@ -169,7 +162,7 @@ class TaskRecords:
     def _leave(self) -> None:
         """Forget the outputs that nothing has claimed, and remember from where on to read them again."""
         for items in self._outputs.values():
-            for record, _ in items:
+            for record in (item.record for item in items):
                 place = f"{record.topic}/{record.partition}"
                 self._left[place] = min(record.offset, self._left.get(place, record.offset))
         self._outputs = {}
@@ -182,26 +175,26 @@ class _Inputs:
 
     def __init__(self) -> None:
         self.next = 0
-        self._items: list[Item] = []
+        self._items: list[Buffered] = []
         self._at = 0
 
-    def add(self, item: Item) -> None:
+    def add(self, item: Buffered) -> None:
         """Add a record, unless it was consumed."""
-        offset, items = item[0].offset, self._items
+        offset, items = item.record.offset, self._items
         if offset < self.next:
             return
-        if items and offset < items[-1][0].offset:
+        if items and offset < items[-1].record.offset:
             insort(items, item, lo=self._at, key=_offset)
         else:
             items.append(item)
 
-    def take(self, first: int, last: int) -> list[Item]:
+    def take(self, first: int, last: int) -> list[Buffered]:
         """Return the records from `first` up to `last`, and pass over those before."""
         items, at = self._items, self._at
-        while at < len(items) and items[at][0].offset < first:
+        while at < len(items) and items[at].record.offset < first:
             at += 1
         begin = at
-        while at < len(items) and items[at][0].offset <= last:
+        while at < len(items) and items[at].record.offset <= last:
             at += 1
         found = items[begin:at]
         if at > _WORTH_TRIMMING:
@@ -211,6 +204,5 @@ class _Inputs:
         return found
 
 
-def _offset(item: Item) -> int:
-    offset: int = item[0].offset
-    return offset
+def _offset(item: Buffered) -> int:
+    return item.record.offset

@@ -9,7 +9,7 @@ from pydantic_core import from_json, to_json
 from analytics.audit.application import Run
 from analytics.history.changing import KeyChanges, Plan, plans_of
 from analytics.history.entries import Entries, SpillFile
-from analytics.history.records import Item, TaskRecords
+from analytics.history.records import TaskRecords
 from analytics.history.rows import StagedRows
 from analytics.history.tables import DEADLINES, EFFECTS, ERRORS, PARKED
 from analytics.history.waiting import OpenEffects, ParkedInput, ParkedInputs
@@ -21,6 +21,7 @@ from eventlib.model.service import Service
 from eventlib.replay.amendments import rerun_changelog
 from eventlib.replay.journal import parked_input, with_refusals
 from eventlib.replay.journal_steps import Refusal
+from eventlib.replay.partition_buffer import Buffered
 from eventlib.runtime.keyed_state import KeyedState
 from eventlib.runtime.parking.control import edit_at
 from eventlib.runtime.parking.parked import WAITS_BEHIND
@@ -70,7 +71,7 @@ class TaskFold:
 
     def take(self, record: Record, *, consumed: bool, emitted: bool) -> None:
         """Take a possible input, or an output, or both."""
-        item = [record, None]
+        item = Buffered(record)
         if emitted:
             self._records.emit(item)
         if consumed and not self._is_held:
@@ -147,13 +148,13 @@ class TaskFold:
                 self._go_on(record, plans)
                 self._handle(item, record, plans)
 
-    def _handle(self, item: Item, record: Record, plans: Sequence[Plan]) -> None:
+    def _handle(self, item: Buffered, record: Record, plans: Sequence[Plan]) -> None:
         key, event_id = key_text(record), record.event_id
         is_external = record.topic in self._records.external
         cause_id = f"{record.topic}/{record.partition}/{record.offset}" if is_external else event_id
         for plan in plans:
             emitted = self._records.claim((plan.source, key, event_id), cause_id, plan.name)
-            event = item[1] or self._records.event(item)
+            event = self._records.event(item)
             self._changes.handle(plan, key, record, event, emitted, self._records.at_ms)
 
     def _go_on(self, record: Record, plans: Sequence[Plan]) -> None:
@@ -161,7 +162,7 @@ class TaskFold:
         for plan in plans if self._parked else ():
             self._parked.go_on((plan.name, key_text(record)), self._records.at_ms)
 
-    def _refuse(self, item: Item, record: Record, plans: Sequence[Plan], refused: Mapping[str, Refusal]) -> None:
+    def _refuse(self, item: Buffered, record: Record, plans: Sequence[Plan], refused: Mapping[str, Refusal]) -> None:
         for plan in plans:
             refusal = refused.get(plan.name)
             if refusal is None:
@@ -170,7 +171,7 @@ class TaskFold:
             elif refusal.kind == "park":
                 self._park(plan, key_text(record), record, item, refusal.reason)
 
-    def _park(self, plan: Plan, key: str, record: Record, item: Item, reason: str) -> None:
+    def _park(self, plan: Plan, key: str, record: Record, item: Buffered, reason: str) -> None:
         saga = plan.saga(key, self._records.event(item), record.correlation_id or record.event_id)
         attempts = int(reason != WAITS_BEHIND)
         about = record.topic, record.offset, saga, self._records.at_ms, reason, record.event_id, record.type, attempts
@@ -181,7 +182,7 @@ class TaskFold:
         record = self._run(parked_input(self._log, (step.topic, self._partition), step.first))
         if refused is not None and refused.kind == "park":
             if plan is not None:
-                self._park(plan, step.key, record, [record, None], refused.reason)
+                self._park(plan, step.key, record, Buffered(record), refused.reason)
             return
         self._parked.release(name, record.topic, record.offset, self._records.at_ms, _HOW[step.kind])
         if refused is not None or step.kind == "discard":
@@ -190,9 +191,9 @@ class TaskFold:
         if step.kind == "edit":
             place = self._service.control.name, self._partition
             shown = edited(record, self._run(edit_at(self._log, place, step.last)))
-        event, seen = self._records.event([shown, None]), record.replace(type=shown.type)
+        event, seen = self._records.event(Buffered(shown)), record.replace(type=shown.type)
         plans = self._plans.get(self._records.type_of(seen), ())
-        self._handle([record, event], seen, [each for each in plans if each.name == step.decider])
+        self._handle(Buffered(record, event), seen, [each for each in plans if each.name == step.decider])
 
     def _pass_deadline(self, step: Step, refused: Refusal | None) -> None:
         plan, key, name = self._by_decider.get(step.decider), step.key, step.detail
@@ -212,7 +213,7 @@ class TaskFold:
     def _answer(self, step: Step) -> None:
         by = f"{self._service.emits_as}/{step.decider}", step.key, step.request
         emitted = self._records.claim(by, step.request, step.decider)
-        self._effects.answer(step.request, self._records.at_ms, emitted[0][0].type if emitted else "unknown")
+        self._effects.answer(step.request, self._records.at_ms, (emitted[0][0].type if emitted else None) or "unknown")
 
     def _take_over(self, changelog: str) -> None:
         """Replace the task's states by a rerun's, and forget what was emitted for them."""

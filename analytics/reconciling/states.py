@@ -24,13 +24,13 @@ from eventlib.json_form import json_of, json_text
 from eventlib.model.decider import Decider
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
+from eventlib.replay.compare import Compare
 from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext
 from eventlib.replay.partition_buffer import Buffered
 from eventlib.replay.push_scanner import PushScanner
 from eventlib.replay.report import Tally
 from eventlib.replay.spilling_cache import Spill, SpillingCache, spilling_caches
-from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import DUE, STATE, JournalEntry, due_key, state_name
 from eventlib.values import from_ms
@@ -92,7 +92,7 @@ class _Task:
             describer = Describer(self._opened.choreography)
             setting = ReplayContext(self._opened, self._window, entries, Tally(0), _NOTHING_IS_JUDGED, describer, "")
             await spill.prepare([*self._service.deciders])
-            again = TaskReplayer(self._service, self._partition, setting)
+            again = Compare(self._service, self._partition, setting)
             for at_ms, moment in groupby(rows, key=_TIME):
                 await self._moment(again, entries, at_ms, moment)
         except EventlibError as error:
@@ -103,7 +103,7 @@ class _Task:
         return [row for source in self._sources for row in _told(source)]
 
     async def _moment(
-        self, again: TaskReplayer, entries: Mapping[str, SpillingCache], at_ms: int, moment: Iterable[tuple[Any, ...]]
+        self, again: Compare, entries: Mapping[str, SpillingCache], at_ms: int, moment: Iterable[tuple[Any, ...]]
     ) -> None:
         done, live, given = list[JournalEntry](), list[Record](), list[tuple[Buffered, int]]()
         for record, _, _, role in sorted(moment, key=_place):

@@ -1,14 +1,13 @@
 """Which states of a task are not known any more, since something that they follow from is damaged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from eventlib.codec.base import LostSchema
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.replay.context import ReplayContext
-from eventlib.replay.journal_steps import Refusal
+from eventlib.replay.journal_steps import Consumed
 from eventlib.replay.partition_buffer import Item
-from eventlib.runtime.records import Step
 
 
 class DoubtfulStates:
@@ -42,13 +41,13 @@ class DoubtfulStates:
         tally.damaged.update(map(str, self._context.log.codec.registry.damaged))
         tally.notes[f"{handler} is not compared where a schema is damaged, nor what follows under the same key"] = None
 
-    def take(self, run: Step, refused: Mapping[str, Refusal]) -> None:
+    def take(self, run: Consumed) -> None:
         """Trust no state any more of deciders that handled a damaged input of a run: of which key, cannot be known."""
         for offset in self._context.window.damaged_in((run.topic, self._partition)):
             if not run.first <= offset <= run.last:
                 continue
             for decider in self._service.deciders:
-                is_refused = offset == run.last and decider.name in refused
+                is_refused = offset == run.last and decider.name in run.refused
                 if not is_refused and any(contract_of(each).topic.name == run.topic for each in decider.handlers):
                     source = f"{self._service.emits_as}/{decider.name}"
                     self._keys.add((source, None))

@@ -19,7 +19,7 @@ class EventLoader:
     """Loads records, and decodes their events when they are wanted; by then their schemas are known."""
 
     def __init__(self, log: EventLog) -> None:
-        self._log = log
+        self.log = log
         self.codec = log.codec
         self._external = log.external.topics
         self._schemas: set[bytes] = set()
@@ -73,7 +73,7 @@ class EventLoader:
 
     def _is_known(self, record: Record) -> bool:
         try:
-            self._log.decode(record)
+            self.log.decode(record)
         except UnknownSchema:
             return False
         except UndecodableRecord:
@@ -81,7 +81,7 @@ class EventLoader:
         return True
 
     def _settle(self, item: Buffered) -> None:
-        external, record = self._log.external, item.record
+        external, record = self.log.external, item.record
         try:
             item.event = external.decode(record)
             item.record = external.settled(record, item.event)
@@ -90,7 +90,7 @@ class EventLoader:
 
     def _decoded(self, record: Record) -> Event | UndecodableRecord:
         try:
-            event = self._log.decode(record)
+            event = self.log.decode(record)
         except UndecodableRecord as error:
             return error
         except UnknownSchema as error:

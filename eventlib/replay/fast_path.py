@@ -86,8 +86,12 @@ class FastPathComparer:
             entry = self._entries.get(key)
             before, initial = entry.state, self._initial
             meta = record.meta() if self._wants_meta else _NO_META
-            known = initial if before is None else before
-            state = self._evolve(known, event, meta) if self._evolve_wants_meta else self._evolve(known, event)
+            known_before = initial if before is None else before
+            state = (
+                self._evolve(known_before, event, meta)
+                if self._evolve_wants_meta
+                else self._evolve(known_before, event)
+            )
             if state is None and not self._may_forget:
                 return False
             known = initial if state is None else state
@@ -104,7 +108,7 @@ class FastPathComparer:
             del emitted[by]
             last = then[-1].record
             changed_by, saga = last.event_id, last.correlation_id or saga
-        if then or state is not before:
+        if then or (state is not known_before and not (state is None and before is None)):
             self._entries.put(key, KeyedState(state, 0, changed_by, saga, None, entry.memory))
         return True
 

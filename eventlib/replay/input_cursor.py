@@ -1,12 +1,14 @@
-"""Reads one task's inputs of one topic forwards, in chunks, as far as its journal has come."""
+"""Reads one task's inputs forwards, in chunks, as far as its journal has come."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from itertools import islice
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Log, TopicPartition
 from eventlib.model.record import Record
+from eventlib.model.service import Service
+from eventlib.replay.partition_buffer import Buffered
 
 _CHUNK = 2_000
 
@@ -65,6 +67,39 @@ class InputCursor:
     async def _check(self) -> None:
         await refuse_dropped_inputs(self._port, self._topic_partition, self._next)
         self._is_whole = True
+
+
+class LogInputs:
+    """The inputs of one task, pulled from its log; with `topics`, those of other topics are left out."""
+
+    def __init__(self, log: EventLog, task: tuple[Service, int], topics: Container[str] | None = None) -> None:
+        self._log = log
+        self._service, self._partition = task
+        self._topics = topics
+        self._cursors: dict[str, InputCursor] = {}
+
+    def begin(self, topic: str, first: int) -> None:
+        """See `Inputs.begin`."""
+        self._cursors[topic] = InputCursor(self._log, topic, self._partition, first)
+
+    async def take(self, topic: str, last: int) -> Sequence[Buffered]:
+        """See `Inputs.take`. Raises: ContractError when retention has dropped some, or the topic was never begun."""
+        if self._topics is not None and topic not in self._topics:
+            return ()
+        cursor = self._cursors.get(topic)
+        if cursor is None:
+            raise ContractError(f"the journal of {self._service.name} consumes {topic}, which it never began")
+        return [Buffered(record) for record in await cursor.consume_to(last)]
+
+    def go_to(self, topic: str, offset: int) -> None:
+        """See `Inputs.go_to`."""
+        if topic in self._cursors:
+            self._cursors[topic].go_to(offset)
+
+    async def next_ms(self, topic: str, counts: Callable[[Record], bool]) -> int | None:
+        """Return the time of a topic's next input that counts; None if there is none, or the topic was not begun."""
+        cursor = self._cursors.get(topic)
+        return None if cursor is None else await cursor.next_ms(counts)
 
 
 async def refuse_dropped_inputs(port: Log, topic_partition: TopicPartition, first: int) -> None:

@@ -1,9 +1,10 @@
 """The acts of a task, each with the records it concerns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from eventlib.model.record import Record
+from eventlib.replay.partition_buffer import Buffered
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.parking.releasing import edited
 from eventlib.runtime.records import Step
@@ -20,16 +21,24 @@ class Refusal(NamedTuple):
 NONE_REFUSED: Mapping[str, Refusal] = {}
 
 
-class Input(NamedTuple):
-    """An input that the task consumed: every decider with a handler for its type handled it, except those in `refused`.
+class Consumed(NamedTuple):
+    """Inputs that the task consumed from a topic, up to the offset `last`, in order.
 
-    `journalled` is False for an input that the journal omits, because no decider handled its type then: its order is
-    known within its topic only.
+    Every decider with a handler for an input's type handled it; those in `refused` did not handle the input at `last`.
+    Inputs before `first` are not in the journal, because no decider handled their type then: their order is known within
+    the topic only.
     """
 
-    record: Record
+    topic: str
+    first: int
+    last: int
+    inputs: Sequence[Buffered]
     refused: Mapping[str, Refusal] = NONE_REFUSED
-    journalled: bool = True
+
+    def each(self) -> Iterator[tuple[Record, Mapping[str, Refusal]]]:
+        """Yield each input with its refusals."""
+        for item in self.inputs:
+            yield item.record, self.refused if item.record.offset == self.last else NONE_REFUSED
 
 
 class Released(NamedTuple):
@@ -117,12 +126,17 @@ class Skipped(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """An operator moved the task from one offset of a topic to another: the inputs between them were not handled here."""
+    """The task went from one offset of a topic to another: the inputs between them were not handled here.
+
+    An operator moved it, or they were gone before it read them (`is_loss`); then `to` is before `first` where those that
+    it handled before are gone as well, since the topic was another one then.
+    """
 
     topic: str
     first: int
     to: int
     why: str
+    is_loss: bool = False
 
 
 class ClockSet(NamedTuple):
@@ -156,7 +170,7 @@ class Other(NamedTuple):
 
 
 Act = (
-    Input
+    Consumed
     | Released
     | Discarded
     | DeadlinePassed

@@ -1,6 +1,6 @@
 """The history of one key under one decider, from its task's journal and the log."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,9 +14,11 @@ from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key, task_of, unknown_key
 from eventlib.queries.task_clock import clocks_of
 from eventlib.replay.history_builder import ConsumedInput, KeyHistoryBuilder, StateTakenOver
-from eventlib.replay.journal import Only, TaskJournal
-from eventlib.replay.journal_steps import Act, Begun, Discarded, Done, Input, Moved, Refusal, Released, TookOver
+from eventlib.replay.input_cursor import LogInputs
+from eventlib.replay.journal import TaskJournal, pass_loss
+from eventlib.replay.journal_steps import Act, Begun, Consumed, Discarded, Done, Moved, Refusal, Released, TookOver
 from eventlib.replay.outputs import Search, find_emitted, recorded, refuse_dropped
+from eventlib.replay.player import Player
 from eventlib.replay.steps import HistoryStep, RecordedEvent
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import entry_of
@@ -27,66 +29,72 @@ _CHUNK = 2_000
 
 
 class ActsOfKey:
-    """The transactions of a task that concern one key of a decider."""
+    """Collects the transactions of a task that concern one key of a decider."""
 
-    def __init__(self, log: EventLog, service: Service, partition: int, only: Only) -> None:
+    def __init__(self, log: EventLog, task: tuple[Service, int], decider: Decider[Any], key: str) -> None:
         self._log = log
-        self._partition = partition
-        self._only = only
-        self._is_known = False
-        self._journal = TaskJournal(log, service, partition, only)
-        self._reader = InputReader(log, service)
-        handled = [contract_of(event_type) for event_type in log.choreography.decider(only.decider).handlers]
+        self._service, self._partition = task
+        self._decider, self._key = decider.name, key
+        self._reader = InputReader(log, self._service)
+        handled = [contract_of(event_type) for event_type in decider.handlers]
         self._types = {contract.type for contract in handled}
         self._topics = {contract.topic.name for contract in handled}
+        self._acts = list[Act | ConsumedInput | StateTakenOver]()
 
-    async def __aiter__(self) -> AsyncIterator[tuple[Done, Sequence[Act | ConsumedInput | StateTakenOver]]]:
-        """Yield each transaction that concerns the key, with its acts."""
-        async for done in self._journal:
-            acts = [each for act in done.acts async for each in self._resolved(act)]
+    async def read(self) -> list[tuple[Done, Sequence[Act | ConsumedInput | StateTakenOver]]]:
+        """Return the transactions, in order. Raises: ContractError when retention has dropped some, or their inputs."""
+        found, is_known = list[tuple[Done, Sequence[Act | ConsumedInput | StateTakenOver]]](), False
+        task = self._service, self._partition
+        player = Player(self._log, task, LogInputs(self._log, task, self._topics), only=(self._decider, self._key))
+        async for record, entry in TaskJournal(self._log, *task).entries():
+            await player.play(entry, self)
+            acts, self._acts = self._acts, []
             # A takeover concerns all keys: it is no step of this one while neither side knows it.
-            if any(not isinstance(act, StateTakenOver) or act.record is not None or self._is_known for act in acts):
-                self._is_known |= not all(isinstance(act, Begun) for act in acts)
-                yield done, acts
+            if any(not isinstance(act, StateTakenOver) or act.record is not None or is_known for act in acts):
+                is_known |= not all(isinstance(act, Begun) for act in acts)
+                found.append((Done(record.offset, entry.at_ms, entry.code_version, entry.said, ()), acts))
+        return found
 
-    async def _resolved(self, act: Act) -> AsyncIterator[Act | ConsumedInput | StateTakenOver]:
+    async def visit(self, act: Act) -> None:
+        """Take the task's next act."""
         match act:
-            case Input(record, refused, journalled):
-                if journalled:
-                    async for consumed in self._consumed([record], refused.get(self._only.decider)):
-                        yield consumed
+            case Consumed(topic, first):
+                is_external = topic in self._reader.external  # its records may have another key than their events
+                for record, refused in act.each():
+                    if record.offset >= first and (is_external or key_text(record) == self._key):
+                        self._acts += await self._consumed(record, refused.get(self._decider))
             case Released() | Discarded():
-                async for consumed in self._retried(act):
-                    yield consumed
+                await self._retry(act)
             case Moved():
-                async for consumed in self._consumed(await self._passed_over(act), Refusal("drop", act.why)):
-                    yield consumed
+                pass_loss(self._service.name, act)
+                for record in await self._passed_over(act):
+                    self._acts += await self._consumed(record, Refusal("drop", act.why))
+            case TookOver(changelog, why):
+                key = state_key(self._decider, self._key)
+                known = await newest_of_key(self._log, changelog, self._partition, key)
+                self._acts.append(StateTakenOver(None if known is None or known.value is None else known, why))
             case _:
-                yield await self._replaced(act) if isinstance(act, TookOver) else act
+                self._acts.append(act)
 
-    async def _retried(self, act: Released | Discarded) -> AsyncIterator[ConsumedInput]:
+    async def _retry(self, act: Released | Discarded) -> None:
         if isinstance(act, Discarded):
-            async for consumed in self._consumed([act.record], Refusal("discard", act.discard.why)):
-                yield consumed._replace(was_parked=True)
+            found = await self._consumed(act.record, Refusal("discard", act.discard.why))
         elif act.record.topic:  # a deadline has none: it falls due again by itself
-            async for consumed in self._consumed([act.shown], act.refused):
-                if act.edit is None:
-                    yield consumed._replace(was_parked=True)
-                else:
-                    read = consumed.input._replace(record=act.record)
-                    yield consumed._replace(input=read, was_parked=True, edited=act.edit.why)
+            found = await self._consumed(act.shown, act.refused)
+            if act.edit is not None:
+                found = [
+                    each._replace(input=each.input._replace(record=act.record), edited=act.edit.why) for each in found
+                ]
+        else:
+            return
+        self._acts += [each._replace(was_parked=True) for each in found]
 
-    async def _replaced(self, act: TookOver) -> StateTakenOver:
-        key = state_key(self._only.decider, self._only.key)
-        known = await newest_of_key(self._log, act.changelog, self._partition, key)
-        return StateTakenOver(None if known is None or known.value is None else known, act.why)
-
-    async def _consumed(self, records: Iterable[Record], refused: Refusal | None) -> AsyncIterator[ConsumedInput]:
-        for record in records:
-            read = await self._read(record)
-            is_own = key_text(read.record) == self._only.key
-            if is_own and (read.type in self._types or (refused is not None and read.event is None)):
-                yield ConsumedInput(read, refused, was_parked=False)
+    async def _consumed(self, record: Record, refused: Refusal | None) -> list[ConsumedInput]:
+        """Return an input of the key; nothing for any other one."""
+        read = await self._read(record)
+        is_own = key_text(read.record) == self._key
+        is_input = is_own and (read.type in self._types or (refused is not None and read.event is None))
+        return [ConsumedInput(read, refused, was_parked=False)] if is_input else []
 
     async def _read(self, record: Record) -> RecordedEvent:
         try:
@@ -142,7 +150,7 @@ async def key_history(log: EventLog, decider: Decider[Any], key: str, *, is_newe
     partition, own_key = task_of(service, decider, key)
     # Read first, so that the journal has the transaction that wrote it.
     newest = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, own_key))
-    transactions = [each async for each in ActsOfKey(log, service, partition, Only(decider.name, own_key))]
+    transactions = await ActsOfKey(log, (service, partition), decider, own_key).read()
     since_ms = min(
         (done.at_ms for done, acts in transactions if any(not isinstance(act, Begun) for act in acts)), default=None
     )

@@ -10,6 +10,7 @@ from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.replay.context import ReplayContext
 from eventlib.replay.fast_path import FastPathComparer
+from eventlib.replay.partition_buffer import Item
 from eventlib.replay.spilling_cache import SpillingCache
 
 
@@ -73,6 +74,20 @@ def decide_now(
     except Exception as error:  # noqa: BLE001  whatever the current code raises is a difference
         failure = error.with_traceback(None)  # the traceback would keep this frame alive
     return state, now, failure
+
+
+def change_by(
+    plan: Plan, before: Any, state: Any, record: Record, saga: str | None, then: Sequence[Item]
+) -> tuple[str | None, str | None] | None:
+    """Return the event that changed a key, and its saga, after an input of a `saga`; None if nothing did.
+
+    As the runtime has it: a state that an input leaves alone, with nothing emitted, is not written.
+    """
+    if then:
+        last = then[-1][0]
+        return last.event_id, last.correlation_id or saga
+    is_same = state is (plan.decider.initial if before is None else before) or (state is None and before is None)
+    return None if is_same and not plan.is_request else (record.event_id, saga)
 
 
 _NOTHING: Sequence[Any] = ()

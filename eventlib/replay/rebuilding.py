@@ -16,6 +16,7 @@ from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.key_history import key_history
+from eventlib.replay.player import holds_in
 from eventlib.replay.steps import HistoryStep
 from eventlib.runtime.bootstrap import NO_PAST
 from eventlib.runtime.inputs import InputReader
@@ -140,7 +141,7 @@ class _Rebuilding:
         async for _, entry in journal.entries():
             self._advance(entry)
             is_around = around.since_ms <= entry.at_ms <= around.until_ms
-            for held in await journal.held(entry):
+            for held in await holds_in(entry, self._log, (self._service.control.name, self._partition)):
                 self._hold(held.hold, entry.at_ms, is_around=is_around)
             self._parked.update((step.decider, step.key) for step in entry.steps if step.kind == "park")
             if is_around:

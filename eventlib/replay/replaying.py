@@ -13,6 +13,7 @@ from eventlib.log.reading import SkippingReader
 from eventlib.model.decider import Decider
 from eventlib.model.service import Service
 from eventlib.queries.task_clock import clocks_of
+from eventlib.replay.compare import Compare
 from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext, Tap
 from eventlib.replay.journal import TaskJournal
@@ -20,7 +21,6 @@ from eventlib.replay.partition_buffer import WHOLE, Shard
 from eventlib.replay.report import Difference, Report, Tally
 from eventlib.replay.scanner import LogScanner
 from eventlib.replay.spilling_cache import Spill, spilling_caches
-from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.replay.unclaimed import TaskTransaction, UnclaimedEvents
 from eventlib.runtime.records import JournalEntry, TaskTime, code_version
 from eventlib.values import to_ms
@@ -62,7 +62,7 @@ class Replay:
         version = code_version(log.choreography)
         describer = Describer(log.choreography)
         self._context = ReplayContext(log, self._scanner, entries, self._tally, query, describer, version, tap=tap)
-        self._tasks: dict[tuple[str, int], TaskReplayer] = {}
+        self._tasks: dict[tuple[str, int], Compare] = {}
         self._unclaimed = UnclaimedEvents(self._context, self._tasks)
 
     @property
@@ -103,7 +103,7 @@ class Replay:
                 if not self._part.has(service, partition) or service.journal.name not in there:
                     continue
                 if await self._log.port.end(service.journal.name, partition):
-                    self._tasks[service.name, partition] = TaskReplayer(service, partition, self._context)
+                    self._tasks[service.name, partition] = Compare(service, partition, self._context)
         await self._spill.prepare(self._deciders)
         events = {name: topic.partitions for name, topic in there.items() if not _NO_EVENTS.search(name)}
         tasks = [(task.service, task.partition) for task in self._tasks.values()]
@@ -136,10 +136,10 @@ class Replay:
         if transactions:
             yield time, transactions
 
-    def _time(self, task: TaskReplayer, entry: JournalEntry) -> TaskTime:
+    def _time(self, task: Compare, entry: JournalEntry) -> TaskTime:
         return self._scanner.time(task.service.name, task.partition, entry.at_ms)
 
-    async def _entries(self, task: TaskReplayer) -> AsyncIterator[JournalEntry]:
+    async def _entries(self, task: Compare) -> AsyncIterator[JournalEntry]:
         """Yield a task's entries up to a damaged one: the order of inputs is unknown after it."""
         name, at_ms = task.service.name, 0
         try:
@@ -153,7 +153,7 @@ class Replay:
 
     async def _replay_together(self, moments: Sequence[TransactionsAt]) -> None:
         """Replay the transactions of several times, those of each task in order: no task needs what another one does."""
-        by_task: dict[TaskReplayer, list[tuple[JournalEntry, bool]]] = {task: [] for task in self._tasks.values()}
+        by_task: dict[Compare, list[tuple[JournalEntry, bool]]] = {task: [] for task in self._tasks.values()}
         lacking = dict[TaskTime, set[str]]()
         for time, transactions in moments:
             emitted = Counter[str]()
@@ -171,7 +171,7 @@ class Replay:
 
     def _note_unread(self) -> None:
         for task in self._tasks.values():
-            for topic in task.unread:
+            for topic in task.player.inputs.unread:
                 name = task.service.name
                 self._tally.notes[
                     f"service {name} consumes topic {topic} now, and did not then: nothing is compared there"

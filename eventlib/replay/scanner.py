@@ -95,14 +95,14 @@ class LogScanner(EventLoader):
             for each in ((topic, partition) for partition in range(partitions)):
                 types = frozenset(handled.get(each, ()))
                 any_type = topic in self._external and bool(types)
-                start = await self._log.port.start(*each)
+                start = await self.log.port.start(*each)
                 self._buffers[each] = PartitionBuffer(each, start, None if any_type else types)
         self._chunk = min(_MOST, max(_LEAST, _READ_AHEAD // max(1, len(self._buffers))))
 
     async def cursor(self, topic_partition: TopicPartition, first: int) -> Cursor:
         """Return a task's cursor in a partition. Raises: ContractError when retention has dropped inputs."""
-        await refuse_dropped_inputs(self._log.port, topic_partition, first)
-        return Cursor(self._buffers[topic_partition], first, self._log.port, self.load)
+        await refuse_dropped_inputs(self.log.port, topic_partition, first)
+        return Cursor(self._buffers[topic_partition], first, self.log.port, self.load)
 
     async def take(self, cursor: Cursor, last: int) -> list[Buffered]:
         """Return a cursor's next inputs up to an offset."""
@@ -183,7 +183,7 @@ class LogScanner(EventLoader):
         return self.events > before
 
     async def _read(self, buffer: PartitionBuffer) -> None:
-        records = await self._log.port.read(*buffer.topic_partition, buffer.next, self._chunk)
+        records = await self.log.port.read(*buffer.topic_partition, buffer.next, self._chunk)
         if not records:
             buffer.ended = True
             return
@@ -254,3 +254,39 @@ class LogScanner(EventLoader):
                 found = service.name
         self._service_of[name] = found
         return found
+
+
+class ScannedInputs:
+    """The inputs of one task, from a scanner that has those of many; none of topics that the current code does not consume."""
+
+    def __init__(self, scanner: LogScanner, task: tuple[Service, int]) -> None:
+        self._scanner = scanner
+        service, self._partition = task
+        self.topics = {topic.name for topic in service.inputs}
+        self._begun: dict[str, int] = {}
+        self._cursors: dict[str, Cursor] = {}
+
+    @property
+    def unread(self) -> set[str]:
+        """The topics that the current code consumes and the task never began."""
+        return self.topics - self._cursors.keys() - self._begun.keys()
+
+    def begin(self, topic: str, first: int) -> None:
+        """See `Inputs.begin`."""
+        if topic in self.topics:
+            self._begun[topic] = first
+
+    async def take(self, topic: str, last: int) -> Sequence[Buffered]:
+        """See `Inputs.take`. Raises: ContractError when retention has dropped some."""
+        if topic in self._begun:
+            first = self._begun.pop(topic)
+            self._cursors[topic] = await self._scanner.cursor((topic, self._partition), first)
+        cursor = self._cursors.get(topic)
+        return () if cursor is None else await self._scanner.take(cursor, last)
+
+    def go_to(self, topic: str, offset: int) -> None:
+        """See `Inputs.go_to`."""
+        if topic in self._begun:
+            self._begun[topic] = offset
+        elif topic in self._cursors:
+            self._cursors[topic].go_to(offset)

@@ -4,31 +4,31 @@ from collections.abc import Collection, Mapping, Sequence
 
 from eventlib.eventlog import EventLog
 from eventlib.model.record import Record
+from eventlib.replay.compare import Compare
 from eventlib.replay.comparison import Decision, input_of
 from eventlib.replay.context import ReplayContext
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Input
-from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.runtime.records import JournalEntry, TaskTime
 
 _MOST_UNKNOWN = 1_000
 
-TaskTransaction = tuple[TaskReplayer, JournalEntry]
+TaskTransaction = tuple[Compare, JournalEntry]
 """A task and one of its transactions."""
 
 
 class UnclaimedEvents:
     """The events that no task of a replay claims; `tasks` are all that it replays."""
 
-    def __init__(self, context: ReplayContext, tasks: Mapping[tuple[str, int], TaskReplayer]) -> None:
+    def __init__(self, context: ReplayContext, tasks: Mapping[tuple[str, int], Compare]) -> None:
         self._context = context
         self._log, self._scanner = context.log, context.window
         self._tasks = tasks
-        self._cut = list[tuple[TaskReplayer, int]]()
+        self._cut = list[tuple[Compare, int]]()
         self._unknown: dict[str, Record] = {}
 
-    def cut(self, task: TaskReplayer, at_ms: int) -> None:
+    def cut(self, task: Compare, at_ms: int) -> None:
         """Report nothing that a task may have emitted from a time on: a journal entry of then is damaged."""
         self._cut.append((task, at_ms))
 
@@ -72,7 +72,7 @@ class UnclaimedEvents:
             for task, at_ms in self._cut
         )
 
-    def _may_have(self, task: TaskReplayer, key: str) -> bool:
+    def _may_have(self, task: Compare, key: str) -> bool:
         """Return whether a key is one of a task, as far as that can be told: others partition external topics."""
         topics = task.service.inputs
         is_external = any(each.name in self._log.external.topics for each in topics)
@@ -104,7 +104,7 @@ def _service_of(record: Record) -> str:
     return (record.source or "").partition("/")[0]
 
 
-async def _inputs_of(log: EventLog, task: TaskReplayer, entry: JournalEntry) -> list[Record]:
+async def _inputs_of(log: EventLog, task: Compare, entry: JournalEntry) -> list[Record]:
     """Return the input records of a transaction, as they are on the log."""
     found = list[Record]()
     for step in entry.steps:

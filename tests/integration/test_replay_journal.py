@@ -1,31 +1,29 @@
 """A task's past, read back from its journal: everything that was done, in order, with the records themselves."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
 from eventlib.model.record import Record, key_text
-from eventlib.replay.journal import Only, TaskJournal
+from eventlib.replay.input_cursor import LogInputs
 from eventlib.replay.journal_steps import (
-    Act,
     Answered,
-    Begun,
+    Consumed,
     DeadlinePassed,
-    Done,
     EffectReleased,
-    Input,
     Refusal,
     Released,
     Stalled,
 )
+from eventlib.replay.key_history import key_history
 from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.values import now_ms
 from tests.apps.small_shop import Noted, Ordered, Outside, make_shop, record_of, retry, settle
-from tests.integration.reopening import events, everything
+from tests.integration.reopening import done_by, events, everything
 
 BUG = Refusal("park", "RuntimeError: a bug in the handler")
 WAITS = Refusal("park", "waits behind an earlier input of its key")
@@ -36,32 +34,29 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.param).format(tmp_path)
 
 
-async def past(log: EventLog, partition: int, only: Only | None = None) -> AsyncIterator[Done]:
-    async for done in TaskJournal(log, log.choreography.service("orders"), partition, only):
-        yield done
-
-
-async def acts(log: EventLog, key: str) -> list[Act]:
+async def acts(log: EventLog, key: str) -> list[Any]:
+    """Return the acts of a task about one key; of what it consumed, each input with its refusals."""
     partition = log.choreography.service("orders").control.partition_of(key.encode())
-    return [
-        act
-        async for done in past(log, partition, Only("order", key))
-        for act in done.acts
-        if not isinstance(act, Begun)
-    ]
+    found = list[Any]()
+    for act in (act for done in await done_by(log, partition) for act in done.acts):
+        if isinstance(act, Consumed):
+            found += [each for each in act.each() if key_text(each[0]) == key]
+        elif act[:2] == ("order", key):
+            found.append(act)
+    return found
 
 
 async def order(log: EventLog, order_id: str, cents: int = 5, **options: str) -> None:
     await log.publish(Ordered(order_id=order_id, cents=cents), **options)  # type: ignore[arg-type]  # only the key
 
 
-def told(act: Act) -> object:
+def told(act: Any) -> object:
     """Return an act as short as a test wants to read it."""
     match act:
-        case Input(record, refused):
-            return (record.type, refused["order"]) if refused else record.type
         case Released(record=record, refused=refused):
             return "released", record.type, refused
+        case (Record() as record, refused):
+            return (record.type, refused["order"]) if refused else record.type
         case _:
             return act
 
@@ -131,10 +126,11 @@ async def test_every_input_once_in_order_and_what_was_said_counted(url: str) -> 
         said = 0
         for partition in range(8):
             taken = dict[str, list[int]]()
-            whole = [done async for done in past(log, partition)]
-            for act in (act for done in whole for act in done.acts if isinstance(act, Input)):
-                assert act.journalled or act.record.type == "ChargeAsked"  # which no decider handles
-                taken.setdefault(act.record.topic, []).append(act.record.offset)
+            whole = await done_by(log, partition)
+            for act in (act for done in whole for act in done.acts if isinstance(act, Consumed)):
+                for record, _ in act.each():
+                    assert record.offset >= act.first or record.type == "ChargeAsked"  # which no decider handles
+                    taken.setdefault(record.topic, []).append(record.offset)
             for topic in ("orders.requests", "notes", "charges"):
                 assert taken.get(topic, []) == list(range(await log.port.end(topic, partition)))
             said += sum(done.said for done in whole)
@@ -149,24 +145,23 @@ async def test_an_input_that_made_no_difference_keeps_its_place(url: str) -> Non
             for n in range(4):
                 await order(log, "1", n)
                 await runtime.idle()
-        found = [told(act) for act in await acts(log, "1") if isinstance(act, Input)]
+        found = [told(act) for act in await acts(log, "1")]
         assert [each for each in found if each in {"Ordered", "Noted"}] == ["Ordered", "Noted"] * 4
 
 
-async def test_one_key_is_what_the_whole_says_of_it(url: str) -> None:
+async def test_the_history_of_a_key_has_what_the_whole_has_of_it(url: str) -> None:
     async with open_log(url, make_shop({"4"})) as log:
         await log.publish_many([Publication(Ordered(order_id=str(n % 7), cents=n)) for n in range(40)])
         await settle(log)
-        whole = [act for p in range(8) async for done in past(log, p) for act in done.acts]
+        orders, kinds = log.choreography.decider("order"), {"handled": (), "parked": ("park",)}
         for key in map(str, range(7)):
-            of_key = [
-                act
-                for act in whole
-                if (isinstance(act, Input) and key_text(act.record) == key)
-                or (not isinstance(act, Input | Begun) and act[:2] == ("order", key))
+            whole = [act for act in await acts(log, key) if not isinstance(act, Answered)]
+            of_key = [step for step in (await key_history(log, orders, key)).steps if step.kind != "answered"]
+            assert [(step.input.record, *kinds[step.kind]) for step in of_key if step.input is not None] == [
+                (record, *(each.kind for each in refused.values()))
+                for record, refused in whole
+                if record.type != "ChargeAsked"
             ]
-            assert of_key
-            assert await acts(log, key) == of_key
 
 
 async def test_what_retention_has_dropped_is_named() -> None:
@@ -188,6 +183,7 @@ async def test_inputs_up_to_an_offset_in_a_gap_are_those_before_it() -> None:
         noted = record_of(log, Noted(order_id="1", count=1))
         await log.port.append([noted] * 3)
         del log.port._partitions["notes", noted.partition].records[1]  # type: ignore[attr-defined]  # noqa: SLF001
-        journal = TaskJournal(log, log.choreography.service("orders"), noted.partition)
-        journal.begin("notes", 0)
-        assert [[each.offset for each in await journal.taken("notes", last)] for last in (1, 1, 2)] == [[0], [], [2]]
+        inputs = LogInputs(log, (log.choreography.service("orders"), noted.partition))
+        inputs.begin("notes", 0)
+        found = [[each.record.offset for each in await inputs.take("notes", last)] for last in (1, 1, 2)]
+        assert found == [[0], [], [2]]

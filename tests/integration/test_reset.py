@@ -11,10 +11,9 @@ from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
 from eventlib.operations.seek import move, seek_plans
 from eventlib.operations.skip import SkippedNow, SkipPreview, preview_skip, skip
-from eventlib.replay.journal import TaskJournal
-from eventlib.replay.journal_steps import Act, Input, Moved, Released, Skipped
+from eventlib.replay.journal_steps import Act, Consumed, Moved, Released, Skipped
 from tests.apps.small_shop import Noted, Ordered, Outside, make_shop, settle
-from tests.integration.reopening import Opened, events, everything
+from tests.integration.reopening import Opened, done_by, events, everything
 from tests.integration.test_parked_previews import contents
 
 WHY = "ada: it was a test"
@@ -35,8 +34,7 @@ async def orders(log: EventLog, *order_ids: str) -> None:
 
 
 async def acts(log: EventLog) -> list[Act]:
-    service = log.choreography.service("orders")
-    return [act for p in range(8) async for done in TaskJournal(log, service, p) for act in done.acts]
+    return [act for p in range(8) for done in await done_by(log, p) for act in done.acts]
 
 
 async def noted(log: EventLog) -> list[str]:
@@ -72,7 +70,8 @@ async def test_what_is_gone_past_is_never_handled_and_that_is_recorded(opened: O
         moved = [act for act in found if isinstance(act, Moved)]
         assert {act.why for act in moved} == {WHY}
         assert sum(act.to - act.first for act in moved if act.topic == "orders.requests") == 3
-        taken = [act.record.subject for act in found if isinstance(act, Input) and act.record.type == "Ordered"]
+        consumed = [record for act in found if isinstance(act, Consumed) for record, _ in act.each()]
+        taken = [record.subject for record in consumed if record.type == "Ordered"]
         assert sorted(map(str, taken)) == ["1", "2", "5"]
 
 
@@ -151,7 +150,7 @@ async def test_an_input_to_come_is_skipped_however_often_it_comes(opened: Opened
         assert await noted(log) == ["0", "good"]
         found = await acts(log)
         assert [act for act in found if isinstance(act, Skipped)] == [Skipped(event_id, WHY)]
-        left_out = [act.refused["order"] for act in found if isinstance(act, Input) and act.refused]
+        left_out = [act.refused["order"] for act in found if isinstance(act, Consumed) and act.refused]
         assert left_out == [("drop", WHY)] * 3
 
 

@@ -18,8 +18,7 @@ from eventlib.operations.reprocessing.original_outputs import OutputsAt, Recorde
 from eventlib.operations.reprocessing.pending_inputs import PendingInput, marked
 from eventlib.operations.reprocessing.plan import Planner, Rails
 from eventlib.operations.reprocessing.upcoming import Upcoming
-from eventlib.replay.journal import TaskJournal
-from eventlib.replay.journal_steps import Done, Input
+from eventlib.replay.journal_steps import Consumed, Done
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.records import EFFECT
@@ -44,9 +43,8 @@ class Follower:
         self._rails = rails
         self.claim = claim
         self._outline = outline
-        self._journal = TaskJournal(rails.log, rails.service, task.partition, holds=True)
         self._journal_topic = rails.service.journal.name
-        self._upcoming = Upcoming(self._journal, self._is_handled)
+        self._upcoming = Upcoming(rails.log, (rails.service, task.partition), self._is_handled)
         self._emitted_then, self._then_ms = outline.done_emitted, outline.done_ms
         self._naming = Naming(rails.log.codec, ())
         self._recorded_decisions = recorded_decisions
@@ -55,7 +53,7 @@ class Follower:
         self._home = {run.output_topic(topic).name: topic.name for topic in run.outputs}
         self._unread = [topic.name for topic in run.inputs if topic.name not in outline.begun]
         self._reader = InputReader(rails.log, run)
-        self._planner = Planner(rails, task, self._journal, self._unread)
+        self._planner = Planner(rails, task, self._upcoming.inputs, self._unread)
 
     async def begin(self) -> None:
         """Resume or begin the rerun."""
@@ -74,7 +72,7 @@ class Follower:
             builder.names = self._naming
         await self._rails.pending.load(self.partition, task.positions)
         for topic in {*self._outline.begun, *self._unread} & task.positions.next.keys():
-            self._journal.begin(topic, task.positions.next[topic])
+            self._upcoming.inputs.begin(topic, task.positions.next[topic])
 
     async def _takeover_outputs(self) -> list[Record]:
         """Return the outputs of the service's task in its takeovers of earlier reruns."""
@@ -114,7 +112,7 @@ class Follower:
     def missing(self) -> list[Record]:
         """Return the inputs of the head that the service emitted itself, and the rerun has not."""
         assert self.head is not None  # noqa: S101  asked only when there is one
-        inputs = [act.record for act in self.head.acts if isinstance(act, Input)]
+        inputs = [record for act in self.head.acts if isinstance(act, Consumed) for record, _ in act.each()]
         own = [r for r in inputs if self._rails.recorded.is_own(r) and not self._rails.pending.has(r)]
         return [r for r in own if r.offset >= self.task.positions.next.get(r.topic, 0)]
 

@@ -12,7 +12,7 @@ from eventlib.model.identity import derived_id
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.queries.task_clock import clocks_of
-from eventlib.replay.journal_steps import Done, Input
+from eventlib.replay.journal_steps import Consumed, Done
 from eventlib.runtime.records import TaskClock
 
 _CHUNK = 500
@@ -153,10 +153,11 @@ class RecordedDecisions:
         decoded = await self._log.decode_many(then.all)
         self._outputs = {record.event_id: event for record, event in decoded if isinstance(event, Event)}
         self._refused = {
-            (act.record.event_id, decider): refusal.reason
+            (record.event_id, decider): refusal.reason
             for act in done.acts
-            if isinstance(act, Input)
-            for decider, refusal in act.refused.items()
+            if isinstance(act, Consumed)
+            for record, refused in act.each()
+            for decider, refusal in refused.items()
             if refusal.kind == "park"
         }
 

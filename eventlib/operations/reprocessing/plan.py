@@ -10,18 +10,18 @@ from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.original_outputs import OriginalOutputs
 from eventlib.operations.reprocessing.pending_inputs import PendingInputs
-from eventlib.replay.journal import TaskJournal
+from eventlib.replay.input_cursor import LogInputs
 from eventlib.replay.journal_steps import (
     Answered,
     Begun,
     ClockSet,
+    Consumed,
     DeadlinePassed,
     Discarded,
     Done,
     EffectDiscarded,
     EffectReleased,
     Held,
-    Input,
     Moved,
     Released,
     Skipped,
@@ -75,10 +75,10 @@ class Planner:
     topics that the service never consumed: they are consumed by time, since no journal has their order.
     """
 
-    def __init__(self, rails: Rails, task: Task, journal: TaskJournal, unread: Sequence[str]) -> None:
+    def __init__(self, rails: Rails, task: Task, inputs: LogInputs, unread: Sequence[str]) -> None:
         self._rails = rails
         self._task = task
-        self._journal = journal
+        self._inputs = inputs
         self._unread = unread
         self._effects = {decider.name: decider.effects for decider in task.service.deciders}
 
@@ -108,8 +108,9 @@ class Planner:
 
     async def _add(self, part: _Part, act: object, done: Done) -> None:
         match act:
-            case Input(record):
-                part.records += self._replaced(record)
+            case Consumed():
+                for record, _ in act.each():
+                    part.records += self._replaced(record)
             case Answered(decider, key, request_id):
                 part.answers += await self._answered(decider, key, request_id, done)
             case Stalled(request_id=request_id, reason=reason):
@@ -150,8 +151,8 @@ class Planner:
         found = list[Record]()
         for topic in self._unread:
             last = await self._rails.log.port.offset_at(topic, self._task.partition, until_ms + 1) - 1
-            for record in await self._journal.taken(topic, last):
-                found += self._replaced(record)
+            for item in await self._inputs.take(topic, last):
+                found += self._replaced(item.record)
         return found
 
     async def _answered(self, decider: str, key: str, request_id: str, done: Done) -> list[Answer]:

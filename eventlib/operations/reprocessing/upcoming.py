@@ -3,17 +3,24 @@
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
+from eventlib.eventlog import EventLog
 from eventlib.model.record import Record
-from eventlib.replay.journal import TaskJournal
-from eventlib.replay.journal_steps import Act, Answered, DeadlinePassed, Done, Input, Released
+from eventlib.model.service import Service
+from eventlib.replay.input_cursor import LogInputs
+from eventlib.replay.journal import TaskJournal, pass_loss
+from eventlib.replay.journal_steps import Act, Answered, Consumed, DeadlinePassed, Done, Moved, Released
+from eventlib.replay.player import Player
 from eventlib.runtime.records import JournalEntry
 
 
 class Upcoming:
     """The next transactions of a service's task, in order; `handles` tells which inputs the rerun handles."""
 
-    def __init__(self, journal: TaskJournal, handles: Callable[[Record], bool]) -> None:
-        self._journal = journal
+    def __init__(self, log: EventLog, task: tuple[Service, int], handles: Callable[[Record], bool]) -> None:
+        self.inputs = LogInputs(log, task)
+        self._service = task[0].name
+        self._journal = TaskJournal(log, *task)
+        self._player = Player(log, task, self.inputs, holds=True)
         self._handles = handles
         self._entries: AsyncIterator[tuple[Record, JournalEntry]] | None = None
         self._known = deque[Done]()
@@ -34,7 +41,9 @@ class Upcoming:
                 self._entries = None
                 return
             record, entry = found
-            acts = await self._journal.acts(entry)
+            acts = await self._player.acts(entry)
+            for moved in (act for act in acts if isinstance(act, Moved)):
+                pass_loss(self._service, moved)
             known.append(Done(record.offset, entry.at_ms, entry.code_version, entry.said, acts))
 
     def pass_head(self) -> None:
@@ -56,14 +65,17 @@ class Upcoming:
         Unhandled inputs are journalled together with later ones.
         """
         for act in (act for done in self._known if done is not besides for act in done.acts):
-            if isinstance(act, Input) and act.record.topic == topic and self._handles(act.record):
-                return act.record.timestamp_ms
-        return await self._journal.next_ms(topic, self._handles)
+            if isinstance(act, Consumed) and act.topic == topic:
+                for item in filter(lambda item: self._handles(item.record), act.inputs):
+                    return item.record.timestamp_ms
+        return await self.inputs.next_ms(topic, self._handles)
 
 
 def _is_cause(act: Act, said: Record) -> bool:
     match act:
-        case Input(record, journalled=True) | Released(record=record):
+        case Consumed(first=first):
+            return any(i.record.event_id == said.causation_id for i in act.inputs if i.record.offset >= first)
+        case Released(record=record):
             return record.event_id == said.causation_id
         case Answered(request_id=request_id):
             return request_id == said.causation_id
