@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from eventlib import Choreography, Decider, Event, Service
-from tests.unit.test_normal_values import Colour, Gift, Line, Money, Slotted, Step
+from tests.apps.fields import Colour, Gift, Line, Money, Slotted, Step
 
 ODD: dict[str, tuple[Any, Any]] = {
     "text": (str, "data:;base64,/w=="),

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import GenericAlias
 from typing import Any
@@ -16,26 +16,15 @@ from eventlib.operations.parked_commands import request_retry
 from eventlib.operations.parked_preview import preview_retries
 from eventlib.queries.parked import parkings
 from eventlib.replay import replay
+from tests.apps.fields import EVERY, event_of, shown, state_of, values_of
 from tests.integration.reopening import events
-from tests.unit.test_normal_values import ANNOTATIONS, VALUES, shown
 
-_EVENTS: Any = type(Event)
 NEVER = datetime(2999, 1, 1, tzinfo=UTC)
-
-
-def _event(name: str, topic: str, **declared: Any) -> Any:
-    annotations = {"__module__": __name__, "__annotations__": {"key": str, **ANNOTATIONS}}
-    return _EVENTS(name, (Event,), annotations, topic=topic, key="key", **declared)
-
-
-Began, Called = _event("Began", "began", request=True), _event("Called", "called")
-Accepted, Reported = _event("Accepted", "accepted"), _event("Reported", "reported", request=True)
-Ended = _event("Ended", "ended", final=True)
-_STATE: dict[str, Any] = {"ended": bool, **{f"f_{name}": kind | None for name, kind in ANNOTATIONS.items()}}
+Began, Called = event_of("Began", EVERY, request=True), event_of("Called", EVERY)
+Accepted, Reported = event_of("Accepted", EVERY), event_of("Reported", EVERY, request=True)
+Ended = event_of("Ended", EVERY, final=True)
+State = state_of("State", {**EVERY, "ended": (bool, st.booleans())})
 ENDS = GenericAlias(list, (Ended,))
-State: Any = dataclass(frozen=True)(
-    type("State", (), {"__module__": __name__, "__annotations__": _STATE, **dict.fromkeys(_STATE), "ended": False})
-)
 
 
 class Given:
@@ -52,9 +41,7 @@ class Given:
 
         def evolve(state: Any, event: Event) -> Any:
             note(f"evolve {type(event).__name__}", event)
-            return replace(
-                state, ended=isinstance(event, Ended), **{f"f_{name}": value for name, value in values.items()}
-            )
+            return replace(state, ended=isinstance(event, Ended), **values)
 
         def begin(_: Any, began: Any) -> Any:
             note("begin", began)
@@ -76,7 +63,7 @@ class Given:
 
         def late_at(state: Any) -> Any:
             note("late_at", state)
-            return NEVER if state.f_text is not None and not state.ended else None
+            return NEVER if state.text is not None and not state.ended else None
 
         def late(_: Any) -> Any:
             return []
@@ -110,7 +97,7 @@ async def decoded(log: EventLog, cls: type[Event]) -> list[str]:
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(values=st.fixed_dictionaries(VALUES))
+@given(values=values_of(EVERY))
 async def test_every_function_is_given_what_the_bytes_give_back(
     values: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -27,10 +27,10 @@ from eventlib.replay.comparison import Change, compared_event, same
 from eventlib.testing import client_of
 from eventlib.values import from_ms
 from eventlib.webhooks.cloudevents import cloud_event, content_of, events_of
+from tests.apps.fields import shown
 from tests.commands import said
 from tests.console.browsers import running_console
 from tests.integration.odd_app import APP, FIELDS, VALUES, OddAsked, OddDone, State, asked, odds
-from tests.unit.test_normal_values import shown
 
 DONE = OddDone(odd_id="o1", run=1, **VALUES)
 STATE = json_of(DONE)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.memory import MemoryLog
+from tests.apps.fields import codec_for
 
 
 class Size(Enum):
@@ -53,12 +54,6 @@ class Shelf:
     seen: tuple[int, ...] = ()
     line: Line | None = None
     root: Node = Node(0)
-
-
-async def codec_for(*classes: type[Any]) -> FramedCodec:
-    codec = FramedCodec(MemoryLog())
-    await codec.prepare(("topic", cls) for cls in classes)
-    return codec
 
 
 @pytest.mark.parametrize(

@@ -4,27 +4,35 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from enum import Enum, StrEnum
+from enum import Enum
 from io import BytesIO
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field, create_model
 
 from eventlib.codec.avro.write import writer_of
-from eventlib.codec.wire_format import FramedCodec
-from eventlib.log.memory import MemoryLog
 from eventlib.model.event import EPOCH, Event
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_json, without_logical_types
-
-
-class Colour(StrEnum):
-    RED = "red"
-    DARK_GREEN = "dark_green"
+from tests.apps.fields import (
+    KINDS,
+    Colour,
+    Gift,
+    Kinds,
+    Line,
+    Money,
+    Slotted,
+    Step,
+    codec_for,
+    event_of,
+    every,
+    shown,
+    values_of,
+)
 
 
 class Size(Enum):
@@ -32,156 +40,61 @@ class Size(Enum):
     LARGE = 2
 
 
-Money = Annotated[Decimal, Field(max_digits=12, decimal_places=2)]
-
-
-class Line(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-    sku: str
-    quantity: int
-    price: Money | None = None
-
-
-class Gift(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-    sku: str
-    quantity: int
-    price: Money | None = None
-
-
-@dataclass(frozen=True)
-class Node:
-    value: int
-    next: "Node | None" = None
-    children: "tuple[Node, ...]" = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Slotted:
-    """A state with slots."""
-
-    name: str = ""
-    seen: frozenset[str] = frozenset()
-    lines: tuple[Line, ...] = ()
-
-
-class Everything(Event, topic="everything", key="text"):
-    text: str
-    number: int
-    ratio: float
-    flag: bool
-    raw: bytes
-    at: datetime
-    day: date
-    clock: time
-    amount: Money
-    loose: Decimal
-    ident: UUID
-    colour: Colour
-    size: Size
-    literal: Literal["a", "credit note"]
-    maybe: int | None
-    maybe_line: Line | None
-    maybe_list: list[str] | None
-    maybe_tuple: tuple[str, ...] | None
-    maybe_map: dict[str, str] | None
-    maybe_colour: Colour | None
-    line: Line
-    lines: list[Line]
-    frozen: tuple[int, ...]
-    a_set: set[int]
-    days: frozenset[date]
-    prices: dict[str, Money]
-    mixed: int | str | float | bool | None
-    named: Line | Gift | Colour | str
-    many_named: list[Gift | Line]
-    times: date | datetime
-    node: Node
-    slotted: Slotted
-
-
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 longs = st.integers(-(2**63), 2**63 - 1)
-money = st.decimals(-(10**9), 10**9, places=2)
+money = st.decimals(-(10**7), 10**7, places=4)
 instants = st.datetimes(
     min_value=datetime(2, 1, 1),  # noqa: DTZ001  hypothesis adds the zone
     max_value=datetime(9998, 12, 31),  # noqa: DTZ001  hypothesis adds the zone
     timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30))]),
-)
-lines = st.builds(Line, sku=text, quantity=longs, price=st.none() | money)
-gifts = st.builds(Gift, sku=text, quantity=longs, price=st.none() | money)
-nodes = st.recursive(
-    st.builds(Node, value=longs),
-    lambda inner: st.builds(Node, value=longs, next=st.none() | inner, children=st.lists(inner, max_size=2).map(tuple)),
+).filter(lambda at: abs(at - EPOCH) > timedelta(hours=1))
+"""fastavro is given numbers, and that of a time near the epoch fits the branch of dates, which is the first."""
+
+floats = st.floats(allow_nan=False)
+tags = st.lists(text, max_size=2)
+lines = st.builds(Line, sku=text, price=money, tags=tags)
+gifts = st.builds(Gift, sku=text, price=money, tags=tags, note=text)
+steps = st.recursive(
+    st.builds(Step, at=st.none() | instants, weight=floats),
+    lambda inner: st.builds(Step, weight=floats, below=st.lists(inner, max_size=2).map(tuple)),
     max_leaves=6,
 )
-floats = st.floats(allow_nan=False)
-colours = st.sampled_from(Colour)
-
-everything = st.fixed_dictionaries(
-    {
-        "text": text,
-        "number": longs,
-        "ratio": floats,
-        "flag": st.booleans(),
-        "raw": st.binary(max_size=20),
-        "at": instants,
-        "day": st.dates(),
-        "clock": st.times(),
-        "amount": money,
-        "loose": st.decimals(-(10**15), 10**15, places=9),
-        "ident": st.uuids(),
-        "colour": colours,
-        "size": st.sampled_from(Size),
-        "literal": st.sampled_from(["a", "credit note"]),
-        "maybe": st.none() | longs,
-        "maybe_line": st.none() | lines,
-        "maybe_list": st.none() | st.lists(text, max_size=3),
-        "maybe_tuple": st.none() | st.lists(text, max_size=3).map(tuple),
-        "maybe_map": st.none() | st.dictionaries(text | st.just("-type"), text, max_size=3),
-        "maybe_colour": st.none() | colours,
-        "line": lines,
-        "lines": st.lists(lines, max_size=3),
-        "frozen": st.lists(longs, max_size=3).map(tuple),
-        "a_set": st.sets(longs, max_size=3),
-        "days": st.frozensets(st.dates(), max_size=3),
-        "prices": st.dictionaries(text, money, max_size=3),
-        "mixed": st.none() | longs | text | floats | st.booleans(),
-        "named": lines | gifts | colours | text,
-        "many_named": st.lists(lines | gifts, max_size=3),
-        "times": st.dates() | instants,
-        "node": nodes,
-        "slotted": st.builds(
-            Slotted, name=text, seen=st.frozensets(text, max_size=3), lines=st.lists(lines, max_size=2).map(tuple)
-        ),
-    }
-)
-
-
-async def codec_for(*classes: type[Any]) -> FramedCodec:
-    codec = FramedCodec(MemoryLog())
-    await codec.prepare(("topic", cls) for cls in classes)
-    return codec
+WIDE: Kinds = {
+    **KINDS,
+    "text": (str, text),
+    "number": (int, longs),
+    "ratio": (float, floats),
+    "raw": (bytes, st.binary(max_size=20)),
+    "at": (datetime, instants),
+    "day": (date, st.dates()),
+    "clock": (time, st.times()),
+    "money": (Money, money),
+    "loose": (Decimal, st.decimals(-(10**15), 10**15, places=9)),
+    "ident": (UUID, st.uuids()),
+    "size": (Size, st.sampled_from(Size)),
+    "choice": (Literal["a", "credit note"], st.sampled_from(["a", "credit note"])),
+    "line": (Line, lines),
+    "step": (Step, steps),
+    "slotted": (Slotted, st.builds(Slotted, name=text, seen=st.sets(text, max_size=3))),
+    "names": (dict[str, str], st.dictionaries(text | st.just("-type"), text, max_size=3)),
+    "mixed": (int | str | float | bool | None, st.none() | longs | text | floats | st.booleans()),
+    "named": (Line | Gift | Colour | str, lines | gifts | st.sampled_from(Colour) | text),
+    "moments": (date | datetime, st.dates() | instants),
+}
+EVERY_WIDE = every(WIDE)
+Everything = event_of("Everything", EVERY_WIDE)
+everything = values_of(EVERY_WIDE)
 
 
 @given(everything)
 async def test_every_supported_type_comes_back_equal_and_of_its_own_type(fields: dict[str, Any]) -> None:
-    event = Everything(**fields)
+    event = Everything(key="k", **fields)
     codec = await codec_for(Everything)
-    again = codec.decode(Everything, codec.encode(event))
+    data = codec.encode(event)
+    assert codec.gives(event, data), "bytes are known for a value's own without being read"
+    again = codec.decode(Everything, data)
     assert again == event
-    for name in Everything.model_fields:
-        assert type(getattr(again, name)) is type(getattr(event, name)), name
-    assert [type(each) for each in again.many_named] == [type(each) for each in event.many_named]
-
-
-@given(everything)
-async def test_bytes_are_known_for_a_values_own_without_being_read(fields: dict[str, Any]) -> None:
-    event = Everything(**fields)
-    codec = await codec_for(Everything)
-    assert codec.gives(event, codec.encode(event))
+    assert shown(again) == shown(event)
 
 
 async def test_bytes_of_another_value_or_schema_or_of_nothing_are_not_a_values_own() -> None:
@@ -207,12 +120,12 @@ async def test_bytes_of_another_value_or_schema_or_of_nothing_are_not_a_values_o
     assert codec.gives(before(id="1", cents=2), written)
 
 
-@given(nodes)
-async def test_frozen_states_stay_frozen_equal_and_hashable(node: Node) -> None:
-    codec = await codec_for(Node)
-    again = codec.decode(Node, codec.encode(node))
-    assert again == node
-    assert hash(again) == hash(node)
+@given(steps)
+async def test_frozen_states_stay_frozen_equal_and_hashable(step: Step) -> None:
+    codec = await codec_for(Step)
+    again = codec.decode(Step, codec.encode(step))
+    assert again == step
+    assert hash(again) == hash(step)
 
 
 async def test_instants_come_back_in_utc() -> None:
@@ -252,7 +165,7 @@ async def test_aliases_and_strict_models_are_for_json_and_not_for_the_wire() -> 
 async def test_the_same_set_makes_the_same_bytes() -> None:
     codec = await codec_for(Slotted)
     names = [f"name-{i}" for i in range(50)]
-    assert codec.encode(Slotted(seen=frozenset(names))) == codec.encode(Slotted(seen=frozenset(reversed(names))))
+    assert codec.encode(Slotted(seen={*names})) == codec.encode(Slotted(seen={*reversed(names)}))
 
 
 async def test_a_field_may_have_a_name_that_only_python_reserves() -> None:
@@ -264,10 +177,8 @@ async def test_a_field_may_have_a_name_that_only_python_reserves() -> None:
 
 @given(everything)
 async def test_what_is_written_is_what_fastavro_would_write(fields: dict[str, Any]) -> None:
-    # fastavro is given numbers here, and that of a time near the epoch fits the branch of dates, which is the first.
-    assume(not isinstance(fields["times"], datetime) or abs(fields["times"] - EPOCH) > timedelta(hours=1))
     record = record_of(Everything)
-    raw = writer_of(record, b"")(Everything(**fields))
+    raw = writer_of(record, b"")(Everything(key="k", **fields))
     plain = parse_schema(without_logical_types(schema_json(record)))
     read = schemaless_reader(BytesIO(raw), plain, None, return_named_type=True)
     again = BytesIO()

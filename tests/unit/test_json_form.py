@@ -1,11 +1,9 @@
 """The JSON form of events and states is lossless, and that of ordinary values is what Pydantic writes."""
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from math import inf, nan
-from types import GenericAlias
 from typing import Annotated, Any
 
 import pytest
@@ -17,7 +15,7 @@ from eventlib import Event
 from eventlib.errors import ContractError
 from eventlib.json_form import json_of, json_text, read_json
 from eventlib.model.schema.normal import normal
-from tests.unit.test_normal_values import KINDS, Colour, Gift, Line, Step, shown
+from tests.apps.fields import KINDS, Colour, Gift, Line, Step, event_of, shown, state_of, values_of, variants
 
 ODD_FLOATS = st.floats() | st.sampled_from([nan, inf, -inf, -0.0])
 ODD_BYTES = st.binary(max_size=6) | st.sampled_from([b"\xff", b"data:;base64,", b"data:;base64,/w==", b'{"$type": 1}'])
@@ -46,22 +44,12 @@ ODD: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "ratios_or_text": (list[float] | str, st.lists(ODD_FLOATS, max_size=2) | TEXTS),
     "steps": (Step | None, st.sampled_from([Step(), Step(None, nan, (Step(weight=inf),))])),
 }  # fmt: skip
-ANNOTATIONS: dict[str, Any] = {}
-VALUES: dict[str, st.SearchStrategy[Any]] = {}
-for _name, (_kind, _values) in ODD.items():
-    ANNOTATIONS |= {_name: _kind, f"{_name}_or_none": _kind | None, f"{_name}_list": GenericAlias(list, (_kind,))}
-    ANNOTATIONS |= {f"{_name}_map": GenericAlias(dict, (str, _kind))}
-    VALUES |= {_name: _values, f"{_name}_or_none": st.none() | _values, f"{_name}_list": st.lists(_values, max_size=2)}
-    VALUES |= {f"{_name}_map": st.dictionaries(TEXTS, _values, max_size=2)}
-
-NAMED = {"__module__": __name__, "__annotations__": {"key": str, **ANNOTATIONS}}
-EVENTS: Any = type(Event)
-Odd = EVENTS("Odd", (Event,), dict(NAMED), topic="odd", key="key")
-State: Any = dataclass(frozen=True)(type("State", (), {"__module__": __name__, "__annotations__": ANNOTATIONS}))
+EACH = variants(ODD, tuples=False)
+Odd, State = event_of("Odd", EACH), state_of("State", EACH)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.fixed_dictionaries(VALUES))
+@given(values_of(EACH))
 def test_events_and_states_of_every_type_are_what_their_json_is_read_as(values: dict[str, Any]) -> None:
     for value in (Odd(key="k", **values), normal(State(**values))):
         text = json_text(value)

@@ -3,18 +3,13 @@
 import copy
 import json
 import pickle
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
-from enum import IntEnum, StrEnum
-from types import GenericAlias
-from typing import Annotated, Any, Literal
-from uuid import UUID
-from zoneinfo import ZoneInfo
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from eventlib import Decider, Event, Topic
@@ -22,161 +17,27 @@ from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError
 from eventlib.log.memory import MemoryLog
 from eventlib.model.event import Meta
+from tests.apps.fields import (
+    BERLIN,
+    EVERY,
+    Blob,
+    Colour,
+    Everything,
+    Gift,
+    Line,
+    Money,
+    OwnLine,
+    shown,
+    state_of,
+    values_of,
+)
 
 META = Meta("1")
-BERLIN = ZoneInfo("Europe/Berlin")
-
-
-class Text(str):
-    __slots__ = ()
-
-
-class Moment(datetime):
-    pass
-
-
-class Day(date):
-    pass
-
-
-class Number(int):
-    pass
-
-
-class Ratio(float):
-    pass
-
-
-class Blob(bytes):
-    pass
-
-
-class Amount(Decimal):
-    pass
-
-
-class Ident(UUID):
-    pass
-
-
-class Colour(StrEnum):
-    RED = "red"
-    BLUE = "blue"
-
-
-class Level(IntEnum):
-    LOW = 1
-
-
-class Line(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-    sku: str
-    price: Annotated[Decimal, Field(decimal_places=4)] = Decimal(1)
-    tags: list[str] = []
-
-
-class OwnLine(Line):
-    """It has no fields of its own."""
-
-
-class Gift(Line):
-    note: str
-
-
-@dataclass(frozen=True)
-class Step:
-    at: datetime | None = None
-    weight: float = 0
-    below: "tuple[Step, ...]" = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Slotted:
-    name: str = ""
-    seen: set[str] = field(default_factory=set)
-
-
-Money = Annotated[Decimal, Field(max_digits=12, decimal_places=4)]
-
-KINDS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
-    "text": (str, st.sampled_from(["a", Text("b"), Colour.RED])),
-    "number": (int, st.sampled_from([1, Number(2), Level.LOW])),
-    "ratio": (float, st.sampled_from([1, 1.5, Ratio(2.5), -0.0])),
-    "flag": (bool, st.booleans()),
-    "raw": (bytes, st.sampled_from([b"a", bytearray(b"b"), Blob(b"c")])),
-    "at": (
-        datetime,
-        st.sampled_from(
-            [
-                datetime(2026, 1, 1, tzinfo=UTC),
-                datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN, fold=1),
-                datetime(2026, 5, 1, tzinfo=UTC, fold=1),
-                Moment(2026, 5, 1, 1, tzinfo=timezone(timedelta(hours=2))),
-            ]
-        ),
-    ),
-    "day": (date, st.sampled_from([date(2026, 1, 1), Day(2026, 1, 2)])),
-    "clock": (time, st.sampled_from([time(1), time(1, fold=1)])),
-    "money": (Money, st.sampled_from([Decimal("1.1"), Decimal("-0"), Amount("2.50"), Decimal("1E+3")])),
-    "loose": (Decimal, st.sampled_from([Decimal("1.1"), Decimal(0), Amount("0.00")])),
-    "ident": (UUID, st.sampled_from([UUID(int=1), Ident(int=2)])),
-    "colour": (Colour, st.sampled_from(Colour)),
-    "choice": (Literal["red", "a"], st.sampled_from(["a", Text("a"), Colour.RED])),
-    "line": (Line, st.sampled_from([Line(sku="a"), OwnLine(sku="b", price=Decimal("2.5"), tags=["x"])])),
-    "step": (Step, st.sampled_from([Step(), Step(datetime(2026, 5, 1, tzinfo=BERLIN), 2, (Step(weight=Ratio(1)),))])),
-    "slotted": (Slotted, st.sampled_from([Slotted(), Slotted(Colour.RED, {Text("a")})])),
-    "union": (Line | Colour | float | str, st.sampled_from([Line(sku="u"), Colour.BLUE, 1, Text("t")])),
-    "moments": (date | datetime, st.sampled_from([Day(2026, 1, 1), datetime(2026, 5, 1, tzinfo=BERLIN)])),
-}
-
-ANNOTATIONS: dict[str, Any] = {}
-VALUES: dict[str, st.SearchStrategy[Any]] = {}
-for _name, (_kind, _values) in KINDS.items():
-    ANNOTATIONS |= {_name: _kind, f"{_name}_or_none": _kind | None, f"{_name}_tuple": GenericAlias(tuple, (_kind, ...))}
-    ANNOTATIONS |= {f"{_name}_list": GenericAlias(list, (_kind,)), f"{_name}_map": GenericAlias(dict, (str, _kind))}
-    VALUES |= {_name: _values, f"{_name}_or_none": st.none() | _values}
-    VALUES |= {
-        f"{_name}_tuple": st.lists(_values, max_size=2).map(tuple),
-        f"{_name}_list": st.lists(_values, max_size=2),
-    }
-    VALUES[f"{_name}_map"] = st.dictionaries(st.sampled_from(["b", Text("a"), Colour.RED]), _values, max_size=2)
-for _name in ("text", "number", "day", "ident", "colour"):
-    ANNOTATIONS |= {
-        f"{_name}_set": GenericAlias(set, (KINDS[_name][0],)),
-        f"{_name}_frozen": GenericAlias(frozenset, (KINDS[_name][0],)),
-    }
-    VALUES |= {
-        f"{_name}_set": st.sets(KINDS[_name][1], max_size=1),
-        f"{_name}_frozen": st.frozensets(KINDS[_name][1], max_size=1),
-    }
-
-NAMED = {"__module__": __name__, "__annotations__": {"key": str, **ANNOTATIONS}}
-EVENTS: Any = type(Event)
-Everything = EVENTS("Everything", (Event,), dict(NAMED), topic="everything", key="key")
-State: Any = dataclass(frozen=True)(
-    type("State", (), {"__module__": __name__, "__annotations__": {f"f_{n}": a | None for n, a in ANNOTATIONS.items()}}
-         | {f"f_{name}": None for name in ANNOTATIONS})
-)  # fmt: skip
+STATE = state_of("State", EVERY)
 
 
 class Changed(Event, topic="changes", key="key"):
     key: str
-
-
-def shown(value: Any) -> Any:
-    """Return a value with the class of each of its parts."""
-    if isinstance(value, BaseModel):
-        return type(value), {name: shown(getattr(value, name)) for name in type(value).model_fields}
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value), {each.name: shown(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, dict):
-        return type(value), [(shown(key), shown(each)) for key, each in value.items()]
-    if isinstance(value, set | frozenset):
-        return type(value), sorted(map(repr, map(shown, value)))
-    if isinstance(value, list | tuple):
-        return type(value), [shown(each) for each in value]
-    return type(value), repr(value)
 
 
 CODEC = FramedCodec(MemoryLog())
@@ -188,7 +49,7 @@ async def again(value: Any) -> Any:
 
 
 @settings(max_examples=30)
-@given(st.fixed_dictionaries(VALUES))
+@given(values_of(EVERY))
 async def test_an_event_has_the_values_that_its_bytes_give_back(values: dict[str, Any]) -> None:
     event = Everything(key="k", **values)
     copied = event.model_copy(update=values)
@@ -198,13 +59,13 @@ async def test_an_event_has_the_values_that_its_bytes_give_back(values: dict[str
 
 
 @settings(max_examples=30)
-@given(st.fixed_dictionaries(VALUES))
+@given(values_of(EVERY))
 async def test_a_state_has_the_values_that_the_changelog_gives_back(values: dict[str, Any]) -> None:
-    decider = Decider("d", state=State, key="key")
+    decider = Decider("d", state=STATE, key="key")
 
     @decider.evolve
     def evolve(state: Any, _: Event) -> Any:
-        return replace(state, **{f"f_{name}": value for name, value in values.items()})
+        return replace(state, **values)
 
     state: Any = decider.evolved(decider.initial, Changed(key="1"), META)
     assert shown(state) == shown(await again(state))
