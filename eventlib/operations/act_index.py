@@ -7,11 +7,21 @@ from typing import Any
 
 from eventlib.eventlog import EventLog
 from eventlib.model.record import Record
-from eventlib.operations.acts import Act, Named, begun_reruns, handlers_of, of_entry, of_event, of_request, sent_topics
+from eventlib.operations.acts import (
+    ON_PURPOSE,
+    Act,
+    Named,
+    begun_reruns,
+    handlers_of,
+    of_entry,
+    of_event,
+    of_request,
+    sent_topics,
+)
 from eventlib.queries.projection import Projection
 from eventlib.queries.projection_file import View
 from eventlib.runtime.parking.control import REQUESTS
-from eventlib.runtime.records import JournalEntry
+from eventlib.runtime.records import JournalEntry, TaskClock
 
 _TABLES = """
 CREATE TABLE acts (
@@ -24,6 +34,9 @@ _PUT = """
 INSERT INTO acts VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms WHERE excluded.at_ms < at_ms
 """
+_RESET = f"""
+UPDATE acts SET at_ms = ? WHERE service = ? AND at_ms BETWEEN ? AND ? AND what IN ({", ".join(map(repr, ON_PURPOSE))})
+"""  # noqa: S608  names of this package
 _ACT = "at_ms, what, service, about, by, reason"
 
 
@@ -56,6 +69,8 @@ def acts_view(log: EventLog) -> View:
                 return ()
 
     def apply(db: sqlite3.Connection, record: Record, value: Any) -> Iterable[Hashable]:
+        for first_ms, last_ms, at_ms in TaskClock().after(value).resets if isinstance(value, JournalEntry) else ():
+            db.execute(_RESET, (at_ms - 1, of_service[record.topic].name, first_ms, last_ms))
         for name, act in named(record, value):
             db.execute(_PUT, (name, act.at_ms, act.what, act.service, act.about, act.by, act.reason))
         return ()

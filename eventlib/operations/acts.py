@@ -1,7 +1,7 @@
 """What people did to running services, by whom and why: an audit trail from what is on the log."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
@@ -24,9 +24,10 @@ from eventlib.runtime.parking.control import (
     ResumeRequested,
     request_in,
 )
-from eventlib.runtime.records import JournalEntry
+from eventlib.runtime.records import JournalEntry, TaskClock
 
-_ON_PURPOSE = frozenset({"skip", "reset", "switch", "clock"})
+ON_PURPOSE = "skip", "reset", "switch", "clock"
+"""The kinds of steps of a journal that an operator is behind."""
 _REQUESTS = frozenset(wire_name_of(each) for each in REQUESTS)
 _NAMES: dict[type[Request], str] = {
     ParkedRetryRequested: "retry",
@@ -42,6 +43,7 @@ class Act:
     """An act on a service: what, about what (a decider's key, an event, or a rerun), by whom, why, and when.
 
     Of an event that was sent, `service` are those that handle it, and `about` its type and key.
+    `at_ms` of what a task did while a wrong clock had set its time ahead is just before an operator reset it.
     `by` is `os:USER` for the user of a machine, `token:NAME`, `oidc:SUBJECT` or `certificate:SUBJECT`; of acts before
     identities were recorded, the name that was given.
     """
@@ -72,17 +74,30 @@ async def acts(log: EventLog, since_ms: int = 0) -> list[Act]:
 
 async def _named(log: EventLog, since_ms: int) -> AsyncIterator[Named]:
     for service in log.choreography.services:
-        async for record in _records(log, service.control.name, service.partitions, since_ms):
+        async for record in _records(log, service.control.name, range(service.partitions), since_ms):
             if is_request(record):
                 yield of_request(service, record, await request_in(record, log.codec))
-        async for record in _records(log, service.journal.name, service.partitions, since_ms):
-            for named in of_entry(service, log.codec.decode(JournalEntry, record.value or b"")):
+        for partition in range(service.partitions):
+            async for named in _of_journal(log, service, partition, since_ms):
                 yield named
     services = handlers_of(log)
     for topic in sent_topics(log):
-        async for record in _records(log, topic.name, topic.partitions, since_ms):
+        async for record in _records(log, topic.name, range(topic.partitions), since_ms):
             for named in of_event(services, record):
                 yield named
+
+
+async def _of_journal(log: EventLog, service: Service, partition: int, since_ms: int) -> AsyncIterator[Named]:
+    """Yield what a task did on purpose, by the clock that its journal has at its end."""
+    found, clock = list[Named](), TaskClock()
+    async for record in _records(log, service.journal.name, [partition], since_ms):
+        entry = log.codec.decode(JournalEntry, record.value or b"")
+        found += of_entry(service, entry)
+        clock = clock.after(entry)
+    for name, act in found:
+        at_ms = clock.order_ms(act.at_ms)
+        if at_ms >= since_ms:
+            yield name, replace(act, at_ms=at_ms)
 
 
 async def begun_reruns(log: EventLog, since_ms: int) -> list[Act]:
@@ -111,7 +126,7 @@ def of_request(service: Service, record: Record, request: Request) -> Named:
 def of_entry(service: Service, entry: JournalEntry) -> Iterator[Named]:
     """Yield what a task did on purpose."""
     for step in entry.steps:
-        if step.kind in _ON_PURPOSE:
+        if step.kind in ON_PURPOSE:
             about = f"event {step.request}" if step.request else ""
             name = repr((service.name, step.kind, step.detail, step.request))
             yield name, Act(entry.at_ms, step.kind, service.name, about, *_signed(step.detail))
@@ -142,10 +157,10 @@ def _own(log: EventLog) -> list[type[Event]]:
     return [event for event in log.choreography.events if contract_of(event).external is None]
 
 
-async def _records(log: EventLog, topic: str, partitions: int, since_ms: int) -> AsyncIterator[Record]:
+async def _records(log: EventLog, topic: str, partitions: Iterable[int], since_ms: int) -> AsyncIterator[Record]:
     if topic not in await log.port.topics():
         return
-    for partition in range(partitions):
+    for partition in partitions:
         place: TopicPartition = (topic, partition)
         first = await log.port.offset_at(*place, since_ms) if since_ms else await log.port.start(*place)
         async for records in chunks(log.port, place, first):

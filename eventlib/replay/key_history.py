@@ -12,7 +12,6 @@ from eventlib.model.event import contract_of
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key, task_of, unknown_key
-from eventlib.queries.task_clock import clocks_of
 from eventlib.replay.history_builder import ConsumedInput, KeyHistoryBuilder, StateTakenOver
 from eventlib.replay.input_cursor import LogInputs
 from eventlib.replay.journal import TaskJournal, pass_loss
@@ -29,9 +28,10 @@ _CHUNK = 2_000
 
 
 class ActsOfKey:
-    """Collects the transactions of a task that concern one key of a decider."""
+    """Collects the transactions of a task that concern one key of a decider; `clock` orders the times of what it has read."""
 
     def __init__(self, log: EventLog, task: tuple[Service, int], decider: Decider[Any], key: str) -> None:
+        self.clock = TaskClock()
         self._log = log
         self._service, self._partition = task
         self._decider, self._key = decider.name, key
@@ -47,6 +47,7 @@ class ActsOfKey:
         task = self._service, self._partition
         player = Player(self._log, task, LogInputs(self._log, task, self._topics), only=(self._decider, self._key))
         async for record, entry in TaskJournal(self._log, *task).entries():
+            self.clock = self.clock.after(entry)
             await player.play(entry, self)
             acts, self._acts = self._acts, []
             # A takeover concerns all keys: it is no step of this one while neither side knows it.
@@ -150,7 +151,8 @@ async def key_history(log: EventLog, decider: Decider[Any], key: str, *, is_newe
     partition, own_key = task_of(service, decider, key)
     # Read first, so that the journal has the transaction that wrote it.
     newest = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, own_key))
-    transactions = await ActsOfKey(log, (service, partition), decider, own_key).read()
+    acts_of_key = ActsOfKey(log, (service, partition), decider, own_key)
+    transactions = await acts_of_key.read()
     since_ms = min(
         (done.at_ms for done, acts in transactions if any(not isinstance(act, Begun) for act in acts)), default=None
     )
@@ -164,8 +166,8 @@ async def key_history(log: EventLog, decider: Decider[Any], key: str, *, is_newe
             break
     else:
         await refuse_dropped(log, decider)
-    clock = (await clocks_of(log, [(service, partition)])).get((service.name, partition), TaskClock())
-    return KeyHistory(service, decider, key, partition, steps, _doubt(log, decider, steps, newest), clock)
+    doubt = _doubt(log, decider, steps, newest)
+    return KeyHistory(service, decider, key, partition, steps, doubt, acts_of_key.clock)
 
 
 async def history(log: EventLog, decider: Decider[S], key: str) -> AsyncIterator[HistoryStep[S]]:

@@ -27,11 +27,9 @@ from eventlib.runtime.records import (
     POSITION_KEY,
     REQUEST,
     STATE,
-    ClockReset,
     JournalEntry,
     Pause,
     Positions,
-    TaskClock,
     effect_key,
     pause_key,
     request_name,
@@ -196,8 +194,7 @@ class _Rebuilding:
                 case "reset" | "lose":
                     after[step.topic] = step.last
                 case "clock":
-                    reset = ClockReset(step.first, step.last, entry.at_ms)
-                    now = now.with_facts(clock=TaskClock((*now.clock.resets, reset)))
+                    now = now.with_facts(clock=now.clock.with_reset(step.first, step.last, entry.at_ms))
         past = {topic: end for topic, end in past.items() if after[topic] < end}
         self._positions = Positions(after, entry.at_ms, first_ms, past, now.topics)
 

@@ -114,6 +114,18 @@ class TaskClock:
         """Return what orders a task's transactions, and those of different tasks."""
         return (self.order_ms(at_ms), at_ms) if self.resets else (at_ms, at_ms)
 
+    def with_reset(self, first_ms: int, last_ms: int, at_ms: int) -> "TaskClock":
+        """Return the clock after one more reset."""
+        return TaskClock((*self.resets, ClockReset(first_ms, last_ms, at_ms)))
+
+    def after(self, entry: "JournalEntry") -> "TaskClock":
+        """Return the clock after a transaction of its task."""
+        clock = self
+        for step in entry.steps:
+            if step.kind == "clock":
+                clock = clock.with_reset(step.first, step.last, entry.at_ms)
+        return clock
+
     def unused(self, at_ms: int) -> int:
         """Return the first time from one on that no reset has taken back."""
         for first_ms, last_ms, _ in sorted(self.resets):

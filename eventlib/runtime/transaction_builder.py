@@ -6,7 +6,7 @@ from eventlib.eventlog import latest_copy
 from eventlib.model.event import Event, contract_of
 from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import NO_PAST, InputStart
-from eventlib.runtime.records import ClockReset, JournalEntry, Positions, Step, TaskClock
+from eventlib.runtime.records import JournalEntry, Positions, Step
 from eventlib.runtime.transaction import Loss, ProcessingSpan
 
 ANY_TIME_MS = 1 << 52
@@ -129,8 +129,7 @@ class TransactionBuilder:
         """Take back the times of a range: the task goes on at the time of this transaction."""
         self.steps.act(Step("clock", first=first_ms, last=last_ms, detail=why))
         now = Positions(topics=self.topics)
-        clock = TaskClock((*now.clock.resets, ClockReset(first_ms, last_ms, self.at_ms)))
-        self.topics = now.with_facts(clock=clock).topics
+        self.topics = now.with_facts(clock=now.clock.with_reset(first_ms, last_ms, self.at_ms)).topics
 
     def lose(self, losses: Sequence[Loss]) -> None:
         """Go on with topics whose next inputs are not on the log any more."""

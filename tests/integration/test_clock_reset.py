@@ -8,8 +8,12 @@ import pytest
 
 from eventlib import EventLog, Publication, open_log
 from eventlib.errors import ContractError
+from eventlib.operations.act_index import ActIndex, acts_view
+from eventlib.operations.acts import acts
 from eventlib.operations.clock_reset import preview_clock_reset, reset_clocks
 from eventlib.operations.doctor.tasks import examine_task_times
+from eventlib.operations.seek import act
+from eventlib.queries.projection import Projection
 from eventlib.queries.state import newest_of_key
 from eventlib.queries.task_clock import clocks_of, positions_of
 from eventlib.queries.task_metadata import TaskNotes
@@ -17,6 +21,7 @@ from eventlib.replay import replay
 from eventlib.replay.key_history import key_history
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Step, TaskClock
 from eventlib.runtime.task import Task
+from eventlib.runtime.transaction import Inputs, SeekOffset
 from eventlib.values import now_ms
 from tests.apps.small_shop import Ordered, Outside, make_shop, settle
 from tests.integration.pausing import HOUR_S, kinds, ordered
@@ -149,3 +154,33 @@ async def test_a_task_uses_no_time_twice_that_was_taken_back(log: EventLog, monk
     assert clock.unused(step.first) == clock.unused(step.last) == step.last + 1
     assert clock.unused(step.first - 1) == step.first - 1
     assert clock.time(step.last) < clock.time(positions.at_ms) < clock.time(step.last + 1)
+
+
+async def act_on_purpose(log: EventLog, partition: int, why: str) -> None:
+    """Seek where a task is anyway: an act that its journal has."""
+    service = log.choreography.services[0]
+
+    async def decide(task: Task) -> Inputs:
+        topic = service.inputs[0].name
+        return Inputs(now_ms(), acts=[SeekOffset(topic, task.positions.next[topic], why)])
+
+    await act(log, service, partition, decide)
+
+
+async def test_what_an_infected_task_did_on_purpose_is_listed_before_what_came_after_its_reset(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = await infected(log, monkeypatch)
+    await act_on_purpose(log, partition, "os:eve: before")
+    async with Projection(log, acts_view(log)) as grown:
+        index = ActIndex(log, grown)
+        assert await grown.caught_up(30)
+        assert (await index.page(0, "", "", 9)).acts[0].at_ms > now_ms() + 9 * YEAR_MS
+        (step,) = await reset(log)
+        await act_on_purpose(log, partition, "os:eve: after")
+        assert await grown.caught_up(30)
+        in_order, newest = await acts(log), (await index.page(0, "", "", 9)).acts
+    assert [each.reason for each in in_order] == ["before", step.detail.removeprefix("os:ada: "), "after"]
+    assert in_order[-1].at_ms <= now_ms()
+    assert [*newest] == in_order[::-1]
+    assert await acts(log, in_order[1].at_ms) == in_order[1:]
