@@ -1,4 +1,7 @@
-"""The command line, `eventlib`: runs an application's services, and inspects its log."""
+"""The command line, `eventlib`: one file for each command; it runs an application's services and inspects its log.
+
+It knows every other package, and none knows it but `command_line`. Begin with `app`, the table of commands.
+"""
 
 import sys
 from collections.abc import Sequence

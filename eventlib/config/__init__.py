@@ -2,6 +2,8 @@
 
 A setting is a field of a pydantic-settings class, with its type, default and `Field(description=…)`; `eventlib config`
 prints those of the library.
+
+It knows the settings of the packages below it. Begin with `settings`; `eventlib.ground.variables` reads one class.
 """
 
 from typing import TYPE_CHECKING

@@ -1,1 +1,4 @@
-"""Tools for development and tests."""
+"""Tools for development: a Kafka broker as a local process.
+
+It knows the ground floor; only commands and tests start it. Begin with `kafka`.
+"""

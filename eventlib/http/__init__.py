@@ -1,4 +1,7 @@
-"""What an HTTP API beside services is made of: requests that count once, reads with their age, streams, problems, health."""
+"""The parts of an HTTP API beside services: requests that count once, reads with their age, streams, problems, health.
+
+It knows identity, queries and search, and no service. Begin with `api`, then `requests`.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""Who calls over HTTP, and what each role may do: tokens, OpenID Connect, certificates, and the gate before an ASGI app."""
+"""Who calls over HTTP, and what each role may do: tokens, OpenID Connect, certificates, and the gate before an ASGI app.
+
+It knows the ground floor; the gate itself is `eventlib.http.gate`. Begin with `identity`.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,8 @@
 """Live views: streams that people watch while they flow, on Faust. See README.md beside this file.
 
 Only this package imports Faust. A view decides nothing: whatever it shows can be computed again from the log.
+
+It knows settings, contracts and the log. Begin with `app`.
 """
 
 from eventlib.live.app import LiveApp

@@ -1,4 +1,7 @@
-"""For operators: parked inputs, and how long things took."""
+"""Acts and questions of operators: status, parked inputs, pauses, reruns, erasure, backups, the doctor.
+
+It knows the runtime, queries and replay. Begin with `status` and `parked_commands`.
+"""
 
 from typing import TYPE_CHECKING
 

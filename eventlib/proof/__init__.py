@@ -1,4 +1,7 @@
-"""Proof before a deployment: what a change of the code decides differently on what was recorded."""
+"""Proof before a deployment: what a change of the code decides differently on what was recorded.
+
+It knows replay, the simulator and the tests of deciders. Begin with `proving`.
+"""
 
 from eventlib.proof.bisecting import Bisected, bisect
 from eventlib.proof.differing import Changed, Diff, DifferenceGroup, Signature, Total

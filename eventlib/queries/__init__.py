@@ -1,4 +1,7 @@
-"""Reading what is on a log: states, sagas, records in their order, and projections that follow it."""
+"""Reading what is on a log: states, sagas, records in their order, and projections that follow it.
+
+It knows the event log and the records that the runtime writes. Begin with `decoding`, then `projection`.
+"""
 
 from typing import TYPE_CHECKING
 

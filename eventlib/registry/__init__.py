@@ -1,1 +1,4 @@
-"""The schema registry: which schemas there are, and which of them read each other's data."""
+"""The schema registry: which schemas exist, and which of them read each other's data.
+
+It knows the log that it keeps schemas on; its server is `eventlib.http.registry`. Begin with `registrar`.
+"""

@@ -1,4 +1,7 @@
-"""Replays a log: what each task did, from its journal, and what the current code would have done."""
+"""Replays a log: what each task did, from its journal, and what the current code would have done.
+
+It knows the records that the runtime writes, and decides by the same model. Begin with `steps`, then `player`.
+"""
 
 from eventlib.replay.comparison import Change
 from eventlib.replay.key_history import history

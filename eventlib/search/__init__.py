@@ -1,4 +1,7 @@
-"""Finding sagas: what events and states declare to be searchable, and an index that is asked in one query language."""
+"""Finding sagas: what events and states declare to be searchable, and an index that is asked in one query language.
+
+It knows queries and the runtime's records. Begin with `saga_search`.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""The public names for scenarios of `eventlib simulate`."""
+"""Scenarios of `eventlib simulate`: the world and the faults that a simulated run of services meets.
+
+It knows the runtime, and puts a simulated log, clock and world beneath it. Begin with `world`.
+"""
 
 from typing import TYPE_CHECKING
 

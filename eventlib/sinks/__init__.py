@@ -1,4 +1,7 @@
-"""Events folded into an application's own PostgreSQL database, each once, within its transactions: `eventlib sink run`."""
+"""Events folded into an application's own PostgreSQL database, each once, within its transactions: `eventlib sink run`.
+
+It knows the event log. Begin with `consuming`.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""SQL over what is on a log now: the tables of the analytics, as far as they exist live, kept in SQLite beside the log."""
+"""SQL over what is on a log now: the tables of the analytics, as far as they exist live, kept in SQLite beside the log.
+
+It knows queries and the runtime's records. Begin with `tables`.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,1 +1,4 @@
-"""Keyed state: local stores, global tables, projections."""
+"""Keyed state: local stores of services, and global tables, which copy a topic.
+
+It knows logs and codecs, never a decider. Begin with `base`, the interface of a store.
+"""

@@ -1,4 +1,7 @@
-"""Tests of deciders without a log, of applications in every order, and the suites that every adapter has to pass."""
+"""Tests of deciders without a log, of applications in every order, and the suites that every adapter has to pass.
+
+It knows the model, logs and the simulator. Begin with `given`.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""Webhooks: HTTP requests that carry an event, signed by their sender."""
+"""Webhooks: HTTP requests that carry an event, signed by their sender.
+
+It knows sinks' way of reading, identity and HTTP. Begin with `delivering`.
+"""
 
 from typing import TYPE_CHECKING
 

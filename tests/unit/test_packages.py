@@ -1,58 +1,21 @@
-"""Packages of the library form no cycle, late imports included; and each says what it is for."""
+"""Packages of the library form no cycle, late imports included; each says what it is for; the picture of them is current."""
 
 import ast
-from collections.abc import Iterator, Mapping
-from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
+import re
 
 import pytest
 
-ROOT = Path(__file__).parents[2] / "eventlib"
-
-
-def cycle_of(needs: Mapping[str, set[str]]) -> str:
-    """Return a cycle as `a → b → a`, or an empty text."""
-    try:
-        TopologicalSorter(needs).prepare()
-    except CycleError as error:
-        return " → ".join(reversed(error.args[1]))
-    return ""
-
-
-def imports_of(node: ast.AST) -> Iterator[str]:
-    """Yield the modules that code imports, wherever it does, but for type checkers alone."""
-    if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-        for other in node.orelse:
-            yield from imports_of(other)
-        return
-    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        yield from [node.module] if node.module != "eventlib" else [f"eventlib.{name.name}" for name in node.names]
-    elif isinstance(node, ast.Import):
-        yield from (name.name for name in node.names)
-    for child in ast.iter_child_nodes(node):
-        yield from imports_of(child)
-
-
-def packages() -> dict[str, set[str]]:
-    """Return the packages and single modules at the top of the library, and those that each one imports."""
-    needs = dict[str, set[str]]()
-    for file in ROOT.rglob("*.py"):
-        package = file.relative_to(ROOT).parts[0].removesuffix(".py")
-        names = [name.split(".") for name in imports_of(ast.parse(file.read_text(encoding="utf-8")))]
-        needs.setdefault(package, set()).update(
-            name[1] for name in names if name[0] == "eventlib" and len(name) > 1 and name[1] != package
-        )
-    return needs
+from tests.house import PAGE, PICTURE, ROOT, cycle_of, docstring, imports_of, packages, page, picture
 
 
 def test_packages_form_no_cycle() -> None:
-    needs = packages()
-    assert len(needs) > 20
-    assert cycle_of({name: needed & needs.keys() for name, needed in needs.items() if name != "__init__"}) == ""
+    assert len(packages()) > 20
+    assert cycle_of(packages()) == ""
 
 
 def test_a_cycle_is_found_and_printed() -> None:
-    assert cycle_of({"model": {"log"}, "log": {"ground", "model"}}) in {"model → log → model", "log → model → log"}
+    needs = {"model": frozenset({"log"}), "log": frozenset({"ground", "model"})}
+    assert cycle_of(needs) in {"model → log → model", "log → model → log"}
 
 
 def test_an_import_within_a_function_counts_and_one_for_type_checkers_does_not() -> None:
@@ -60,7 +23,17 @@ def test_an_import_within_a_function_counts_and_one_for_type_checkers_does_not()
     assert [*imports_of(ast.parse(code))] == ["eventlib.runtime.task"]
 
 
-@pytest.mark.parametrize("package", sorted(path.parent.name for path in ROOT.glob("*/__init__.py")))
-def test_a_package_says_what_it_is_for(package: str) -> None:
-    said = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8")))
-    assert said, f"eventlib/{package}/__init__.py has no docstring"
+@pytest.mark.parametrize("package", sorted(name for name in packages() if (ROOT / name).is_dir()))
+def test_a_package_says_what_it_is_for_what_it_knows_and_where_to_begin(package: str) -> None:
+    text = docstring(package)
+    assert re.search(r"\bknows\b", text), text
+    begin = text.partition("Begin with ")[2]
+    names = re.findall(r"`([a-z_]+)`", begin)
+    assert names
+    for name in names:
+        assert (ROOT / package / f"{name}.py").exists() or (ROOT / package / name).is_dir(), name
+
+
+def test_the_picture_of_the_house_is_as_the_code_has_it() -> None:
+    assert page() == PAGE.read_text(encoding="utf-8"), "python -m tests.house renews it"
+    assert picture() == PICTURE.read_text(encoding="utf-8"), "python -m tests.house renews it"
