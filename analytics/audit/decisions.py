@@ -15,8 +15,10 @@ from analytics.audit.past import NO_TASK, Past, SharePacking, past_of_shares
 from analytics.audit.routing import JOURNAL, Routes
 from analytics.audit.rows import columns_of
 from analytics.audit.shares import make_ready
+from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.model.decider import FORGET
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record, key_text
 from eventlib.replay.compare import Compare
 from eventlib.replay.comparison import Describer, OutputQuery
@@ -180,7 +182,11 @@ class _Task:
 
     def _break(self, error: Exception) -> None:
         self._is_broken = True
-        about, sentence = f"task {self._service.name}/{self._again.partition}", str(error) or type(error).__name__
+        about, kept = (
+            f"task {self._service.name}/{self._again.partition}",
+            KeptError.of(error, personal=self._service.is_personal),
+        )
+        sentence = str(error) if isinstance(error, EventlibError) else kept.reason
         self._found.append(Finding(BROKEN.name, BROKEN.severity, "", about, [], sentence))
 
     async def _replay(self, at_ms: int, given: Sequence[tuple[Buffered, int]], journalled: Sequence[Record]) -> None:

@@ -11,6 +11,7 @@ from analytics.history.waiting import OpenEffect, OpenEffects, effect_names
 from eventlib.errors import UndecodableRecord
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.replay.context import meta_when_emitted
@@ -208,7 +209,8 @@ class KeyChanges:
                 self._effects.request(OpenEffect(*name, at_ms))
 
     def _failed(self, plan: Plan, key: str, about: tuple[str | None, str | None], error: Exception, at_ms: int) -> None:
-        reason = str(error) if isinstance(error, UndecodableRecord) else f"{type(error).__name__}: {error}"
+        kept = KeptError.of(error, personal=plan.decider.is_personal)
+        reason = str(error) if isinstance(error, UndecodableRecord) else kept.reason
         self._rows.settle(ERRORS, (self._service, plan.name, key, *about, at_ms, reason))
 
 

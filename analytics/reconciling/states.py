@@ -22,6 +22,7 @@ from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.json_form import json_of, json_text
 from eventlib.model.decider import Decider
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.compare import Compare
@@ -175,7 +176,7 @@ class _Task:
         except EventlibError as error:
             return str(error)
         except Exception as error:  # noqa: BLE001  whatever a damaged value does to its reader, it is a difference
-            return f"{type(error).__name__}: {error}"
+            return KeptError.of(error, personal=decider.is_personal).reason
 
 
 def _place(row: tuple[Any, ...]) -> tuple[str, int, int]:

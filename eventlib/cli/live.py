@@ -28,6 +28,7 @@ from eventlib.cli._common.views import faust_or_remedy
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.http.serving import host_and_port, serve_insecurely
 from eventlib.model.project import load_choreography
+from eventlib.personal.opening import has_personal
 from eventlib.telemetry.logs import set_up_logging, tell
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     at = None if http is None else host_and_port(http, "--http", least=1, example=6066)  # of ports in a row
     apps = _apps(log_options, service or [])
     settings = eventlib_settings()
-    set_up_logging(settings.log_format, settings.log_level)
+    is_personal = any(has_personal(each.choreography) for each in apps)
+    set_up_logging(settings.log_format, settings.log_level, personal=is_personal)
     asyncio.run(_run(apps, at, log_options.url, metrics_address(metrics_port)))
 
 

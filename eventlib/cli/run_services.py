@@ -17,6 +17,7 @@ from eventlib.errors import WiringError
 from eventlib.http.serving import serve_insecurely
 from eventlib.model.choreography import Choreography
 from eventlib.model.project import load_choreography
+from eventlib.personal.opening import has_personal
 from eventlib.runtime.runtime import collect_garbage_seldom, prepare_own
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
@@ -104,7 +105,7 @@ def run_services(
     measured = None if options.sdk_disabled else metrics or options.metrics_place
     what = Running(list(dict.fromkeys(names)), http, measured)
     config = runtime_config()
-    set_up_logging(settings.log_format, settings.log_level)
+    set_up_logging(settings.log_format, settings.log_level, personal=has_personal(choreography))
     if workers is not None:
         _refuse_workers(log_options, what)
         asyncio.run(_supervise(choreography, what, log_options, workers))

@@ -14,7 +14,7 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
-from eventlib.personal.opening import personal_classes
+from eventlib.personal.opening import has_personal
 from eventlib.personal.receipt import ERASURES
 from eventlib.registry.records import SCHEMAS, WRITERS
 
@@ -162,7 +162,7 @@ def _everything(choreography: Choreography) -> set[str]:
 
 def erasure_topics(choreography: Choreography) -> tuple[Topic, ...]:
     """Return the topic of erasures, for an application that has personal fields."""
-    return (ERASURES,) if any(True for _ in personal_classes(choreography)) else ()
+    return (ERASURES,) if has_personal(choreography) else ()
 
 
 def _analyst(choreography: Choreography, options: KafkaOptions) -> User:

@@ -13,7 +13,7 @@ from eventlib.model.deadline import Deadline
 from eventlib.model.effect import Effect, Retry, awaiting, default_retry, effect_of
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.handler import FOLLOWS, Handler, handler_of, refuse_unemittable
-from eventlib.model.personal import check_state, personal_fields
+from eventlib.model.personal import check_state, is_personal
 from eventlib.model.schema.normal import normal, normal_evolve
 from eventlib.model.searchable import check_searchable
 
@@ -104,7 +104,7 @@ class Decider(Generic[S]):
     @property
     def is_personal(self) -> bool:
         """Whether its state, or an event that it handles or emits, has personal fields."""
-        return any(map(personal_fields, (self.state, *self.handlers, *self.emits)))
+        return is_personal(self.state, *self.handlers, *self.emits)
 
     @overload
     def on(self, event_type: type[E], /) -> _On[S, E]: ...

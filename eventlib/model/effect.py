@@ -9,6 +9,7 @@ from eventlib.errors import WiringError
 from eventlib.ground.arguments import check
 from eventlib.model import signatures
 from eventlib.model.event import Event, contract_of
+from eventlib.model.personal import is_personal
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,11 @@ class Effect:
     def leads_to(self) -> tuple[type[Event], ...]:
         """Every event that follows from this effect: what it emits, and what is reported later."""
         return self.emits + self.awaits
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether its request, or an event that follows from it, has personal fields."""
+        return is_personal(self.request, *self.leads_to)
 
     @property
     def gives_up(self) -> bool:

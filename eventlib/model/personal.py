@@ -57,17 +57,6 @@ def is_plain(value: object) -> bool:
     return not value or value == ERASED
 
 
-def error_text(error: Exception, *, withheld: bool) -> str:
-    """Return an error as one line; only its type where its text may quote personal data, which parks and logs would keep."""
-    try:
-        return f"{type(error).__name__}: {WITHHELD if withheld else error}"
-    except Exception:  # noqa: BLE001  an error of the application's own may fail to describe itself
-        return f"{type(error).__name__}: its text cannot be read, since its __str__ raises"
-
-
-WITHHELD = "its text is withheld, since it may quote personal data"
-
-
 class DeclaredField(NamedTuple):
     """A field's type, and what its annotation says beside it."""
 
@@ -87,6 +76,11 @@ def personal_fields(cls: type[Any]) -> Mapping[str, str]:
 
 
 _FOUND: WeakKeyDictionary[type[Any], Mapping[str, str]] = WeakKeyDictionary()
+
+
+def is_personal(*classes: type[Any]) -> bool:
+    """Return whether any of these classes has personal fields. Raises: as `personal_fields`."""
+    return any(map(personal_fields, classes))
 
 
 def _found(cls: type[Any]) -> dict[str, str]:

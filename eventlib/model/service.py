@@ -99,6 +99,11 @@ class Service:
         return tuple(dict.fromkeys(event for decider in self.deciders for event in decider.emits))
 
     @property
+    def is_personal(self) -> bool:
+        """Whether a decider of it has to do with personal fields."""
+        return any(decider.is_personal for decider in self.deciders)
+
+    @property
     def inputs(self) -> tuple[Topic, ...]:
         """The topics that this service's deciders read."""
         return tuple({contract_of(e).topic.name: contract_of(e).topic for e in self.handles}.values())

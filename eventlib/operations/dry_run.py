@@ -15,7 +15,7 @@ from eventlib.model.event import Event
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.personal.base import NO_MASTER, FieldCipher, Mask, NoRight
-from eventlib.personal.opening import personal_classes
+from eventlib.personal.opening import has_personal
 from eventlib.queries.state import newest_of_keys
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.runtime.keyed_state import memory_of
@@ -34,7 +34,7 @@ async def dry_run_of(log: EventLog, services: Sequence[Service], *, may_be_maske
     Guarantee: nothing is written to the log, to a schema registry or to the keys of subjects. Raises: ContractError when
     today's code would be refused, as when it cannot read what is there; NoRight when handlers would decide by masks.
     """
-    if masks(log) and not may_be_masked and any(each.is_personal for service in services for each in service.deciders):
+    if masks(log) and not may_be_masked and any(service.is_personal for service in services):
         raise NoRight(f"handlers decide by personal fields, and this process has no right to read them: {NO_MASTER}")
     port, codec = OverlayLog(log.port), log.codec
     registry = None if isinstance(codec.registry, Schemas) else codec.registry
@@ -51,7 +51,7 @@ def masks(log: EventLog) -> bool:
 
 
 def _cipher(log: EventLog) -> FieldCipher | None:
-    if not isinstance(log.codec, FramedCodec) or not any(True for _ in personal_classes(log.choreography)):
+    if not isinstance(log.codec, FramedCodec) or not has_personal(log.choreography):
         return None
     from eventlib.personal.cipher import DryRunCipher
 

@@ -13,12 +13,14 @@ from eventlib.ground.startup import Startup
 from eventlib.log.base import Claim
 from eventlib.log.rules import refuse_large
 from eventlib.model.event import Event, contract_of
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.sending import prepare_sending
 from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.rows import OutboxRow, event_in
+from eventlib.personal.opening import has_personal
 from eventlib.publication import Publication
 from eventlib.values import now_ms
 
@@ -137,7 +139,7 @@ class Relay:
             try:
                 events.append((row, event_in(row, self._log.choreography)))
             except ContractError as error:
-                await self._hold(row, str(error), stopped)
+                await self._hold(row, error, stopped)
         await self._prepare(events)
         made, now = list[tuple[OutboxRow, list[Record]]](), now_ms()
         for row, event in events:
@@ -146,11 +148,12 @@ class Relay:
             try:
                 made.append((row, self._of(row, event, now)))
             except ContractError as error:
-                await self._hold(row, str(error), stopped)
+                await self._hold(row, error, stopped)
         return made
 
-    async def _hold(self, row: OutboxRow, error: str, stopped: set[tuple[str, str | None]]) -> None:
-        await self._table.hold(row, error)
+    async def _hold(self, row: OutboxRow, error: ContractError, stopped: set[tuple[str, str | None]]) -> None:
+        is_personal = has_personal(self._log.choreography)
+        await self._table.hold(row, KeptError.of(error, personal=True).reason if is_personal else str(error))
         if row.key is not None:
             stopped.add((row.topic, row.key))
 

@@ -8,7 +8,7 @@ from eventlib.errors import WiringError
 from eventlib.ground.url import log_file
 from eventlib.ground.variables import read_settings
 from eventlib.model.choreography import Choreography
-from eventlib.model.personal import personal_fields
+from eventlib.model.personal import is_personal
 from eventlib.personal.base import NO_MASTER, FieldCipher, Mask
 from eventlib.personal.options import PersonalOptions
 
@@ -22,7 +22,7 @@ def open_cipher(choreography: Choreography, url: str, *, rights: bool) -> FieldC
 
     Raises: WiringError, with rights, when the application has personal fields and the settings name no keys; SettingsError.
     """
-    if not any(True for _ in personal_classes(choreography)):
+    if not has_personal(choreography):
         return Mask()
     if url.startswith("memory:"):
         return ephemeral_cipher(choreography)
@@ -52,7 +52,7 @@ def personal_options() -> PersonalOptions:
 
 def ephemeral_cipher(choreography: Choreography) -> FieldCipher:
     """Return the cipher for what ends with the process: a log in memory, the simulator's, a temporary file."""
-    if not any(True for _ in personal_classes(choreography)):
+    if not has_personal(choreography):
         return Mask()
     _need_cryptography()
     from eventlib.personal.cipher import EphemeralCipher
@@ -126,6 +126,11 @@ def _store_at(where: str, *, create: bool) -> "KeyStore":
     return PostgresKeyStore(where, create=create)
 
 
+def has_personal(choreography: Choreography) -> bool:
+    """Return whether any event or state has personal fields."""
+    return any(True for _ in personal_classes(choreography))
+
+
 def personal_classes(choreography: Choreography) -> Iterator[type[Any]]:
     """Yield the events and states that have personal fields."""
     classes = [*choreography.events, *(decider.state for decider in choreography.deciders)]
@@ -134,7 +139,7 @@ def personal_classes(choreography: Choreography) -> Iterator[type[Any]]:
 
 def _is_personal(cls: type[Any]) -> bool:
     try:
-        return bool(personal_fields(cls))
+        return is_personal(cls)
     except NameError:
         return False  # it has no schema either: preparing it is refused
 

@@ -15,7 +15,9 @@ from eventlib.eventlog import EventLog
 from eventlib.ground.arguments import A_LOG, check
 from eventlib.log.base import TopicPartition
 from eventlib.log.sqlite.errors import explained
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record
+from eventlib.personal.opening import has_personal
 from eventlib.queries.freshness import Freshness
 from eventlib.queries.projection_file import WHAT, View, ViewFile
 from eventlib.queries.projection_reader import ViewReader
@@ -66,6 +68,7 @@ class Projection:
         self.view = view
         self._path = None if path is None else Path(path)
         self._topics = frozenset(view.inputs if topics is None else topics)
+        self._is_personal = has_personal(log.choreography)
         self._reader = ViewReader(log, view, [each for each in view.inputs if each in self._topics])
         self._waiters = Waiters()
         self._freshness = Freshness(self._has_reached)
@@ -252,7 +255,8 @@ class Projection:
                 _log.warning("projection %s cannot go on, tries again: %s", self.view.name, error)
                 await asyncio.sleep(_RETRY_S)
             except Exception as error:
-                _log.exception("projection %s has ended: it needs a person", self.view.name)
+                kept = KeptError.of(error, personal=self._is_personal)
+                _log.error("projection %s has ended: it needs a person\n%s", self.view.name, kept.traceback)
                 self._error = error
                 self._waiters.fail(error)
                 raise
@@ -310,7 +314,7 @@ class Projection:
         )
 
     def _leave_out(self, db: sqlite3.Connection, record: Record, error: Exception) -> None:
-        reason = f"{type(error).__name__}: {error}"
+        reason = KeptError.of(error, personal=self._is_personal).reason
         place = record.topic, record.partition, record.offset
         _log.warning("projection %s leaves %s/%d/%d out: %s", self.view.name, *place, reason)
         db.execute("INSERT OR REPLACE INTO eventlib_misfits VALUES (?, ?, ?, ?)", (*place, reason))

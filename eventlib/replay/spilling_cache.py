@@ -7,7 +7,7 @@ from typing import Any
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.log.memory import MemoryLog
 from eventlib.model.decider import Decider
-from eventlib.model.personal import personal_fields
+from eventlib.model.personal import is_personal
 from eventlib.runtime.keyed_state import KeyedState, KeyLocation, entry_of
 from eventlib.runtime.records import pack, state_key, unpack
 
@@ -33,7 +33,7 @@ class Spill:
 
     async def prepare(self, deciders: list[Decider[Any]]) -> None:
         """Create the schemas of these deciders' states. Raises: WiringError for a state that has none."""
-        if any(personal_fields(decider.state) for decider in deciders):
+        if is_personal(*(decider.state for decider in deciders)):
             from eventlib.personal.cipher import EphemeralCipher
 
             self.codec.personal = EphemeralCipher()

@@ -79,28 +79,27 @@ class Breaker:
             self._change(BreakerState.CLOSED)
             _log.info("port %s answers again: calls go on", self._port)
 
-    def failed(self, turn: int, error: Exception, text: str | None = None) -> None:
-        """Take note that the port did not answer; `text` is what is logged of the error, by default its own."""
+    def failed(self, turn: int, why: str) -> None:
+        """Take note that the port did not answer, and why, as it may be logged."""
         if turn != self._turn:
             return
         self._failures += 1
         if self.state is BreakerState.HALF_OPEN:
             self._pause_s = min(2 * self._pause_s, self._config.longest_pause_s)
-            self._open(error, text)
+            self._open(why)
         elif self._failures == self._config.failures:
-            self._open(error, text)
+            self._open(why)
 
     def abandoned(self, turn: int) -> None:
         """Take note that a call was given up before its outcome was known: another call may try."""
         if turn == self._turn:
             self._ask_again.set()
 
-    def _open(self, error: Exception, text: str | None) -> None:
+    def _open(self, why: str) -> None:
         self._change(BreakerState.OPEN)
         asyncio.get_running_loop().call_later(self._pause_s, self._change, BreakerState.HALF_OPEN)
-        what = text or f"{type(error).__name__}: {error}"
         _log.warning(
-            "port %s failed %s times in a row (%s): calls wait %s s", self._port, self._failures, what, self._pause_s
+            "port %s failed %s times in a row (%s): calls wait %s s", self._port, self._failures, why, self._pause_s
         )
 
     def _change(self, state: BreakerState) -> None:

@@ -11,7 +11,7 @@ from eventlib.errors import ContractError, TerminalError, is_final
 from eventlib.ground.ends import as_error
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event
-from eventlib.model.personal import error_text, personal_fields
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record
 from eventlib.model.signatures import name_of
 from eventlib.runtime.transaction import Answer
@@ -115,7 +115,7 @@ class EffectAttempts:
 
     def text_of(self, error: Exception) -> str:
         """Return an error's text for logs and reasons."""
-        return error_text(error, withheld=bool(personal_fields(type(self._event))))
+        return KeptError.of(error, personal=self._effect.is_personal).reason
 
     def parked(self, error: Exception) -> Answer:
         """Return the effect as one that is parked, alone, with its reason."""

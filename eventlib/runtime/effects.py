@@ -10,7 +10,7 @@ from eventlib.eventlog import CALLER, SAGA
 from eventlib.ground.ends import as_error
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event
-from eventlib.model.personal import error_text, personal_fields
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.breaker import Breaker
@@ -169,7 +169,8 @@ class EffectRunner:
             if self._is_ended_by(raised, request):
                 raise
             error = as_error(raised)  # an effect that cannot go on is parked, alone, with its reason
-            answer = Answer(request.event_id, None, error_text(error, withheld=self._is_personal(request)))
+            kept = KeptError.of(error, personal=self._effects[request.type or ""].is_personal)
+            answer = Answer(request.event_id, None, kept.reason)
         if self._is_over:
             return
         if answer is None:
@@ -193,10 +194,6 @@ class EffectRunner:
             return asyncio.current_task() is self._running.get(request.event_id)
         except RuntimeError:  # no loop runs: a coroutine is closed that was left
             return False
-
-    def _is_personal(self, request: Record) -> bool:
-        effect = self._effects.get(request.type or "")
-        return effect is not None and bool(personal_fields(effect.request))
 
     def _began_ns(self, request: Record, observer: Observer) -> int:
         """Return when an effect began: also what it has waited at a limit is a part of it."""
@@ -272,14 +269,14 @@ class EffectRunner:
             if is_final(error):
                 breaker.worked(turn)
             else:
-                breaker.failed(turn, error, attempts.text_of(error))
+                breaker.failed(turn, attempts.text_of(error))
             raise
         except BaseException as raised:
             if self._is_ended_by(raised, request):
                 breaker.abandoned(turn)
                 raise
             end = as_error(raised)
-            breaker.failed(turn, end, attempts.text_of(end))
+            breaker.failed(turn, attempts.text_of(end))
             _forget_cancellation()
             raise end from raised
         breaker.worked(turn)

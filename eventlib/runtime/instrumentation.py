@@ -11,11 +11,11 @@ from eventlib.model.decider import Decider
 from eventlib.model.effect import Asking
 from eventlib.model.event import Event
 from eventlib.model.identity import is_sampled
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.awaited import NEVER, awaits_of, deadlines_of, outcome_of
 from eventlib.runtime.keyed_state import KeyedState
-from eventlib.runtime.parking.parked import Failure
 from eventlib.runtime.processor import InputProcessor
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Answer, ProcessingSpan, Transaction
@@ -58,7 +58,7 @@ class InstrumentedProcessor(InputProcessor):
         self._awaits = awaits_of(service)
         self._ends = deadlines_of(service)
 
-    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
+    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> KeptError | None:
         """See `InputProcessor.decide`."""
         context = record.traceparent
         contract = event.__contract__

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from eventlib.errors import LogCorrupt, OwnershipLost, RetryableError, TailLost
 from eventlib.ground.ends import as_error, is_asked_for
 from eventlib.log.base import Claim, Membership, TopicPartition
+from eventlib.model.kept_error import KeptError
 from eventlib.model.service import Service
 from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.local_chain import LocalChain
@@ -150,7 +151,8 @@ class TaskManager:
                 _log.error("task %s/%s has stopped, the others go on: %s", *task_name, error)
                 return
             except BaseException as raised:  # noqa: BLE001  as above
-                _log.debug("%s/%s failed", *task_name, exc_info=True)
+                kept = KeptError.of(raised, personal=self.service.is_personal)
+                _log.debug("%s/%s failed\n%s", *task_name, kept.traceback)
                 self._report(raised)
                 return
             else:

@@ -13,7 +13,8 @@ from eventlib.eventlog import EventLog
 from eventlib.log.rules import stored_bytes
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
-from eventlib.model.personal import error_text, personal_fields
+from eventlib.model.kept_error import KeptError
+from eventlib.model.personal import is_personal
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.runtime.answered import AnsweredRequests
@@ -32,7 +33,6 @@ from eventlib.runtime.keyed_state import KeyedState, KeyLocation, MovedRequest
 from eventlib.runtime.parking.parked import (
     PAUSED,
     WAITS_BEHIND,
-    Failure,
     ParkedKeys,
     SkippedInputs,
     dated,
@@ -112,7 +112,7 @@ class InputProcessor:
                 record, event = self.inputs.read(record)
         except UndecodableRecord as error:
             for decider in deciders:
-                self.park(decider, record, Failure(error.reason))
+                self.park(decider, record, KeptError(error.reason))
             return
         key = key_text(record)
         for decider in deciders:
@@ -120,16 +120,16 @@ class InputProcessor:
             if failure := waits or self.decide(decider, key, record, event):
                 self.park(decider, record, failure)
 
-    def _why_waits(self, decider: str, key: str) -> Failure | None:
+    def _why_waits(self, decider: str, key: str) -> KeptError | None:
         """Return why a key's next input is not to be handled now; None when it is."""
         if self.parked.get(decider, key) is not None:
-            return Failure(WAITS_BEHIND)
+            return KeptError(WAITS_BEHIND)
         pause = self.pauses.of_key(decider, key)
-        return None if pause is None else Failure(f"{PAUSED}{pause.why}")
+        return None if pause is None else KeptError(f"{PAUSED}{pause.why}")
 
     def park_ahead(self, decider: Decider[Any], record: Record) -> None:
         """Park an input that is dated too far ahead of the clock; a retry handles it, dated by when it came."""
-        self.park(decider, dated(record, self.draft.at_ms), Failure(why_ahead(record.timestamp_ms, self.draft.at_ms)))
+        self.park(decider, dated(record, self.draft.at_ms), KeptError(why_ahead(record.timestamp_ms, self.draft.at_ms)))
 
     def take_damaged(self, damaged: DamagedRecord) -> None:
         """Park an input that is not what was written, or is gone, for each decider that reads its topic."""
@@ -140,20 +140,20 @@ class InputProcessor:
             steps.act(Step("refuse", damaged.topic, damaged.offset, last, detail=str(damaged)))
         record = damaged_input(damaged, self._log, self.draft.at_ms)
         for decider in self.inputs.readers_of(damaged.topic):
-            self.park(decider, record, Failure(str(damaged)))
+            self.park(decider, record, KeptError(str(damaged)))
 
     def park_unhandled(self, records: Sequence[Record], due_ms: int | None, reason: str) -> None:
         """Park inputs, and the first deadline that is due, without handling them: their owners were lost while they did."""
         for record in records:
             self.draft.steps.took(record)
             self.draft.is_met = True
-            self._park_unhandled(record, Failure(reason))
+            self._park_unhandled(record, KeptError(reason))
         for at, decider, name, key in [] if due_ms is None else self.state.due_by(due_ms, 1, self.waits):
             self.draft.steps.act(Step("deadline", first=at, last=at, decider=decider, key=key, detail=name))
             waiting = deadline_copy(name, key, self.partition, at)
-            self.park(self.builders[decider].decider, waiting, Failure(f"{name}: {reason}"))
+            self.park(self.builders[decider].decider, waiting, KeptError(f"{name}: {reason}"))
 
-    def _park_unhandled(self, record: Record, failure: Failure) -> None:
+    def _park_unhandled(self, record: Record, failure: KeptError) -> None:
         deciders = self.inputs.deciders_of(record) or ()
         if (self.skips.any or record.value is None) and self.is_skipped(record, deciders):
             return
@@ -161,7 +161,7 @@ class InputProcessor:
             try:
                 record, _ = self.inputs.read(record)
             except UndecodableRecord as error:
-                failure = Failure(error.reason)
+                failure = KeptError(error.reason)
         for decider in deciders:
             self.park(decider, record, self._why_waits(decider.name, key_text(record)) or failure)
 
@@ -175,7 +175,7 @@ class InputProcessor:
         self.skips.passed(record.event_id)
         return True
 
-    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
+    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> KeptError | None:
         """Handle one input for one decider; return why it could not be, or None."""
         entry = self.state.entry(decider, key)
         contract = contract_of(type(event))
@@ -206,7 +206,7 @@ class InputProcessor:
                 raise
             except Exception as error:  # noqa: BLE001  whatever a handler raises, its input is parked and others go on
                 if attempt == HANDLER_ATTEMPTS:
-                    failure = Failure.of(error, withheld=decider.is_personal)
+                    failure = KeptError.of(error, personal=decider.is_personal)
                 continue
             self._apply(emission, changed, emitted, records)
             if moved:
@@ -231,8 +231,8 @@ class InputProcessor:
         except LogUnavailable:
             raise
         except Exception as error:  # noqa: BLE001  whatever is wrong with an answer, its effect is parked and others go on
-            text = error_text(error, withheld=bool(personal_fields(type(answer.event))))
-            self._stall(pending, decider, f"its answer cannot be emitted: {text}")
+            kept = KeptError.of(error, personal=is_personal(type(answer.event)), during="its answer cannot be emitted")
+            self._stall(pending, decider, kept.reason)
             return
         self.draft.emit(records, [answer.event])
         # The state changes when the decider reads the answer from the log, as everybody does; here only the count.
@@ -279,18 +279,18 @@ class InputProcessor:
             raise
         except Exception as error:  # noqa: BLE001  whatever it raises, its key is parked and others go on
             waiting = deadline_copy(name, key, self.partition, at)
-            self.park(decider, waiting, Failure.of(error, during=name, withheld=decider.is_personal))
+            self.park(decider, waiting, KeptError.of(error, personal=decider.is_personal, during=name))
             return
         self._apply(emission, changed, emitted, records)
 
-    def park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
+    def park(self, decider: Decider[Any], record: Record, failure: KeptError) -> None:
         """Let an input wait, and what comes later for its key."""
         failure = failure.shortened
         parked = ParkedKey(decider.name, key_text(record), self.parked_end, 1, self.draft.at_ms, failure.reason)
         self.draft.park(parked_copy(record, parked, self.parked_topic))
         self.wait(parked, record, failure)
 
-    def wait(self, parked: ParkedKey, record: Record, failure: Failure) -> None:
+    def wait(self, parked: ParkedKey, record: Record, failure: KeptError) -> None:
         """Let a key wait from one of its inputs on; that stands in the parked topic."""
         self.parked.add(replace(parked, code_version=self._code_version, traceback=failure.traceback))
         place = record.topic, record.offset, record.offset

@@ -12,6 +12,7 @@ from eventlib.log.base import Claim, Membership
 from eventlib.log.rules import witnessed_loss
 from eventlib.model.decider import Decider
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.context import RestoreProgress, RuntimeContext
@@ -203,8 +204,9 @@ class StandbyTasks:
             except LogCorrupt as error:
                 _log.error("there is no copy of %s/%s here: %s", self._service.name, partition, error)
                 return
-            except Exception:  # noqa: BLE001  no task waits for a copy: it is logged here
-                _log.exception("there is no copy of %s/%s here", self._service.name, partition)
+            except Exception as error:  # noqa: BLE001  no task waits for a copy: it is logged here
+                kept = KeptError.of(error, personal=self._service.is_personal)
+                _log.error("there is no copy of %s/%s here\n%s", self._service.name, partition, kept.traceback)
                 return
             else:
                 return

@@ -14,6 +14,7 @@ from eventlib.errors import RetryableError, WiringError
 from eventlib.eventlog import CALLER, EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.model.event import Event
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record, text_of
 from eventlib.personal.receipt import ERASED_TYPE, ERASURES, read_receipt
 from eventlib.sinks.applied import Applied, ObserveApplied, unobserved
@@ -77,7 +78,8 @@ class Applier:
             except (RetryableError, WiringError):
                 raise
             except Exception as error:  # noqa: BLE001  whatever a handler raises; which, is found singly
-                _log.info("sink %s applies %d records singly: %s", self._sink.name, len(wanted), error)
+                why = self._kept(error).first_line
+                _log.info("sink %s applies %d records singly: %s", self._sink.name, len(wanted), why)
             else:
                 self.applied += len(wanted)
                 self._tell([(record, "") for record in wanted], began_ns)
@@ -146,10 +148,15 @@ class Applier:
             raise
         except Exception as error:  # noqa: BLE001  it is parked with its event
             self._database.refuse(error)
-            reason = escaped(f"{type(error).__name__}: {error}".partition("\n")[0])
+            kept = self._kept(error)
+            reason = escaped(kept.first_line)
             _log.error("sink %s parks %s/%d/%d: %s", self._sink.name, *record.location, reason)
+            _log.debug("%s", kept.traceback)
             return reason
         return None
+
+    def _kept(self, error: Exception) -> KeptError:
+        return KeptError.of(error, personal=self._sink.is_personal)
 
     async def _park(self, session: AsyncSession, record: Record, error: str | None) -> None:
         key = None if record.key is None else escaped(text_of(record.key))

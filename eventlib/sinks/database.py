@@ -31,6 +31,8 @@ from eventlib.sinks.tables import (
     WAITING,
 )
 
+_RAISED = "P0"
+"""The class of states of what PL/pgSQL raises; drivers take it for an internal error."""
 LONGEST_S = 60.0
 """How long a batch may take: a handler that hangs is given up, and its transaction undone."""
 
@@ -60,7 +62,9 @@ class SinkDatabase:
         if self.schema is not None:
             options += f" -csearch_path={self.schema}"
         known["options"] = f"{options} {known.get('options', '')}".strip()
-        self._engine = create_async_engine("postgresql+psycopg://", connect_args=known, pool_size=2)
+        self._engine = create_async_engine(
+            "postgresql+psycopg://", connect_args=known, pool_size=2, hide_parameters=sink.is_personal
+        )
         self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
 
     @asynccontextmanager
@@ -89,6 +93,8 @@ class SinkDatabase:
 
     def refuse_as(self, error: Exception, reason_of: object, *, is_lost: bool) -> None:
         """Raise what an error means, of which the driver's own has the kind and the reason."""
+        if str(getattr(reason_of, "sqlstate", "")).startswith(_RAISED):
+            return  # a trigger's refusal of a row is no outage, and may quote the row
         kind, reason = type(reason_of).__name__, str(reason_of).strip().partition("\n")[0]
         if isinstance(error, TimeoutError):
             reason = f"no answer within {LONGEST_S:.0f} s"

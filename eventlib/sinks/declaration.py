@@ -13,6 +13,7 @@ from eventlib.errors import WiringError
 from eventlib.ground.arguments import AN_APP, check
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
+from eventlib.model.personal import is_personal
 from eventlib.model.signatures import events_in, hints_of, name_of, positional, takes_meta
 from eventlib.model.topic import Topic
 from eventlib.personal.receipt import ERASURES
@@ -83,6 +84,11 @@ class SqlSink:
     def schema(self) -> str | None:
         """The schema of its tables; None for an inbox, which is where the connection's search path says."""
         return None if self.tables is None else self.name
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether an event that it handles has personal fields, so that its tables may hold what was in them."""
+        return is_personal(*self.handlers)
 
     @property
     def topics(self) -> Sequence[Topic]:

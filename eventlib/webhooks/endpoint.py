@@ -13,6 +13,7 @@ from importlib.metadata import version
 import httpx
 
 from eventlib.ground.http_client import http_client
+from eventlib.model.kept_error import KeptError
 from eventlib.values import escaped
 from eventlib.webhooks.addresses import AddressRefused, Resolver
 from eventlib.webhooks.cloudevents import Content
@@ -78,7 +79,7 @@ class Endpoint:
         except AddressRefused as error:
             return Answer(str(error))
         except (OSError, httpx.HTTPError, httpx.InvalidURL) as error:
-            return Answer(escaped(f"{type(error).__name__}: {error}")[:_SHOWN])
+            return Answer(escaped(KeptError.of(error, personal=False).reason)[:_SHOWN])
 
     async def _posted(self, body: bytes, headers: dict[str, str]) -> Answer:
         addresses = await self._resolver.addresses()

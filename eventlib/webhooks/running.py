@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from eventlib.errors import TerminalError, WiringError
+from eventlib.errors import EventlibError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.ground.startup import Startup
 from eventlib.ground.watched_file import WatchedFile
+from eventlib.model.kept_error import KeptError
 from eventlib.sinks.consuming import ConsumptionRunner
 from eventlib.webhooks.delivering import Delivering, Timing
 from eventlib.webhooks.endpoint import Endpoint
@@ -86,8 +87,9 @@ class WebhookRunner:
             try:
                 await runner.run(startup)
             except Exception as error:  # noqa: BLE001  whatever it is, others go on, and another attempt may work
-                unforeseen = None if isinstance(error, TerminalError) else error
-                _log.error("%s stopped, and will be tried again: %s", subscriber.work, error, exc_info=unforeseen)
+                kept = KeptError.of(error, personal=subscriber.personal)
+                why = error if isinstance(error, EventlibError) else kept.traceback
+                _log.error("%s stopped, and will be tried again: %s", subscriber.work, why)
                 await asyncio.sleep(_AGAIN_S)
 
 

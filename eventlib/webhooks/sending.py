@@ -6,9 +6,10 @@ from itertools import islice
 from time import time_ns
 from typing import NamedTuple, Protocol
 
-from eventlib.errors import UndecodableRecord
+from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.identity import child_traceparent, derived_id
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record
 from eventlib.values import escaped
 from eventlib.webhooks.cloudevents import CloudEvent, Content, cloud_event, content_of
@@ -69,10 +70,12 @@ class Sender:
         try:
             events = await self._events(islice(lane, most), fresh)
             content = content_of(events, self._subscriber.mode)
-        except (UndecodableRecord, ValueError) as error:
+        except (ContractError, ValueError) as error:
             if most > 1:  # which one of a batch it is, is found singly
                 return await self.send(lane, fresh, 1)
-            return Answer(escaped(str(error)), is_final=True), 0
+            kept = KeptError.of(error, personal=self._subscriber.personal)
+            why = str(error) if isinstance(error, ContractError) else kept.reason
+            return Answer(escaped(why), is_final=True), 0
         webhook_id = _webhook_id(events)
         name, parent = self._subscriber.name, events[0].attributes.get("traceparent")
         span_id = derived_id("webhook", name, webhook_id, began_ns)
@@ -90,7 +93,7 @@ class Sender:
                 record = next((each for each in found if each.offset == delivery.offset), None)
             event = None if record is None else await self._log.decode_now(record)
             if record is None or event is None:
-                raise ValueError(f"{delivery.id} is not on the log any more, or its type is not known any more")
+                raise ContractError(f"{delivery.id} is not on the log any more, or its type is not known any more")
             size += len(record.value or b"")
             if events and size > _BATCH_BYTES:
                 break

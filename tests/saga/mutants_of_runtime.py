@@ -12,6 +12,7 @@ from eventlib.log.base import Claim, Log, TopicPartition
 from eventlib.log.memory_owners import MemoryOwners
 from eventlib.model import decider as decider_module
 from eventlib.model.decider import Decider
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record, key_text
 from eventlib.replay import rebuilding
 from eventlib.runtime.committer import TaskCommitter
@@ -19,7 +20,7 @@ from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.emit import Emission, RecordBuilder
 from eventlib.runtime.keyed_state import KeyMetadata
 from eventlib.runtime.lost_owners import Suspects
-from eventlib.runtime.parking.parked import PAUSED, Failure, ParkedKeys
+from eventlib.runtime.parking.parked import PAUSED, ParkedKeys
 from eventlib.runtime.parking.pauses import Pauses
 from eventlib.runtime.parking.releasing import WaitingInputs
 from eventlib.runtime.pending import PendingEffects
@@ -146,7 +147,7 @@ def paused_effects_are_not_started_again(patch: pytest.MonkeyPatch) -> None:
 def inputs_of_a_paused_key_are_passed_over(patch: pytest.MonkeyPatch) -> None:
     right = InputProcessor.park
 
-    def park(processor: InputProcessor, decider: Decider[Any], record: Record, failure: Failure) -> None:
+    def park(processor: InputProcessor, decider: Decider[Any], record: Record, failure: KeptError) -> None:
         if not failure.reason.startswith(PAUSED):
             right(processor, decider, record, failure)
 

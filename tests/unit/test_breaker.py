@@ -5,10 +5,9 @@ import logging
 
 import pytest
 
-from eventlib import OutcomeUnknown
 from eventlib.runtime.breaker import NEVER_OPEN, Breaker, BreakerConfig, BreakerState
 
-AWAY = OutcomeUnknown("nobody there")
+AWAY = "OutcomeUnknown: nobody there"
 PAUSE_S = 0.02
 
 

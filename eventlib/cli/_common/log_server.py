@@ -8,14 +8,14 @@ from typing import Any
 
 from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
-from eventlib.config.settings import runtime_config
+from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.eventlog import EventLog
 from eventlib.http.serving import Listening
 from eventlib.identity.identity import Identity
 from eventlib.model.choreography import Choreography
 from eventlib.opening import open_log
-from eventlib.personal.opening import personal_options
-from eventlib.telemetry.logs import tell
+from eventlib.personal.opening import has_personal, personal_options
+from eventlib.telemetry.logs import set_up_logging, tell
 
 
 def serve_on_log(  # noqa: PLR0913  one argument for each thing that it brings together
@@ -33,6 +33,8 @@ def serve_on_log(  # noqa: PLR0913  one argument for each thing that it brings t
     It listens first, and answers 503 until the log is open. `identity` guards the address (None: the app has its own).
     Personal fields are read where this process has the keys, unless `personal` says that they never are.
     """
+    settings = eventlib_settings()
+    set_up_logging(settings.log_format, settings.log_level, personal=has_personal(choreography))
 
     async def serve() -> None:
         stop, state_dir = stop_signal(), runtime_config().state_dir

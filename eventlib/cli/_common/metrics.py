@@ -15,6 +15,7 @@ from eventlib.http.serving import Listening, metered
 from eventlib.identity.identity import identity_of
 from eventlib.model.choreography import Choreography
 from eventlib.opening import open_log
+from eventlib.personal.opening import has_personal
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
 
@@ -109,7 +110,7 @@ def work_until_stopped(  # noqa: PLR0913  what the commands differ in
     Raises: what the work fails with; WiringError when metrics or traces cannot be had.
     """
     settings, metrics = eventlib_settings(), metrics_address(metrics_port)
-    set_up_logging(settings.log_format, settings.log_level)
+    set_up_logging(settings.log_format, settings.log_level, personal=has_personal(choreography))
 
     async def done() -> None:
         stop = stop_signal()

@@ -15,6 +15,8 @@ from eventlib.codec.avro.resolution import Pairing, validator_of
 from eventlib.errors import ContractError, WiringError
 from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.model.evolution import Upcaster, upcasters_of
+from eventlib.model.kept_error import KeptError
+from eventlib.model.personal import is_personal
 from eventlib.model.schema.types import (
     Array,
     Json,
@@ -78,9 +80,8 @@ def upcast(cls: type[Any], fields: dict[str, Any], written: int) -> dict[str, An
         try:
             fields = upcaster(fields)
         except Exception as error:  # an upcaster of the application's own
-            raise ContractError(
-                f"{cls.__name__}: the upcaster for version {version} raised {type(error).__name__}: {error!s:.200}"
-            ) from error
+            why = KeptError.of(error, personal=is_personal(cls)).reason
+            raise ContractError(f"{cls.__name__}: the upcaster for version {version} raised {why:.200}") from error
         if not isinstance(fields, dict):
             raise ContractError(f"{cls.__name__}: the upcaster for version {version} returned {fields!r:.60}, no dict")
     return fields

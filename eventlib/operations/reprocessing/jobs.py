@@ -11,6 +11,7 @@ from typing import Literal
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
+from eventlib.model.kept_error import KeptError
 from eventlib.model.personal import MASKED
 from eventlib.model.service import Service
 from eventlib.opening import open_log
@@ -20,7 +21,7 @@ from eventlib.operations.reprocessing.listing import name_of_reset
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import Rerun, rerunning
 from eventlib.operations.seek import Later
-from eventlib.personal.opening import personal_classes
+from eventlib.personal.opening import has_personal
 from eventlib.replay.comparison import Change
 from eventlib.state.open import open_stores
 from eventlib.values import from_ms, to_ms
@@ -65,7 +66,7 @@ class RerunJob:
     def difference_for(self, app: Choreography, *, sees_personal: bool) -> Difference | None:
         """Return what differs as a caller may see it: without the right to personal fields, no value where there are such."""
         found = self.difference
-        if found is None or sees_personal or not any(True for _ in personal_classes(app)):
+        if found is None or sees_personal or not has_personal(app):
             return found
         events = [replace(each, changes=_masked(each.changes)) for each in found.events]
         return replace(found, events=events, states=[replace(s, changes=_masked(s.changes)) for s in found.states])
@@ -136,8 +137,9 @@ class RerunJobs:
             job.error, job.status = _STOPPED, "failed"
         except (EventlibError, TimeoutError) as error:
             job.error, job.status = str(error) or "the log did not answer in time: begin it again", "failed"
-        except Exception:  # noqa: BLE001  a bug in a handler ends its job, and no other
-            _log.exception("rerun %s of %s failed", job.name, job.service)
+        except Exception as error:  # noqa: BLE001  a bug in a handler ends its job, and no other
+            kept = KeptError.of(error, personal=has_personal(self._log.choreography))
+            _log.error("rerun %s of %s failed\n%s", job.name, job.service, kept.traceback)
             job.error, job.status = "it failed, and why is in the log of this server", "failed"
 
     async def _run(self, job: RerunJob) -> None:

@@ -3,14 +3,10 @@
 import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
-from traceback import TracebackException
-from typing import NamedTuple
 
 from eventlib.codec.base import Codec
 from eventlib.log.base import Log, TopicPartition
 from eventlib.model.evolution import wire_name, wire_name_of
-from eventlib.model.personal import error_text
 from eventlib.model.record import Record, key_text
 from eventlib.runtime.records import PARKED, SKIP, ParkedKey, parked_key, skip_key
 from eventlib.runtime.state import TaskState
@@ -25,34 +21,6 @@ PAUSED = "paused by "
 """Why an input is parked whose key is paused, before who wants that and the reason."""
 _CHUNK = 1_000
 _PLACE = re.compile(r".+/\d+/\d+")
-
-
-class Failure(NamedTuple):
-    """Why an input could not be handled, and where in the application's code that was."""
-
-    reason: str
-    traceback: str = ""
-
-    @classmethod
-    def of(cls, error: Exception, *, during: str = "", withheld: bool = False) -> "Failure":
-        """Return what a handler raised as a failure; the runtime's own frames are left out, and its text if `withheld`."""
-        told = TracebackException.from_exception(error)
-        told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(_OWN)][-_MOST_FRAMES:]
-        reason = error_text(error, withheld=withheld)
-        text = "".join((*told.stack.format(), reason)) if withheld else "".join(told.format())
-        return cls(f"{during}: {reason}" if during else reason, text[-_MOST_TEXT:])
-
-    @property
-    def shortened(self) -> "Failure":
-        """It with a reason that fits beside any input: what a handler raises can quote all that it was given."""
-        return self if len(self.reason) <= _MOST_TEXT else self._replace(reason=f"{self.reason[:_MOST_TEXT]} …")
-
-
-_LIBRARY = Path(__file__).parents[2]
-_OWN = (str(_LIBRARY / "runtime"), str(_LIBRARY / "model" / "decider.py"), "eventlib/runtime/")
-"""Where the runtime's own frames are; compiled ones have a path within the project."""
-_MOST_FRAMES = 20
-_MOST_TEXT = 4_000
 
 
 def parked_copy(record: Record, parked: ParkedKey, parked_topic: str) -> Record:

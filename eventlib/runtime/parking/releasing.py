@@ -7,12 +7,12 @@ from eventlib.errors import UndecodableRecord
 from eventlib.log.base import Log, TopicPartition
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record, key_text
 from eventlib.runtime.emit import RecordBuilder
 from eventlib.runtime.inputs import DAMAGE, InputReader
 from eventlib.runtime.parking.parked import (
     WAITS_BEHIND,
-    Failure,
     ParkedKeys,
     SkippedInputs,
     original_of,
@@ -42,16 +42,16 @@ class Handler(Protocol):
     def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
         """Pass over an input that an operator has decided to skip, or that means nothing; False when it is neither."""
 
-    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
+    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> KeptError | None:
         """Handle one input for one decider; return why it could not be, or None."""
 
-    def park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
+    def park(self, decider: Decider[Any], record: Record, failure: KeptError) -> None:
         """Let an input wait, and what comes later for its key."""
 
     def park_ahead(self, decider: Decider[Any], record: Record) -> None:
         """Park an input that is dated too far ahead of the clock."""
 
-    def wait(self, parked: ParkedKey, record: Record, failure: Failure) -> None:
+    def wait(self, parked: ParkedKey, record: Record, failure: KeptError) -> None:
         """Let a key wait from one of its inputs on."""
 
 
@@ -132,7 +132,7 @@ class _Released:
 
     def _handle(
         self, parked: Record, record: Record, amendment: Edit | Discard | None, damage: str | None
-    ) -> Failure | None:
+    ) -> KeptError | None:
         steps, event_id = self._handler.draft.steps, record.event_id
         place, name = (self._handler.parked_topic, parked.offset), (self._decider.name, self._key)
         match amendment:
@@ -146,12 +146,12 @@ class _Released:
                 if parked.offset in self._repaired:
                     return self._take_up(self._repaired[parked.offset])
                 if damage is not None:  # what stands there is not what was written, even where it can be read
-                    return Failure(damage)
+                    return KeptError(damage)
         if (self._handler.skips.any or record.value is None) and self._handler.is_skipped(record, [self._decider]):
             return None
         return self._decide(edited(record, amendment), record)
 
-    def _take_up(self, written: Record) -> Failure | None:
+    def _take_up(self, written: Record) -> KeptError | None:
         """Handle an input that was damaged, as it was written; its key may not have been known when it was parked."""
         key = key_text(written)
         if written.timestamp_ms > self._handler.draft.latest_ms and written.topic not in self._handler.inputs.external:
@@ -160,17 +160,17 @@ class _Released:
         if key == self._key:
             return self._decide(written, written)
         waits = self._handler.parked.get(self._decider.name, key)
-        failure = Failure(WAITS_BEHIND) if waits else self._decide(written, written, key)
+        failure = KeptError(WAITS_BEHIND) if waits else self._decide(written, written, key)
         if failure is not None:
             self._handler.park(self._decider, written, failure)
         return None
 
-    def _decide(self, shown: Record, record: Record, key: str | None = None) -> Failure | None:
+    def _decide(self, shown: Record, record: Record, key: str | None = None) -> KeptError | None:
         """Handle what a record shows; an edited one as the input that it was, so that its caller can repeat it."""
         try:
             read, event = self._handler.inputs.read(shown)
         except UndecodableRecord as error:
-            return Failure(error.reason)
+            return KeptError(error.reason)
         if type(event) not in self._decider.handlers:
             return None
         return self._handler.decide(self._decider, key or self._key, read if shown is record else record, event)
