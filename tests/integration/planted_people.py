@@ -70,7 +70,19 @@ def streams(path: Path) -> Iterator[bytes]:
         yield str(pq.read_table(path).to_pylist()).encode()
 
 
-def guesses(*guessed: str | Mapping[str, str]) -> Iterator[bytes]:
+def guessed_in(directory: Path, *guessed: str | Mapping[str, str]) -> list[str]:
+    """Return which files have a hash of texts, or of bodies of JSON."""
+    patterns = {*_guesses(*guessed)}
+    lengths = {len(each) for each in patterns}
+    found = list[str]()
+    for path in files_in(directory):
+        data = path.read_bytes()
+        if any(data[at : at + length] in patterns for length in lengths for at in range(len(data))):
+            found.append(path.name)
+    return found
+
+
+def _guesses(*guessed: str | Mapping[str, str]) -> Iterator[bytes]:
     """Yield the forms in which hashes of texts, and of bodies of JSON, could stand in a file; each as it would begin."""
     texts = set[str]()
     for each in guessed:

@@ -21,7 +21,7 @@ from eventlib.personal import ERASED, Personal
 from eventlib.personal.receipt import NOT_COVERED
 from eventlib.queries import SagaIndex
 from eventlib.testing import client_of
-from tests.integration.planted_people import erased, files_in, guesses, key_store
+from tests.integration.planted_people import erased, guessed_in, key_store
 
 ADA = {
     "sender": "c1",
@@ -111,13 +111,7 @@ async def requests_of(log: EventLog) -> list[Record]:
 
 def guessed(directory: Path) -> list[str]:
     """Return which files have a hash of ADA's texts or body."""
-    patterns = {*guesses(ADA["name"], ADA["street"], ADA["to"], ADA)}
-    return [
-        path.name
-        for path in files_in(directory)
-        for data in [path.read_bytes()]
-        if any(map(data.__contains__, patterns))
-    ]
+    return guessed_in(directory, ADA["name"], ADA["street"], ADA["to"], ADA)
 
 
 @pytest.mark.parametrize("subject", ["c1", "c2"])
