@@ -20,8 +20,7 @@ from services.importing.display import ImportProgress
 from services.importing.importer import ImportConfig, import_file
 from services.importing.summary import show_summary
 from services.settings import demo_settings, refuse_vain_faults, shop_settings
-from services.smoke.asked import PATIENCE_S, SmokeConfig
-from services.smoke.run import smoke
+from services.smoke import PATIENCE_S, SmokeConfig, smoke
 
 app = typer.Typer(
     name="services",

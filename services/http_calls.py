@@ -12,7 +12,8 @@ is still being answered).
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 import httpx
 from pydantic import AnyHttpUrl, BaseModel, TypeAdapter, ValidationError
@@ -25,9 +26,18 @@ from services.settings import ShopSettings
 User = tuple[str, str]
 """A name and a password."""
 
-A = TypeVar("A", bound=BaseModel)
+A = TypeVar("A")
 
 _MOST_BYTES = 1_000_000
+
+
+class _Answer(BaseModel):
+    outcome: str
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 class Calls:
@@ -37,8 +47,11 @@ class Calls:
         self._client = client
         self._hidden = () if user is None else _as_sent(user)
 
-    async def post(self, path: str, key: str, body: Mapping[str, object], answers: TypeAdapter[A]) -> A:
-        """Post a body under an idempotency key, and return the answer. Raises: OutcomeUnknown, TerminalError."""
+    async def post(self, path: str, key: str, body: Mapping[str, object], answers: Mapping[str, type[A]]) -> A:
+        """Post a body under an idempotency key, and return the answer: a dataclass by the `outcome` that it names.
+
+        Raises: OutcomeUnknown, TerminalError.
+        """
         what = f"POST {self._client.base_url}{path} ({key})"
         try:
             answer = await self._client.post(path, json=body, headers={"Idempotency-Key": key})
@@ -53,9 +66,11 @@ class Calls:
                 raise TerminalError(f"{what}: status {answer.status_code}: {self._shown(answer)}") from error
             raise OutcomeUnknown(f"{what}: status {answer.status_code}") from error
         try:
-            return answers.validate_json(answer.content)
-        except ValidationError as error:
+            kind = answers[_Answer.model_validate_json(answer.content).outcome]
+            found: A = _adapter(kind).validate_json(answer.content)  # type: ignore[arg-type]  # a class can be hashed
+        except (ValidationError, KeyError) as error:
             raise OutcomeUnknown(f"{what}: an answer in no known shape: {self._shown(answer)!r}") from error
+        return found
 
     def _shown(self, answer: httpx.Response) -> str:
         """Return the start of an answer with the password masked, since it is stored in records."""

@@ -11,9 +11,8 @@ from eventlib import RuntimeConfig, WiringError
 from eventlib.config import SettingsError, no_userinfo, read_settings
 from eventlib.http import ApiConfig
 from eventlib.webhooks import SecretsFile, SigningSecret
-from services.simulation.faults import CarrierFaults, GatewayFaults
+from services.simulation.faults import CarrierFaults, GatewayFaults, Rate
 
-Rate = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 
@@ -23,95 +22,82 @@ class ShopSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SHOP_", env_ignore_empty=True, frozen=True, extra="forbid")
 
-    gateway_url: Annotated[
-        AnyHttpUrl | None,
-        no_userinfo("set SHOP_GATEWAY_USER and SHOP_GATEWAY_PASSWORD"),
-        Field(description="where the payment gateway answers; unset: it is simulated in the process"),
-    ] = None
-    gateway_user: Annotated[str | None, Field(description="user name of this shop (Basic authentication)")] = None
-    gateway_password: Annotated[SecretStr | None, Field(description="the password of that user")] = None
-    gateway_secrets: Annotated[
-        SecretStr | None,
-        Field(
-            description="the secret of its signed callbacks (Standard Webhooks); while it is replaced two, the newest "
-            "first, with a comma between; unset: no callbacks are taken"
-        ),
-    ] = None
-    gateway_secrets_file: Annotated[
-        Path | None,
-        Field(description="a file of them instead, one in a line, the newest first: read again when it changes"),
-    ] = None
-    carrier_secrets: Annotated[SecretStr | None, Field(description="the same for the carrier's callbacks")] = None
-    carrier_secrets_file: Annotated[Path | None, Field(description="the same for the carrier's callbacks")] = None
-    carrier_url: Annotated[
-        AnyHttpUrl | None,
-        no_userinfo("set SHOP_CARRIER_USER and SHOP_CARRIER_PASSWORD"),
-        Field(description="where the carrier answers; unset: it is simulated in the process"),
-    ] = None
-    carrier_user: Annotated[str | None, Field(description="user name of this shop (Basic authentication)")] = None
-    carrier_password: Annotated[SecretStr | None, Field(description="the password of that user")] = None
-    connect_timeout_s: Annotated[Seconds, Field(description="how long they may take to connect (seconds)")] = 2.0
-    read_timeout_s: Annotated[Seconds, Field(description="how long they may take to answer (seconds)")] = 5.0
-    connections: Annotated[int, Field(ge=1, description="the most connections to each of them")] = (
-        RuntimeConfig().concurrent_effects
+    gateway_url: Annotated[AnyHttpUrl | None, no_userinfo("set SHOP_GATEWAY_USER and SHOP_GATEWAY_PASSWORD")] = Field(
+        default=None, description="where the payment gateway answers; unset: it is simulated in the process"
     )
-    decline: Annotated[
-        Rate, Field(description="the share of orders whose payment the simulated gateway refuses, 0 to 1")
-    ] = 0.0
-    undeliverable: Annotated[Rate, Field(description="the share of orders the simulated carrier refuses, 0 to 1")] = 0.0
-    gateway_timeout: Annotated[
-        Rate, Field(description="the share of calls that the gateway leaves unanswered, 0 to 1")
-    ] = 0.0
-    seed: Annotated[int, Field(description="selects the orders that these rates apply to")] = 0
-    simulators_port: Annotated[Port, Field(description="where the simulators' server listens")] = 8090
-    simulators_ledger: Annotated[Path, Field(description="the ledger file of that server")] = Path("var/simulators.db")
-    later: Annotated[
-        Rate, Field(description="the share of charges that this server accepts at first, and reports later, 0 to 1")
-    ] = 0.0
-    confirm_s: Annotated[Seconds, Field(description="how long until it reports them (seconds)")] = 1.0
-    callback_url: Annotated[
-        AnyHttpUrl | None,
-        no_userinfo("its reports are signed with SHOP_GATEWAY_SECRETS"),
-        Field(description="where it reports them, the API's `/callbacks/gateway`"),
-    ] = None
-    parcels_later: Annotated[
-        Rate, Field(description="the share of parcels that this server agrees to fetch, and fetches later, 0 to 1")
-    ] = 0.0
-    collect_s: Annotated[Seconds, Field(description="how long until it has fetched them (seconds)")] = 1.0
+    gateway_user: str | None = Field(default=None, description="user name of this shop (Basic authentication)")
+    gateway_password: SecretStr | None = Field(default=None, description="the password of that user")
+    gateway_secrets: SecretStr | None = Field(
+        default=None,
+        description="the secret of its signed callbacks (Standard Webhooks); while it is replaced two, the newest first, "
+        "with a comma between; unset: no callbacks are taken",
+    )
+    gateway_secrets_file: Path | None = Field(
+        default=None, description="a file of them instead, one in a line, the newest first: read again when it changes"
+    )
+    carrier_secrets: SecretStr | None = Field(default=None, description="the same for the carrier's callbacks")
+    carrier_secrets_file: Path | None = Field(default=None, description="the same for the carrier's callbacks")
+    carrier_url: Annotated[AnyHttpUrl | None, no_userinfo("set SHOP_CARRIER_USER and SHOP_CARRIER_PASSWORD")] = Field(
+        default=None, description="where the carrier answers; unset: it is simulated in the process"
+    )
+    carrier_user: str | None = Field(default=None, description="user name of this shop (Basic authentication)")
+    carrier_password: SecretStr | None = Field(default=None, description="the password of that user")
+    connect_timeout_s: Seconds = Field(default=2.0, description="how long they may take to connect (seconds)")
+    read_timeout_s: Seconds = Field(default=5.0, description="how long they may take to answer (seconds)")
+    connections: int = Field(
+        default=RuntimeConfig().concurrent_effects, ge=1, description="the most connections to each of them"
+    )
+    decline: Rate = Field(
+        default=0.0, description="the share of orders whose payment the simulated gateway refuses, 0 to 1"
+    )
+    undeliverable: Rate = Field(default=0.0, description="the share of orders the simulated carrier refuses, 0 to 1")
+    gateway_timeout: Rate = Field(
+        default=0.0, description="the share of calls that the gateway leaves unanswered, 0 to 1"
+    )
+    seed: int = Field(default=0, description="selects the orders that these rates apply to")
+    simulators_port: Port = Field(default=8090, description="where the simulators' server listens")
+    simulators_ledger: Path = Field(default=Path("var/simulators.db"), description="the ledger file of that server")
+    later: Rate = Field(
+        default=0.0, description="the share of charges that this server accepts at first, and reports later, 0 to 1"
+    )
+    confirm_s: Seconds = Field(default=1.0, description="how long until it reports them (seconds)")
+    callback_url: Annotated[AnyHttpUrl | None, no_userinfo("its reports are signed with SHOP_GATEWAY_SECRETS")] = Field(
+        default=None, description="where it reports them, the API's `/callbacks/gateway`"
+    )
+    parcels_later: Rate = Field(
+        default=0.0, description="the share of parcels that this server agrees to fetch, and fetches later, 0 to 1"
+    )
+    collect_s: Seconds = Field(default=1.0, description="how long until it has fetched them (seconds)")
     carrier_callback_url: Annotated[
-        AnyHttpUrl | None,
-        no_userinfo("its reports are signed with SHOP_CARRIER_SECRETS"),
-        Field(description="where it reports that, the API's `/callbacks/carrier`"),
-    ] = None
-    backlog: Annotated[
-        int,
-        Field(
-            ge=1, description="how many lines of orders may wait for the order service before HTTP refuses more (503)"
-        ),
-    ] = ApiConfig.backlog
-    work_rate: Annotated[
-        float,
-        Field(
-            ge=0, allow_inf_nan=False, description="lines of orders, or reads, that a caller may send a second; 0: any"
-        ),
-    ] = ApiConfig.work_rate
-    work_burst: Annotated[int, Field(ge=1, description="how many of them at once")] = ApiConfig.work_burst
-    streams: Annotated[int, Field(ge=1, description="the most event streams that a caller has open")] = (
-        ApiConfig.streams_per_caller
+        AnyHttpUrl | None, no_userinfo("its reports are signed with SHOP_CARRIER_SECRETS")
+    ] = Field(default=None, description="where it reports that, the API's `/callbacks/carrier`")
+    backlog: int = Field(
+        default=ApiConfig.backlog,
+        ge=1,
+        description="how many lines of orders may wait for the order service before HTTP refuses more (503)",
     )
-    decision_s: Annotated[Seconds, Field(description="how long an HTTP answer waits for its decision (seconds)")] = (
-        ApiConfig.decision_s
+    work_rate: float = Field(
+        default=ApiConfig.work_rate,
+        ge=0,
+        allow_inf_nan=False,
+        description="lines of orders, or reads, that a caller may send a second; 0: any",
     )
-    index_age_s: Annotated[
-        Seconds, Field(description="how old an index may be before `/readyz` and lists are refused (503) (seconds)")
-    ] = ApiConfig.index_age_s
-    idempotency_s: Annotated[
-        Seconds | None,
-        Field(description="how long an Idempotency-Key counts (seconds); unset: as long as its order is on the log"),
-    ] = ApiConfig.idempotency_s
-    hang_s: Annotated[Seconds, Field(description="how long the simulators keep an unanswered call open (seconds)")] = (
-        30.0
+    work_burst: int = Field(default=ApiConfig.work_burst, ge=1, description="how many of them at once")
+    streams: int = Field(
+        default=ApiConfig.streams_per_caller, ge=1, description="the most event streams that a caller has open"
     )
+    decision_s: Seconds = Field(
+        default=ApiConfig.decision_s, description="how long an HTTP answer waits for its decision (seconds)"
+    )
+    index_age_s: Seconds = Field(
+        default=ApiConfig.index_age_s,
+        description="how old an index may be before `/readyz` and lists are refused (503) (seconds)",
+    )
+    idempotency_s: Seconds | None = Field(
+        default=ApiConfig.idempotency_s,
+        description="how long an Idempotency-Key counts (seconds); unset: as long as its order is on the log",
+    )
+    hang_s: Seconds = Field(default=30.0, description="how long the simulators keep an unanswered call open (seconds)")
 
     def signing_secrets(self, whose: Literal["gateway", "carrier"]) -> Sequence[SigningSecret] | SecretsFile:
         """Return the secrets of callbacks, the newest first; empty when none are taken. Raises: SettingsError."""

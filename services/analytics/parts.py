@@ -21,7 +21,7 @@ from analytics.report import (
     top_money,
 )
 from services import shop
-from services.analytics import orders, sales, shortages
+from services.analytics import orders, sales
 from services.analytics.sales_chart import over_time
 
 _MONEY = (Column("ordered_cents", "ordered", "money"), Column("revenue_cents", "revenue", "money"))
@@ -164,7 +164,7 @@ def stock_outs(tables: Tables) -> Part:
             ),
             *(Column("units", "units asked for", "count"), Column("amount_cents", "money of the lines", "money")),
         ),
-        shortages.stock_outs(tables),
+        sales.stock_outs(tables),
         top_money("sku", "amount_cents"),
         first_bars(lambda row: str(row["sku"]), Column("amount_cents", "", "money")),
     )
@@ -177,7 +177,7 @@ def turned_away(tables: Tables) -> Part:
         "What stock-outs cost",
         "An order with one unavailable line is rejected as a whole: this is what was rejected.",
         (_CURRENCY, Column("orders", "orders rejected", "count"), Column("amount_cents", "their money", "money")),
-        shortages.turned_away(tables),
+        sales.turned_away(tables),
     )
 
 

@@ -1,10 +1,11 @@
-"""Sales, from the rebuilt tables: over time, by country and by product; by currency."""
+"""Sales, from the rebuilt tables: over time, by country and by product; what ran out, and its cost; by currency."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analytics.report import Tables
 from eventlib.values import EARLIEST, LATEST
+from services.stock.events import LineRefused, StockRejected
 
 _UNITS = ((3, "minute", "yyyy-MM-dd HH:mm"), (72, "hour", "yyyy-MM-dd HH:mm"), (24 * 400, "day", "yyyy-MM-dd"))
 """Up to so many hours from the first order to the last, the period of one bar, and its format."""
@@ -60,3 +61,24 @@ def sales_by_product(tables: Tables) -> DataFrame:
         f.sum("amount_cents").alias("revenue_cents"),
     ]
     return lines.groupBy("currency", "sku").agg(*sums).orderBy(f.desc("revenue_cents"), "sku", "currency")
+
+
+def stock_outs(tables: Tables) -> DataFrame:
+    """Return the products that ran out: lines refused, the units and money of these lines; the most money first."""
+    refused = tables["saga_steps"].filter(f.col("type") == LineRefused.__name__).select("order_id", "line_no")
+    lines = refused.join(tables["order_lines"], ["order_id", "line_no"])
+    sums = [
+        f.count("*").alias("refused"),
+        f.countDistinct("order_id").alias("orders"),
+        f.sum("quantity").alias("units"),
+        f.sum("amount_cents").alias("amount_cents"),
+    ]
+    return lines.groupBy("currency", "sku").agg(*sums).orderBy(f.desc("amount_cents"), "sku", "currency")
+
+
+def turned_away(tables: Tables) -> DataFrame:
+    """Return the cost of stock-outs: rejected orders, by currency."""
+    rejected = tables["saga_steps"].filter(f.col("type") == StockRejected.__name__)
+    orders = tables["orders"].join(rejected.select("order_id").distinct(), "order_id")
+    sums = [f.count("*").alias("orders"), f.sum("total_cents").alias("amount_cents")]
+    return orders.groupBy("currency").agg(*sums).orderBy(f.desc("orders"), "currency")

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from services.fields import Reason, Tracking
+
 
 @dataclass(frozen=True, slots=True)
 class Booked:
     """The carrier has the parcel, under its own reference."""
 
-    tracking: str
+    tracking: Tracking
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Planned:
 class Undeliverable:
     """The carrier will not bring the parcel; `reason` is a short code."""
 
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)

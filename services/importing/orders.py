@@ -106,7 +106,9 @@ class Order(_Read):
     customer_id: Annotated[_Text | None, BeforeValidator(lambda value: None if value == "" else value)] = None
     country: _Text
     cancels: bool | None = Field(description="true, false or null")
-    currency: Annotated[str, AfterValidator(_listed)] = Field("GBP", description="an ISO 4217 code, such as GBP")
+    currency: Annotated[str, AfterValidator(_listed)] = Field(
+        default="GBP", description="an ISO 4217 code, such as GBP"
+    )
     lines: Annotated[list[Line], FailFast()] = Field(min_length=1, max_length=MOST_LINES, description="a list")
 
     @model_validator(mode="after")

@@ -1,7 +1,11 @@
 """The port of a payment gateway."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from pydantic import Field
+
+from services.fields import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +22,14 @@ class Accepted:
 class Declined:
     """Nothing was taken, and nothing will be under this key; `reason` is a short code."""
 
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Voided:
     """The charge is undone for good; what had been taken of it was returned (minor units, 0 if nothing)."""
 
-    returned_cents: int
+    returned_cents: Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,20 @@ _AT_ONCE = 50
 
 
 class Reports(NamedTuple):
-    """One kind of reports: what is due in the ledger, each with its key, and how one is marked as taken."""
+    """One kind of reports: their table in the ledger, the column of its keys, and what is reported of one."""
 
-    due: Callable[[Database], list[tuple[str, BaseModel]]]
-    mark_sent: Callable[[Database, str], None]
+    table: str
+    key: str
+    report: Callable[[Database, str], BaseModel]
+
+    def due(self, db: Database) -> list[tuple[str, BaseModel]]:
+        """Return what is to be reported now, each with its key; the end of each charge or parcel is decided here."""
+        query = f"SELECT {self.key} FROM {self.table} WHERE sent_ms IS NULL AND due_ms <= ? ORDER BY due_ms LIMIT ?"  # noqa: S608  names of the code
+        return [(key, self.report(db, key)) for (key,) in db.execute(query, (now_ms(), _AT_ONCE)).fetchall()]
+
+    def mark_sent(self, db: Database, key: str) -> None:
+        """Mark a report as taken."""
+        db.execute(f"UPDATE {self.table} SET sent_ms = ? WHERE {self.key} = ?", (now_ms(), key))  # noqa: S608  as above
 
 
 class Callbacks:
@@ -101,16 +111,8 @@ def _secrets(
     return lambda: found
 
 
-def _confirmed(db: Database) -> list[tuple[str, BaseModel]]:
-    """Let the customers of charges that are due confirm them, and return what is to be reported."""
-    due = db.execute(
-        "SELECT charge_key FROM callbacks WHERE sent_ms IS NULL AND due_ms <= ? ORDER BY due_ms LIMIT ?",
-        (now_ms(), _AT_ONCE),
-    ).fetchall()
-    return [(key, _confirm(db, key)) for (key,) in due]
-
-
 def _confirm(db: Database, key: str) -> Confirmed | NotConfirmed:
+    """Let the customer confirm a charge, unless that is done, and return the report."""
     order_id, outcome, reason = db.execute(
         "SELECT order_id, outcome, reason FROM charges WHERE key = ?", (key,)
     ).fetchone()
@@ -126,16 +128,8 @@ def _confirm(db: Database, key: str) -> Confirmed | NotConfirmed:
     return NotConfirmed(type="charge.declined", order_id=order_id, charge_key=key, reason=reason)
 
 
-def _collected(db: Database) -> list[tuple[str, BaseModel]]:
-    """Fetch the parcels that are due, and return what is to be reported."""
-    due = db.execute(
-        "SELECT parcel_key FROM collections WHERE sent_ms IS NULL AND due_ms <= ? ORDER BY due_ms LIMIT ?",
-        (now_ms(), _AT_ONCE),
-    ).fetchall()
-    return [(key, _collect(db, key)) for (key,) in due]
-
-
 def _collect(db: Database, key: str) -> Collected | NotCollected:
+    """Fetch a parcel, unless that is done, and return the report."""
     order_id, outcome, detail = db.execute(
         "SELECT order_id, outcome, detail FROM parcels WHERE key = ?", (key,)
     ).fetchone()
@@ -148,13 +142,5 @@ def _collect(db: Database, key: str) -> Collected | NotCollected:
     return NotCollected(type="parcel.refused", order_id=order_id, booking_key=key, reason=reason)
 
 
-def _charge_sent(db: Database, key: str) -> None:
-    db.execute("UPDATE callbacks SET sent_ms = ? WHERE charge_key = ?", (now_ms(), key))
-
-
-def _parcel_sent(db: Database, key: str) -> None:
-    db.execute("UPDATE collections SET sent_ms = ? WHERE parcel_key = ?", (now_ms(), key))
-
-
-_CHARGES = Reports(_confirmed, _charge_sent)
-_PARCELS = Reports(_collected, _parcel_sent)
+_CHARGES = Reports("callbacks", "charge_key", _confirm)
+_PARCELS = Reports("collections", "parcel_key", _collect)

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields
 from hashlib import blake2b
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from eventlib import OutcomeUnknown
 
 T = TypeVar("T")
+Rate = Annotated[float, Field(ge=0, le=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,35 @@ class CarrierFaults(Faults):
     undeliverable: float = 0.0
     departed: float = 0.5
     later: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpFaults:
+    """Faults of connections, as rates from 0 to 1, drawn anew for each attempt.
+
+    `error`: 503, nothing done. `throttle`: 429, nothing done. `garbage`: done, with an answer in an unknown format.
+    `late`: done, and answered after `hang_s`. `down`: every connection is cut at once. `hang_s` is how long a call
+    without an answer stays open (seconds; None: as at the server's start).
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    error: Rate = 0.0
+    throttle: Rate = 0.0
+    garbage: Rate = 0.0
+    late: Rate = 0.0
+    down: bool = False
+    hang_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+class AllFaults(BaseModel):
+    """Every fault of the external systems; omitted ones do not occur."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    gateway: GatewayFaults = GatewayFaults()
+    carrier: CarrierFaults = CarrierFaults()
+    http: HttpFaults = HttpFaults()
 
 
 class NeverArrived(OutcomeUnknown):

@@ -60,18 +60,6 @@ class LedgerConflict(TerminalError):
     """A key was reused with other content, or a refund exceeds what was charged."""
 
 
-class Entry:
-    """One change that waits for its transaction, and the future of its answer."""
-
-    __slots__ = ("answer", "error", "future", "write")
-
-    def __init__(self, write: Callable[[sqlite3.Connection], Any], future: "asyncio.Future[Any]") -> None:
-        self.write = write
-        self.future = future
-        self.answer: Any = None
-        self.error: LedgerConflict | None = None
-
-
 class Ledger:
     """A durable ledger; several processes may open the same file, `:memory:` belongs to this process alone.
 
@@ -81,8 +69,7 @@ class Ledger:
 
     def __init__(self, path: str | Path) -> None:
         self._db = _connected(Path(path))
-        self._waiting: list[Entry] = []
-        self._is_flush_due = False
+        self._waiting: list[tuple[Callable[[sqlite3.Connection], Any], asyncio.Future[Any]]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -104,50 +91,44 @@ class Ledger:
         transaction has to be restarted.
         """
         loop = asyncio.get_running_loop()
-        entry = Entry(change, loop.create_future())
-        self._waiting.append(entry)
-        if not self._is_flush_due:
-            self._is_flush_due = True
+        future = loop.create_future()
+        self._waiting.append((change, future))
+        if len(self._waiting) == 1:
             loop.call_soon(self._flush_or_retry, loop)
-        answer: T = await entry.future
+        answer: T = await future
         return answer
 
     def _flush_or_retry(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._flush():
-            self._is_flush_due = False
-        else:
+        if self._waiting and not self._flush():
             loop.call_later(_BUSY_PAUSE_S, self._flush_or_retry, loop)
 
     def _flush(self) -> bool:
         """Write all pending changes in one transaction; False when another process is writing."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-                return False
-            self._fail(error)
-            return True
-        entries, self._waiting = self._waiting, []
-        try:
-            for entry in entries:
-                self._apply(entry)
+            results = [_result_of(change, self._db) for change, _ in self._waiting]
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
+            if not self._db.in_transaction and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                return False
             self._db.rollback()
-            _settle(entries, error)
-            return True
-        _settle(entries, None)
+            results = [error] * len(self._waiting)
+        entries, self._waiting = self._waiting, []
+        for (_, future), result in zip(entries, results, strict=True):
+            if future.done():  # its caller was cancelled
+                continue
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
         return True
 
-    def _apply(self, entry: Entry) -> None:
-        try:
-            entry.answer = entry.write(self._db)
-        except LedgerConflict as conflict:
-            entry.error = conflict
 
-    def _fail(self, error: Exception) -> None:
-        entries, self._waiting = self._waiting, []
-        _settle(entries, error)
+def _result_of(change: Callable[[sqlite3.Connection], Any], db: sqlite3.Connection) -> Any:
+    try:
+        return change(db)
+    except LedgerConflict as conflict:
+        return conflict
 
 
 def _connected(path: Path) -> sqlite3.Connection:
@@ -172,14 +153,3 @@ def open_ledger(path: Path) -> Ledger:
         if not path.exists():
             path.touch(mode=0o600)  # it has what customers pay; SQLite gives its other files the same mode
     return Ledger(path)
-
-
-def _settle(entries: list[Entry], error: Exception | None) -> None:
-    for entry in entries:
-        if entry.future.done():  # its caller was cancelled
-            continue
-        failure = error or entry.error
-        if failure is None:
-            entry.future.set_result(entry.answer)
-        else:
-            entry.future.set_exception(failure)

@@ -1,22 +1,30 @@
 """The calls that the simulated gateway and carrier take over HTTP."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Request, Response
-from pydantic import BaseModel
+from fastapi import APIRouter, Body, Header, Request, Response
+from pydantic import BaseModel, create_model
 
 from eventlib.http import StrictRoute
 from eventlib.identity import Role, allow
-from services.dispatch.http_carrier import CalledBack, OnItsWay, ToBeFetched
-from services.dispatch.http_carrier import Refused as NotBrought
-from services.dispatch.ports import Booked, Planned, Recalled, Undeliverable
-from services.fields import GatewayKey
-from services.payment.http_gateway import Pending, Refused, Returned, Taken, Undone
-from services.payment.ports import Accepted, Declined
-from services.simulation.simulators import Simulators
-from services.simulation.wire import Charge, Parcel, Problem, Recall, Refund, Void
+from services.dispatch.http_carrier import BOOK, RECALL
+from services.fields import AmountCents, Country, Currency, GatewayKey, OrderId
+from services.payment.http_gateway import CHARGE, REFUND, VOID
+from services.simulation.simulators import LATER, Simulators
 
 Key = Annotated[GatewayKey, Header(alias="Idempotency-Key")]
+_FIELD = Body(embed=True)
+
+
+class Problem(BaseModel):
+    """Why a call was refused."""
+
+    detail: str
+
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     422: {"model": Problem, "description": "Malformed, or the key was used for something else"},
@@ -25,48 +33,58 @@ _PROBLEMS: dict[int | str, dict[str, object]] = {
 }
 
 
-def _accepted(model: type[BaseModel]) -> dict[int | str, dict[str, object]]:
-    return {202: {"model": model, "description": "A callback reports its end"}}
+def _answers(answers: Mapping[str, type[Any]]) -> dict[str, Any]:
+    """Return what is documented of a call: its answers at once (200), and one that a callback follows (202)."""
+    at_once, responses = list[Any](), dict[int, dict[str, Any]]()
+    for outcome, kind in answers.items():
+        named: dict[str, Any] = {"outcome": (Literal[outcome], ...)} | {
+            each.name: (each.type, ...) for each in fields(kind)
+        }
+        model = create_model(kind.__name__, __doc__=kind.__doc__, **named)
+        if issubclass(kind, LATER):
+            responses[202] = {"model": model, "description": "A callback reports its end"}
+        else:
+            at_once.append(model)
+    return {"response_model": reduce(or_, at_once), "responses": responses}
 
 
 def gateway_routes(simulators: Simulators) -> APIRouter:
     """Return what the gateway can be asked."""
     router = APIRouter(responses=_PROBLEMS, route_class=StrictRoute)
 
-    @router.post("/charges", response_model=Taken | Refused, responses=_accepted(Pending))
+    @router.post("/charges", **_answers(CHARGE))
     @allow(Role.SHOP)
-    async def charge(request: Request, key: Key, body: Charge) -> Response:
+    async def charge(
+        request: Request,
+        key: Key,
+        order_id: Annotated[OrderId, _FIELD],
+        amount_cents: Annotated[AmountCents, _FIELD],
+        currency: Annotated[Currency, _FIELD],
+    ) -> Response:
         """Charge an amount, accept to, or decline."""
+        return await simulators.answer(
+            request, key, lambda: simulators.gateway.charge(key, order_id, amount_cents, currency)
+        )
 
-        async def act() -> Taken | Pending | Refused:
-            answer = await simulators.gateway.charge(key, body.order_id, body.amount_cents, body.currency)
-            if isinstance(answer, Declined):
-                return Refused(outcome="declined", reason=answer.reason)
-            return Pending(outcome="accepted") if isinstance(answer, Accepted) else Taken(outcome="taken")
-
-        return await simulators.answer(request, key, act)
-
-    @router.post("/voids", response_model=Undone)
+    @router.post("/voids", **_answers(VOID))
     @allow(Role.SHOP)
-    async def void(request: Request, key: Key, body: Void) -> Response:
+    async def void(request: Request, key: Key, charge_key: Annotated[GatewayKey, _FIELD]) -> Response:
         """Undo a charge, whether it was made or not; a later one is declined."""
+        return await simulators.answer(request, key, lambda: simulators.gateway.void(charge_key))
 
-        async def act() -> Undone:
-            answer = await simulators.gateway.void(body.charge_key)
-            return Undone(outcome="voided", returned_cents=answer.returned_cents)
-
-        return await simulators.answer(request, key, act)
-
-    @router.post("/refunds", response_model=Returned)
+    @router.post("/refunds", **_answers(REFUND))
     @allow(Role.SHOP)
-    async def refund(request: Request, key: Key, body: Refund) -> Response:
+    async def refund(
+        request: Request,
+        key: Key,
+        charge_key: Annotated[GatewayKey, _FIELD],
+        amount_cents: Annotated[AmountCents, _FIELD],
+        currency: Annotated[Currency, _FIELD],
+    ) -> Response:
         """Refund part or all of a charge."""
-
-        async def act() -> Returned:
-            await simulators.gateway.refund(key, body.charge_key, body.amount_cents, body.currency)
-            return Returned(outcome="refunded")
-
-        return await simulators.answer(request, key, act)
+        return await simulators.answer(
+            request, key, lambda: simulators.gateway.refund(key, charge_key, amount_cents, currency)
+        )
 
     return router
 
@@ -75,34 +93,18 @@ def carrier_routes(simulators: Simulators) -> APIRouter:
     """Return what the carrier can be asked."""
     router = APIRouter(responses=_PROBLEMS, route_class=StrictRoute)
 
-    @router.post("/parcels", response_model=OnItsWay | NotBrought, responses=_accepted(ToBeFetched))
+    @router.post("/parcels", **_answers(BOOK))
     @allow(Role.SHOP)
-    async def book(request: Request, key: Key, body: Parcel) -> Response:
+    async def book(
+        request: Request, key: Key, order_id: Annotated[OrderId, _FIELD], country: Annotated[Country, _FIELD]
+    ) -> Response:
         """Fetch a parcel, agree to fetch it later, or refuse."""
+        return await simulators.answer(request, key, lambda: simulators.carrier.book(key, order_id, country))
 
-        async def act() -> OnItsWay | ToBeFetched | NotBrought:
-            match await simulators.carrier.book(key, body.order_id, body.country):
-                case Booked(tracking=tracking):
-                    return OnItsWay(outcome="booked", tracking=tracking)
-                case Planned():
-                    return ToBeFetched(outcome="accepted")
-                case Undeliverable(reason=reason):
-                    return NotBrought(outcome="undeliverable", reason=reason)
-
-        return await simulators.answer(request, key, act)
-
-    @router.post("/recalls", response_model=OnItsWay | CalledBack)
+    @router.post("/recalls", **_answers(RECALL))
     @allow(Role.SHOP)
-    async def recall(request: Request, key: Key, body: Recall) -> Response:
+    async def recall(request: Request, key: Key, parcel_key: Annotated[GatewayKey, _FIELD]) -> Response:
         """Cancel a booking, whether it was made or not."""
-
-        async def act() -> OnItsWay | CalledBack:
-            match await simulators.carrier.recall(body.parcel_key):
-                case Booked(tracking=tracking):
-                    return OnItsWay(outcome="booked", tracking=tracking)
-                case Recalled():
-                    return CalledBack(outcome="recalled")
-
-        return await simulators.answer(request, key, act)
+        return await simulators.answer(request, key, lambda: simulators.carrier.recall(parcel_key))
 
     return router

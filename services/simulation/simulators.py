@@ -3,22 +3,27 @@
 import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
 
-from services.dispatch.http_carrier import ToBeFetched
-from services.payment.http_gateway import Pending
+from services.dispatch.http_carrier import BOOK, RECALL
+from services.dispatch.ports import Planned
+from services.payment.http_gateway import CHARGE, REFUND, VOID
+from services.payment.ports import Accepted
 from services.settings import ShopSettings
 from services.simulation.callbacks import Reporting
 from services.simulation.carrier import SimulatedCarrier
-from services.simulation.faults import AnswerLost, Chance, NeverArrived
+from services.simulation.faults import AllFaults, AnswerLost, Chance, HttpFaults, NeverArrived
 from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger, LedgerConflict
 from services.simulation.lines import Line
-from services.simulation.wire import AllFaults, HttpFaults
+
+_OUTCOMES = {kind: outcome for answers in (CHARGE, VOID, REFUND, BOOK, RECALL) for outcome, kind in answers.items()}
+LATER = (Accepted, Planned)
+"""The answers that are not an end: a callback reports that."""
 
 
 class Simulators:
@@ -45,7 +50,7 @@ class Simulators:
         )
 
     async def answer(  # noqa: PLR0911  one return for each fault
-        self, request: Request, key: str, act: Callable[[], Awaitable[BaseModel]]
+        self, request: Request, key: str, act: Callable[[], Awaitable[Any]]
     ) -> Response:
         """Execute one call, and send its answer as the faults allow."""
         line, call = Line.of(request), f"{request.url.path} {key}"
@@ -68,12 +73,13 @@ class Simulators:
             await self._hang(line)
             return _cut(line)
 
-    async def _sent(self, answer: BaseModel, line: Line, call: str) -> Response:
+    async def _sent(self, answer: Any, line: Line, call: str) -> Response:
         if self._hits("late", call):
             await self._hang(line)
         if self._hits("garbage", call):
             return Response("<h1>It works!</h1>", media_type="text/html")
-        return JSONResponse(answer.model_dump(), 202 if isinstance(answer, Pending | ToBeFetched) else 200)
+        body = {"outcome": _OUTCOMES[type(answer)], **asdict(answer)}
+        return JSONResponse(body, 202 if isinstance(answer, LATER) else 200)
 
     def _hits(self, fault: str, call: str) -> bool:
         return self._chance.of(getattr(self.faults.http, fault), fault, call, self._attempts[call])

@@ -16,12 +16,12 @@ from services.payment.http_gateway import HttpGateway
 from services.payment.ports import Gateway
 from services.settings import ShopSettings
 from services.simulation.carrier import SimulatedCarrier
+from services.simulation.faults import AllFaults
 from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger
 from services.simulation.lines import Line
 from services.simulation.server import make_app
 from services.simulation.simulators import Simulators
-from services.simulation.wire import AllFaults
 from tests.serving import serving_app
 
 SEED = 3

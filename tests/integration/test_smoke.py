@@ -10,8 +10,7 @@ from eventlib.publication import Publication
 from services import __main__ as commands
 from services import shop
 from services.order.events import OrderCompleted, OrderLine, OrderPlaced
-from services.smoke.asked import SmokeConfig, Smoked
-from services.smoke.judging import judge_ends, judge_log
+from services.smoke import SmokeConfig, Smoked, judge_ends, judge_log
 from tests.ports import free_port
 
 

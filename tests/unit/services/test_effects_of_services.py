@@ -4,13 +4,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from eventlib.model.event import Event, Meta
 from services.dispatch.decider import shipments
 from services.dispatch.effects import dispatch, recall
 from services.dispatch.events import DispatchFailed, DispatchRequested, RecallRequested
-from services.dispatch.http_carrier import OnItsWay
 from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.payment.decider import payments
 from services.payment.effects import charge, refund, void
@@ -121,4 +120,4 @@ def test_compensations_do_not_give_up(request_type: type[Event]) -> None:
 @pytest.mark.parametrize(("length", "is_taken"), [(0, False), (1, True), (500, True), (501, False)])
 def test_a_tracking_number_that_no_carrier_gives_is_no_answer(length: int, is_taken: bool) -> None:
     with nullcontext() if is_taken else pytest.raises(ValidationError):
-        OnItsWay(outcome="booked", tracking="T" * length)
+        TypeAdapter(Booked).validate_python({"tracking": "T" * length})

@@ -1,9 +1,10 @@
-"""Places orders over HTTP, waits for their ends, and checks their events against the invariants."""
+"""A smoke test of a running shop: places orders over HTTP, waits for their ends, checks the log's invariants."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from time import monotonic
@@ -11,18 +12,20 @@ from typing import Any
 
 import httpx
 
-from eventlib import EventLog, Publication, open_log
+from eventlib import Decider, Event, EventLog, Publication, TerminalError, open_log
 from eventlib.config import credentials
-from eventlib.errors import UnknownKey
+from eventlib.errors import UndecodableRecord, UnknownKey
 from eventlib.http import http_client
-from eventlib.queries import state_of
+from eventlib.invariants import InvariantChecker, Violation, judged_by_events
+from eventlib.queries import event_topics, in_order, state_of, tail
 from services import shop
 from services.importing.catalogue import delivery_request
 from services.order.events import ProductListed
-from services.smoke.asked import UNITS_AN_ORDER, SmokeConfig, Smoked, SmokeFailed
-from services.smoke.judging import judge_ends, judge_log
 from services.stock.shelf import shelves
 
+PATIENCE_S = 120.0
+UNITS_AN_ORDER = 5
+"""The most units of a product in one order, except for the one that requests too many."""
 _SKUS = 3
 _PRICE_CENTS = 250
 _AT_ONCE = 8
@@ -30,6 +33,40 @@ _POLL_S = 0.2
 _UNKNOWN = "urn:shop:problem:unknown-product"
 _COUNTED = ("placed", "completed", "cancelled")
 _CLOCKS_DIFFER = timedelta(minutes=5)
+
+
+class SmokeFailed(TerminalError):
+    """The shop failed the smoke test; the message names what was observed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmokeConfig:
+    """The load of a smoke test; `patience_s` limits each step (seconds).
+
+    With `views`, the counts of order's live views at that address are checked too.
+    """
+
+    api: str
+    log_url: str
+    orders: int = 20
+    patience_s: float = PATIENCE_S
+    views: str | None = None
+
+    @property
+    def units(self) -> int:
+        """Units of each product to deliver: enough for all orders except the oversized one."""
+        return self.orders * UNITS_AN_ORDER
+
+
+@dataclass(slots=True)
+class Smoked:
+    """The result: how orders ended, and what failed."""
+
+    orders: int
+    ends: dict[str, int] = field(default_factory=dict)
+    events: int = 0
+    seconds: float = 0.0
+    wrong: list[str] = field(default_factory=list)
 
 
 async def smoke(config: SmokeConfig) -> Smoked:
@@ -191,3 +228,40 @@ async def _patiently(config: SmokeConfig, what: str, check: Callable[[], Any]) -
 
 async def _answers(client: httpx.AsyncClient, path: str) -> bool:
     return (await client.get(path)).raise_for_status().is_success
+
+
+def judge_ends(ended: Iterable[Mapping[str, Any]], config: SmokeConfig, found: Smoked) -> None:
+    """Check each order's end against its amounts."""
+    for each in ended:
+        found.ends[each["status"]] = found.ends.get(each["status"], 0) + 1
+        kept = each["taken_cents"] - each["refunded_cents"]
+        due = each["amount_cents"] if each["status"] == "completed" else 0
+        if kept != due:
+            found.wrong.append(f"{each['order_id']}: {each['status']}, and {kept} instead of {due} cents are kept")
+        if any(line["quantity"] > config.units for line in each["lines"]) and each["status"] != "cancelled":
+            found.wrong.append(f"{each['order_id']}: more was sold than there is")
+    if "completed" not in found.ends:
+        found.wrong.append("no order was completed")
+
+
+async def judge_log(log: EventLog, since: datetime, keys: Mapping[str, set[str]], found: Smoked) -> None:
+    """Check all events and states of these keys against the invariants."""
+    invariants = judged_by_events(shop.invariants)
+    watch, violations = InvariantChecker(invariants), list[Violation]()
+    records = [each async for chunk in tail(log.port, [t.name for t in event_topics(log)], since) for each in chunk]
+    for record, event in await log.decode_many(in_order(records)):
+        if isinstance(event, UndecodableRecord):
+            found.wrong.append(str(event))
+        elif event is not None and _is_about(event, keys):
+            found.events += 1
+            violations += watch.emitted(event, record.meta())
+    for decider in {source for invariant in invariants for source in invariant.sources if isinstance(source, Decider)}:
+        for key in keys.get(decider.key or "", ()):
+            with suppress(UnknownKey):
+                violations += watch.changed(decider, key, (await state_of(log, decider.name, key)).state)
+    violations += watch.rest()
+    found.wrong += {(each.invariant.name, each.key): str(each) for each in violations}.values()
+
+
+def _is_about(event: Event, keys: Mapping[str, set[str]]) -> bool:
+    return any(getattr(event, name, None) in known for name, known in keys.items())
