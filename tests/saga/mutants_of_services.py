@@ -17,7 +17,7 @@ from services.order.state import Order
 from services.payment.decider import payments
 from services.payment.events import ChargeRequested, PaymentFailed
 from tests.saga.mutant import Mutant
-from tests.saga.planted import written
+from tests.saga.planted import changed, written
 from tests.saga.wrong_decisions import DISPATCH, ORDER, PAYMENT, STOCK, WRONG
 
 UNANSWERED = (
@@ -71,10 +71,6 @@ def of(name: str, invariant: str) -> Mutant:
     """Return a wrong decision as a mutant."""
     wrong = WRONG[name]
     return Mutant(written(wrong.file, (wrong.before, wrong.after)), invariant, wrong.seed)
-
-
-def changed(file: str, before: str, after: str, invariant: str, seed: int) -> Mutant:
-    return Mutant(written(file, (before, after)), invariant, seed)
 
 
 SERVICES: dict[str, Mutant] = {

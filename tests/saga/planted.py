@@ -12,7 +12,7 @@ from eventlib.simulation import Scenario
 from eventlib.simulation.scenario import drawn_from
 from eventlib.simulation.schedule import InvariantViolated, Schedule
 from eventlib.simulation.stage import Stage
-from tests.saga.mutant import Plant
+from tests.saga.mutant import Mutant, Plant
 from tests.saga.shop_runs import ROOT
 
 
@@ -42,9 +42,17 @@ def written(file: str, *changes: tuple[str, str]) -> Plant:
         gc.freeze()
         assert right, f"{file} is not loaded"
         for function in right:
-            patch.setattr(function, "__code__", changed[function.__code__.co_qualname])
+            code = changed[function.__code__.co_qualname]
+            patch.setattr(
+                function, "__code__", code.replace(co_flags=function.__code__.co_flags)
+            )  # as decorators set them
 
     return plant
+
+
+def changed(file: str, before: str, after: str, invariant: str, seed: int) -> Mutant:
+    """Return a bug that is written in one place of a module."""
+    return Mutant(written(file, (before, after)), invariant, seed)
 
 
 @contextmanager
