@@ -92,13 +92,7 @@ BUGS: dict[str, tuple[Plant, str]] = {
         "cancelled_parcels_stay",
     ),
     "the wish for which it recalls is forgotten": (
-        written(
-            DISPATCH,
-            (
-                _REFUSED,
-                f"        case RecallRequested():\n            return {_RECALLED}\n{_REFUSED}",
-            ),
-        ),
+        written(DISPATCH, (_REFUSED, f"        case RecallRequested():\n            return {_RECALLED}\n{_REFUSED}")),
         "wishes_are_answered",
     ),
     "a charge that is not answered is voided": (
