@@ -1,87 +1,28 @@
 """A decider: state = evolve(state, input); said = handler(state, input); state = evolve(state, each said)."""
 
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eventlib import Decider, Event, Meta
+from eventlib import Decider
 from eventlib.errors import ContractError
 from eventlib.testing import given
 from services import shop
+from tests.apps.bank import Account, Closed, Credited, Deposited, Stated, accounts
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-class Deposited(Event, topic="deposits", key="account"):
-    account: str
-    cents: int
-
-
-class Counted(Event, topic="counts", key="account"):
-    account: str
-    total_cents: int
-
-
-class Closed(Event, topic="closings", key="account"):
-    account: str
-
-
-class Expired(Event, topic="closings", key="account"):
-    account: str
-
-
-@dataclass(frozen=True)
-class Account:
-    cents: int = 0
-    counted: int = 0
-    opened_at: datetime | None = None
-
-
-accounts = Decider("account", state=Account, key="account")
-
-
-@accounts.evolve
-def evolve(account: Account, event: Event, meta: Meta) -> Account | None:
-    match event:
-        case Deposited(cents=cents):
-            return replace(account, cents=account.cents + cents, opened_at=account.opened_at or meta.recorded_at)
-        case Counted():
-            return replace(account, counted=account.counted + 1)
-        case Closed():
-            return None
-        case _:
-            return account
-
-
-@accounts.on(Deposited)
-def count(account: Account, event: Deposited) -> list[Counted]:
-    return [Counted(account=event.account, total_cents=account.cents)]
-
-
-@accounts.on(Closed)
-def close(_account: Account, _event: Closed) -> list[Counted]:
-    return []
-
-
-@accounts.deadline
-def expires_at(account: Account) -> datetime | None:
-    return account.opened_at and account.opened_at + timedelta(days=1)
-
-
-@expires_at.passed
-def expire(_account: Account, meta: Meta) -> list[Expired]:
-    return [Expired(account=meta.subject)]
-
-
 def test_the_handler_sees_the_state_after_its_input_and_evolve_sees_what_was_said() -> None:
     given(accounts, Deposited(account="a", cents=5)).when(Deposited(account="a", cents=2)).then(
-        Counted(account="a", total_cents=7)
-    ).then_state(cents=7, counted=1)
+        Credited(account="a", total_cents=7)
+    ).then_state(cents=7, credited=1)
 
 
 def test_none_forgets_the_key() -> None:
-    given(accounts, Deposited(account="a", cents=5)).when(Closed(account="a")).then().then_state(cents=0)
+    given(accounts, Deposited(account="a", cents=5)).when(Closed(account="a")).then(Stated(account="a")).then_state(
+        cents=0
+    )
 
 
 def test_none_from_an_evolve_that_does_not_announce_it_loses_no_state() -> None:
@@ -90,8 +31,8 @@ def test_none_from_an_evolve_that_does_not_announce_it_loses_no_state() -> None:
     counts.evolve(lambda _account, event: replies[0] if isinstance(event, Deposited) else None)
 
     @counts.on
-    def count(account: Account, event: Deposited) -> list[Counted]:
-        return [Counted(account=event.account, total_cents=account.cents)]
+    def count(account: Account, event: Deposited) -> list[Credited]:
+        return [Credited(account=event.account, total_cents=account.cents)]
 
     counts.follows(Closed)
     sentence = (
@@ -99,7 +40,7 @@ def test_none_from_an_evolve_that_does_not_announce_it_loses_no_state() -> None:
     )
     with pytest.raises(ContractError, match=sentence.format("Closed")):
         given(counts).when(Closed(account="a"))
-    with pytest.raises(ContractError, match=sentence.format("Counted")):
+    with pytest.raises(ContractError, match=sentence.format("Credited")):
         given(counts).when(Deposited(account="a", cents=3))
     with pytest.raises(ContractError, match=sentence.format("Closed")):
         given(counts, Closed(account="a"))
@@ -107,20 +48,20 @@ def test_none_from_an_evolve_that_does_not_announce_it_loses_no_state() -> None:
 
 def test_a_deadline_follows_from_the_state_and_says_what_its_handler_says() -> None:
     opened = given(accounts, Deposited(account="a", cents=5), at=NOON)
-    assert accounts.due(opened.state) == {"expires_at": NOON + timedelta(days=1)}
-    opened.when_passed("expires_at").then(Expired(account="a"))
+    assert accounts.due(opened.state) == {"stated_at": NOON + timedelta(days=1)}
+    opened.when_passed("stated_at").then(Stated(account="a"))
 
 
 def test_a_deadline_that_is_not_due_cannot_pass() -> None:
-    with pytest.raises(AssertionError, match="deadline expires_at is not due"):
-        given(accounts).when_passed("expires_at")
+    with pytest.raises(AssertionError, match="deadline stated_at is not due"):
+        given(accounts).when_passed("stated_at")
 
 
 def test_what_is_not_in_the_annotation_cannot_be_said() -> None:
     decider = Decider("liar", state=Account, key="account")
 
     @decider.on(Deposited)
-    def lie(_account: Account, event: Deposited) -> list[Counted]:
+    def lie(_account: Account, event: Deposited) -> list[Credited]:
         return [Closed(account=event.account)]  # type: ignore[list-item]  # the mistake under test
 
     with pytest.raises(ContractError, match=r"liar.lie emitted Closed, which is not in its return type; add it there"):
@@ -128,7 +69,7 @@ def test_what_is_not_in_the_annotation_cannot_be_said() -> None:
 
 
 def test_a_failed_expectation_shows_both_sides() -> None:
-    with pytest.raises(AssertionError, match=r"expected to be emitted:\n  nothing\nbut was emitted:\n  Counted"):
+    with pytest.raises(AssertionError, match=r"expected to be emitted:\n  nothing\nbut was emitted:\n  Credited"):
         given(accounts).when(Deposited(account="a", cents=1)).then()
 
 

@@ -1,42 +1,26 @@
 """Which services of a log are the first ones, and so have no past: no task begins with effects that nobody expects."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Service, Topic, open_log
 from eventlib.errors import LogDenied
-from eventlib.external import Json
 from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import NO_PAST, FirstServices, InputStart, beginnings
 from eventlib.runtime.records import JournalEntry, Positions, Step
 from eventlib.runtime.runtime import prepare_own
-
-ORDERS, RATES = Topic("orders", partitions=1), Topic("rates", partitions=1)
-
-
-class Ordered(Event, topic=ORDERS, key="order", request=True):
-    order: str
-
-
-class RateSet(Event, topic=RATES, key="order", external=Json()):
-    order: str
-
-
-@dataclass(frozen=True)
-class Seen:
-    pass
+from tests.apps.bank import Account, Deposited, RateSet
 
 
 def service(name: str, *events: type[Event]) -> Service:
-    decider: Decider[Seen] = Decider(name, state=Seen, key="order")
+    decider: Decider[Account] = Decider(name, state=Account, key="account")
     decider.follows(*events)
     return Service(name, deciders=[decider])
 
 
 def app(*services: Service) -> Choreography:
-    return Choreography("app", services or [service("mail", Ordered), service("bills", Ordered)])
+    return Choreography("app", services or [service("mail", Deposited), service("bills", Deposited)])
 
 
 async def ready(log: EventLog) -> EventLog:
@@ -55,16 +39,16 @@ async def started(log: EventLog, name: str = "mail") -> list[InputStart]:
 
 async def test_where_no_service_has_run_all_of_the_application_are_first_and_it_is_written_down() -> None:
     async with open_log("memory://", app()) as log:
-        await log.publish(Ordered(order="1"))
+        await log.publish(Deposited(account="1", cents=1))
         first, control = await started(await ready(log))
-        assert first == InputStart("orders", 0, 0, NO_PAST)
+        assert first == InputStart("deposits", 0, 0, NO_PAST)
         assert control.detail == "first services: bills mail"
 
 
 @pytest.mark.parametrize(("names", "past_end"), [("bills mail", 0), ("bills", 1)])
 async def test_what_ran_first_says_which_others_are_first(names: str, past_end: int) -> None:
     async with open_log("memory://", app()) as log:
-        await log.publish(Ordered(order="1"))
+        await log.publish(Deposited(account="1", cents=1))
         begun = Step("begin", "bills.control", detail=f"first services: {names}")
         await journalled(await ready(log), "bills.journal", begun)
         first, _ = await started(log)
@@ -73,18 +57,18 @@ async def test_what_ran_first_says_which_others_are_first(names: str, past_end: 
 
 async def test_a_log_of_an_earlier_version_has_a_past_that_nothing_is_known_of() -> None:
     async with open_log("memory://", app()) as log:
-        await log.publish(Ordered(order="1"))
-        await journalled(await ready(log), "bills.journal", Step("begin", "orders"))
+        await log.publish(Deposited(account="1", cents=1))
+        await journalled(await ready(log), "bills.journal", Step("begin", "deposits"))
         assert [start.detail for start in await started(log)] == ["", ""]
 
 
 async def test_what_others_wrote_or_another_application_has_emitted_is_a_past() -> None:
-    async with open_log("memory://", app(service("mail", Ordered), service("bank", RateSet))) as log:
-        await log.port.append([Record("rates", 0, -1, 1, b"1", b'{"order": "1"}')])
-        value = log.codec.encode(Ordered(order="1"))
-        await log.port.append([Record("orders", 0, -1, 1, b"1", value, "id", "Ordered", "shop/cart")])
+    async with open_log("memory://", app(service("mail", Deposited), service("bank", RateSet))) as log:
+        await log.port.append([Record("rates", 0, -1, 1, b"1", b'{"account": "1"}')])
+        value = log.codec.encode(Deposited(account="1", cents=1))
+        await log.port.append([Record("deposits", 0, -1, 1, b"1", value, "id", "Deposited", "shop/cart")])
         await ready(log)
-        for name, topic in (("bank", "rates"), ("mail", "orders")):
+        for name, topic in (("bank", "rates"), ("mail", "deposits")):
             start, control = await started(log, name)
             assert start == InputStart(topic, 0, 1), "its effects wait for a person"
             assert control.detail == "first services: bank mail"
@@ -92,7 +76,7 @@ async def test_what_others_wrote_or_another_application_has_emitted_is_a_past() 
 
 async def test_who_may_not_see_what_others_have_done_acts_on_no_past(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_log("memory://", app()) as log:
-        await log.publish(Ordered(order="1"))
+        await log.publish(Deposited(account="1", cents=1))
         await ready(log)
         topics, start = log.port.topics, log.port.start
 
@@ -107,4 +91,4 @@ async def test_who_may_not_see_what_others_have_done_acts_on_no_past(monkeypatch
         monkeypatch.setattr(log.port, "topics", visible)
         monkeypatch.setattr(log.port, "start", refused)
         first, _ = await started(log)
-        assert first == InputStart("orders", 0, 1)
+        assert first == InputStart("deposits", 0, 1)

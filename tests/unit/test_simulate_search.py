@@ -3,12 +3,12 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from eventlib import Choreography, Decider, Event, Service
+from eventlib import Choreography, Event
 from eventlib.cli import run
 from eventlib.errors import ContractError, TerminalError
 from eventlib.ground.fork_pool import in_processes
@@ -17,65 +17,46 @@ from eventlib.simulation.scenario import Choices, Scenario
 from eventlib.simulation.search import Case, Extent, search
 from eventlib.simulation.shared import Played
 from eventlib.simulation.stage import Stage
+from tests.apps.bank import APP, Account, Credited, Deposited
 
 pytestmark = pytest.mark.heavy
 
 
-class PostSubmitted(Event, topic="post", key="box", request=True):
-    box: str
-
-
-class PostArrived(Event, topic="arrivals", key="box"):
-    box: str
-
-
-@dataclass(frozen=True)
-class Box:
-    arrived: int = 0
-
-
-boxes = Decider("box", state=Box, key="box")
-arrivals = Fold("arrivals", state=Box, key="box")
-
-
-@boxes.on(PostSubmitted)
-def deliver(_box: Box, post: PostSubmitted) -> list[PostArrived]:
-    return [PostArrived(box=post.box)]
+arrivals = Fold("arrivals", state=Account, key="account")
 
 
 @arrivals.evolve
-def count(box: Box, event: Event) -> Box:
-    return replace(box, arrived=box.arrived + isinstance(event, PostArrived))
+def count(account: Account, event: Event) -> Account:
+    return replace(account, credited=account.credited + isinstance(event, Credited))
 
 
 @invariant(arrivals)
-def boxes_hold_one(box: Box) -> bool:
-    """No box gets more than one post, which it does when somebody asks again under another id."""
-    return box.arrived <= 1
+def accounts_get_one(account: Account) -> bool:
+    """No account gets more than one deposit, which it does when somebody asks again under another id."""
+    return account.credited <= 1
 
 
 @invariant(arrivals)
-def boxes_hold_much(box: Box) -> bool:
-    """No box gets more than a hundred."""
-    return box.arrived <= 100
+def accounts_get_a_hundred(account: Account) -> bool:
+    """No account gets more than a hundred."""
+    return account.credited <= 100
 
 
 narrow, wide = (
-    Choreography("post", [Service("post", deciders=[boxes])], facts=[PostSubmitted], invariants=[each])
-    for each in (boxes_hold_one, boxes_hold_much)
+    Choreography("bank", APP.services, invariants=[each]) for each in (accounts_get_one, accounts_get_a_hundred)
 )
 
 
-class Post(Scenario):
+class Deposits(Scenario):
     def requests(self, orders: int, choose: Choices) -> Sequence[Event]:  # noqa: ARG002  nothing to choose
-        return [PostSubmitted(box=f"box {number}") for number in range(orders)]
+        return [Deposited(account=f"account {number}", cents=1) for number in range(orders)]
 
     def ports(self, choose: Choices) -> Mapping[str, object]:  # noqa: ARG002  no outside
         return {}
 
 
 def found_with(app: Choreography, extent: Extent) -> tuple[object, ...]:
-    found = search(Case(Stage(app), Post), extent, lambda _played, _shrinks: None)
+    found = search(Case(Stage(app), Deposits), extent, lambda _played, _shrinks: None)
     return found.played, found.failure
 
 
@@ -101,11 +82,11 @@ def test_schedules_without_a_failure_are_all_played_and_counted() -> None:
 
 def test_a_failure_is_saved_and_breaks_its_law_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "failure.json"
-    application = ["--app", f"{__name__}:narrow", "--scenario", f"{__name__}:Post", "--json"]
+    application = ["--app", f"{__name__}:narrow", "--scenario", f"{__name__}:Deposits", "--json"]
     searched = ["--schedules", "200", "--orders", "3", "--seed", "0", "--workers", "2", "--save", str(path)]
     assert run(["simulate", *searched, *application]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert found["failure"]["law"] == "boxes_hold_one"
+    assert found["failure"]["law"] == "accounts_get_one"
     assert run(["simulate", "--replay", str(path), *application]) == 1
     assert json.loads(capsys.readouterr().out) == {"file": str(path), "differs": None, "failure": found["failure"]}
 

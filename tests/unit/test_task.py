@@ -1,16 +1,12 @@
 """A task as the synchronous machine that it is: inputs in, one transaction out, without a log that is written to."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import count
-from typing import Never
 
 import pytest
 
-from eventlib import Choreography, Decider, Event, EventLog, Meta, Service, Topic, open_log
+from eventlib import EventLog, open_log
 from eventlib.errors import DamagedRecord
-from eventlib.external import Json
 from eventlib.model.decider import FORGET
 from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import InputStart, past_of
@@ -22,66 +18,16 @@ from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Edit, Hold, Inputs, Release, SkipInput, Transaction
 from eventlib.state.memory import MemoryStores
+from tests.apps.bank import APP, Deposited
 
 OFFSETS = count()
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-DEPOSITS, RATES = Topic("deposits", partitions=1), Topic("rates", partitions=1)
-
-
-class Deposited(Event, topic=DEPOSITS, key="account"):
-    account: str
-    cents: int
-
-
-class RateSet(Event, topic=RATES, key="account", external=Json()):
-    account: str
-
-
-class Credited(Event, topic=Topic("credits", partitions=1), key="account"):
-    account: str
-    cents: int
-
-
-class Statement(Event, topic=Topic("statements", partitions=1), key="account", final=True):
-    account: str
-
-
-@dataclass(frozen=True)
-class Balance:
-    cents: int = 0
-
-
-def bank() -> Choreography:
-    accounts: Decider[Balance] = Decider("account", state=Balance, key="account")
-
-    @accounts.evolve
-    def add(balance: Balance, event: Event) -> Balance:
-        return Balance(balance.cents + event.cents) if isinstance(event, Credited) else balance
-
-    @accounts.on(Deposited)
-    def credit(_balance: Balance, deposited: Deposited) -> list[Credited]:
-        if deposited.cents < 0:
-            raise ValueError("a deposit is above zero")
-        return [Credited(account=deposited.account, cents=deposited.cents)]
-
-    @accounts.on(RateSet)
-    def note(_balance: Balance, _rate: RateSet) -> list[Never]:
-        return []
-
-    @accounts.deadline
-    def closes_at(balance: Balance) -> datetime | None:
-        return EPOCH if balance.cents else None
-
-    @closes_at.passed
-    def close(_balance: Balance, meta: Meta) -> list[Statement]:
-        return [Statement(account=meta.subject)]
-
-    return Choreography("bank", [Service("bank", deciders=[accounts])])
+DUE_MS = 86_401_000
+"""A day after the first deposit, when an account is stated."""
 
 
 @pytest.fixture
 async def log() -> AsyncIterator[EventLog]:
-    async with open_log("memory://", bank()) as log:
+    async with open_log("memory://", APP) as log:
         await log.prepare()
         await prepare_own(log, log.choreography.services)
         yield log
@@ -141,9 +87,10 @@ async def test_a_transaction_is_no_older_than_its_inputs_unless_another_system_g
 async def test_a_transaction_that_is_full_takes_no_more(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eventlib.runtime.task.MAX_EMITTED", 2)
     task = task_on(log)
-    task.open(Inputs(1_000, [deposit(log, n) for n in range(5)], due_ms=1_000))
+    task.open(Inputs(DUE_MS, [deposit(log, n) for n in range(5)], due_ms=DUE_MS))
     assert task.taken == 2
     assert not task.take(deposit(log, 2), None), "the rest of what it was opened with comes first"
+    task.rolled_back()
     assert applied(task, Inputs(1_000, [deposit(log, n) for n in range(5)])).passed.records == 2
     task.open(Inputs(1_000, [deposit(log, 2)]))
     assert task.take(deposit(log, 3), None)
@@ -157,8 +104,8 @@ async def test_a_deadline_waits_for_inputs_of_before_its_time_that_found_no_room
     monkeypatch.setattr("eventlib.runtime.task.MAX_EMITTED", 2)
     task = task_on(log)
     applied(task, Inputs(1_000, [deposit(log, 0)]))
-    for last, types in ((4, ["Credited"] * 2), (3, ["Credited", "Credited", "Statement"])):
-        task.open(Inputs(1_000, [deposit(log, n) for n in range(1, last)], due_ms=1_000))
+    for last, types in ((4, ["Credited"] * 2), (3, ["Credited", "Credited", "Stated"])):
+        task.open(Inputs(DUE_MS, [deposit(log, n) for n in range(1, last)], due_ms=DUE_MS))
         assert [each.type for each in task.events] == types
         task.rolled_back()
 
@@ -169,7 +116,7 @@ async def test_a_deadline_passes_also_while_a_damaged_input_may_be_about_any_key
     applied(task, Inputs(1_000, [deposit(log, 0)]))
     applied(task, Inputs(2_000, damaged=DamagedRecord("it is gone", "deposits", 0, 1, 2)))
     assert task.processor.waits("account", FORGET, "a")
-    assert [each.type for each in applied(task, Inputs(3_000, due_ms=3_000)).events] == ["Statement"]
+    assert [each.type for each in applied(task, Inputs(DUE_MS, due_ms=DUE_MS)).events] == ["Stated"]
 
 
 async def test_a_transaction_takes_more_only_in_order_and_in_time(log: EventLog) -> None:
