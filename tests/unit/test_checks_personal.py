@@ -11,8 +11,7 @@ from eventlib.analysis.checks import check
 from eventlib.model.finding import Finding
 from eventlib.personal import Personal
 from examples import letters
-
-Text = Personal(subject="person_id")
+from tests.apps.people import Card, Text
 
 
 class Called(Event, topic="calls", key="key", request=True):
@@ -36,14 +35,7 @@ class Passed(Event, topic="answers", key="key", final=True):
 
 
 @dataclass(frozen=True)
-class Caller:
-    person_id: str = ""
-    name: Annotated[str, Text] = ""
-    calls: int = 0
-
-
-@dataclass(frozen=True)
-class Judging(Caller):
+class Judging(Card):
     @property
     def is_ada(self) -> bool:
         return self.name == "Ada"
@@ -61,7 +53,7 @@ def answered(call: Called, name: str = "", note: str = "") -> list[Answered]:
     return [Answered(key=call.key, person_id=call.person_id, name=name, note=note)]
 
 
-def problems(handler: Callable[..., Any], state: type[Any] = Caller) -> list[Finding]:
+def problems(handler: Callable[..., Any], state: type[Any] = Card) -> list[Finding]:
     decider: Decider[Any] = Decider("caller", state=state, key="key")
     decider.on(handler)
     found = check(Choreography("calls", [Service("calls", deciders=[decider])]))
@@ -77,7 +69,7 @@ def test_the_letters_are_clean() -> None:
     assert not [each for each in check(letters.app) if each.rule == "personal-field-decides"]
 
 
-def hands_on(caller: Caller, call: Called) -> list[Answered]:
+def hands_on(caller: Card, call: Called) -> list[Answered]:
     name = call.name or caller.name
     if not name or caller.name is None:
         return []
@@ -94,7 +86,7 @@ def matches(_state: Plain, call: Called) -> list[Answered]:
 
 @pytest.mark.parametrize("handler", [hands_on, matches])
 def test_texts_may_be_handed_on(handler: Callable[..., Any]) -> None:
-    assert problems(handler, Plain if handler is matches else Caller) == []
+    assert problems(handler, Plain if handler is matches else Card) == []
 
 
 def compares(_state: Plain, call: Called) -> list[Answered]:
@@ -146,8 +138,8 @@ def lets_a_function_decide(_state: Plain, call: Called) -> list[Answered]:
     return [Answered(key=call.key, person_id=call.person_id)] if is_known(call) else []
 
 
-def compares_all(caller: Caller, call: Called) -> list[Answered]:
-    if caller == Caller():
+def compares_all(caller: Card, call: Called) -> list[Answered]:
+    if caller == Card():
         return []
     return [Answered(key=call.key, person_id=call.person_id)]
 
@@ -184,7 +176,7 @@ def sorts(_state: Plain, call: Called) -> list[Answered]:
     ],
 )
 def test_what_an_erasure_would_change_is_refused(handler: Callable[..., Any]) -> None:
-    found = problems(handler, Caller if handler is compares_all else Plain)
+    found = problems(handler, Card if handler is compares_all else Plain)
     assert found
     assert all(each.severity == "error" for each in found)
 

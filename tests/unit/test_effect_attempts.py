@@ -3,51 +3,34 @@
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import httpx
 import pytest
 
-from eventlib import FOREVER, Decider, Event, OutcomeUnknown, Retry, TerminalError
+from eventlib import FOREVER, OutcomeUnknown, Retry, TerminalError
 from eventlib.errors import is_final
 from eventlib.model.record import Record
 from eventlib.runtime.effect_attempts import EffectAttempts, Pause
 from eventlib.runtime.transaction import Answer
+from tests.apps.smallest import Asked, Granted, orders
 
 URL = "http://bank/charges"
 
 
-class AskSubmitted(Event, topic="attempts.requests", key="k", request=True):
-    k: str
-
-
-class Asked(Event, topic="attempts", key="k"):
-    k: str
-
-
-class Unknown(Event, topic="attempts", key="k", failure=True):
-    k: str
-
-
-@dataclass(frozen=True)
-class State:
-    """Nothing is kept."""
-
-
-def unknown(asked: Asked) -> Unknown:
-    return Unknown(k=asked.k)
+def unknown(asked: Asked) -> Granted:
+    return Granted(order_id=asked.order_id)
 
 
 def attempts(**options: object) -> EffectAttempts:
     """Return the attempts of an effect that is declared with these options."""
-    decider = Decider("asking", state=State, key="k")
+    decider = orders()
 
     @decider.effect(Asked, **options)  # type: ignore[arg-type]  # each test's own
     async def ask(asked: Asked) -> Asked:
         return asked
 
-    request = Record(topic="attempts", partition=0, offset=0, timestamp_ms=0, key=b"1", value=b"", id="id")
-    return EffectAttempts(decider.effects[Asked], request, Asked(k="1"))
+    request = Record(topic="asked", partition=0, offset=0, timestamp_ms=0, key=b"1", value=b"", id="id")
+    return EffectAttempts(decider.effects[Asked], request, Asked(order_id="1"))
 
 
 def answered(status: int) -> httpx.HTTPStatusError:
@@ -117,7 +100,7 @@ def test_with_something_else_to_emit_it_gives_up_after_a_minute() -> None:
     together_s, end = waits(attempts(otherwise=unknown), 200)
     assert together_s == pytest.approx(51.1)
     assert isinstance(end, Answer)
-    assert end.event == Unknown(k="1")
+    assert end.event == Granted(order_id="1")
 
 
 @pytest.mark.parametrize(("retry", "most"), [(Retry(attempts=5), 5), (Retry(attempts=1), 1), (FOREVER, None)])

@@ -23,22 +23,7 @@ from eventlib.personal.ring import KeyRing, StoreMask, erase
 from eventlib.personal.secret_file import create_secret
 from eventlib.personal.sqlite_store import SqliteKeyStore
 from eventlib.queries.index_columns import columns_of
-
-Text = Personal(subject="person_id")
-
-
-class Known(Event, topic="people", key="key"):
-    key: str
-    person_id: str | None
-    name: Annotated[str, Text, Aliases("nom")]
-    phone: Annotated[str | None, Text] = None
-
-
-@dataclass(frozen=True)
-class Card:
-    person_id: str = ""
-    name: Annotated[str, Text] = ""
-    calls: int = 0
+from tests.apps.people import Card, Known, Text
 
 
 def test_personal_fields_are_named_with_their_subjects() -> None:

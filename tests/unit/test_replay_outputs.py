@@ -2,13 +2,13 @@
 
 import pytest
 
-from eventlib import Event
 from eventlib.model.record import Record
 from eventlib.replay.comparison import OutputQuery, input_of, same
 from eventlib.replay.outputs import EmittedEvents
 from eventlib.replay.steps import RecordedEvent
 from eventlib.replay.stuck_sagas import _Samples
 from services.order.events import ProductDelisted
+from tests.apps.smallest import Asked, Granted
 
 
 def emitted(event_id: str, at_ms: int, sequence: int | None) -> RecordedEvent:
@@ -25,21 +25,13 @@ def test_decisions_of_the_sagas_that_were_asked_for_are_compared(
     assert OutputQuery(sagas=sagas).about(saga) is is_compared
 
 
-class Granted(Event, topic="answers", key="name"):
-    name: str
-
-
-class Denied(Event, topic="answers", key="name"):
-    name: str
-
-
 def test_events_with_the_same_fields_are_the_same_only_if_their_types_are() -> None:
-    record = Record("answers", 0, 1, 2, b"a", b"", "id", "Granted")
-    assert same([Granted(name="a")], [(record, Granted(name="a"))])
-    assert not same([Denied(name="a")], [(record, Granted(name="a"))])
-    assert not same([Granted(name="a")], [(record.replace(key=b"b"), Granted(name="a"))])
-    assert not same([Granted(name="a")], [(record.replace(topic="others"), Granted(name="a"))])
-    assert not same([Granted(name="a")], [])
+    record = Record("granted", 0, 1, 2, b"a", b"", "id", "Granted")
+    assert same([Granted(order_id="a")], [(record, Granted(order_id="a"))])
+    assert not same([Asked(order_id="a")], [(record, Granted(order_id="a"))])
+    assert not same([Granted(order_id="a")], [(record.replace(key=b"b"), Granted(order_id="a"))])
+    assert not same([Granted(order_id="a")], [(record.replace(topic="others"), Granted(order_id="a"))])
+    assert not same([Granted(order_id="a")], [])
 
 
 def test_events_of_a_takeover_come_in_the_order_in_which_they_were_emitted_and_once() -> None:

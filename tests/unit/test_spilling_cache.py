@@ -1,25 +1,17 @@
 """States of a replay that do not fit into memory: none is lost, and each is there once."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated
 
 import pytest
 
 from eventlib import Decider
-from eventlib.personal import Personal
 from eventlib.replay.spilling_cache import IN_MEMORY, Spill, SpillingCache, spilling_caches
 from eventlib.runtime.keyed_state import KeyedState
 from services import shop
 from services.stock.state import Shelf
+from tests.apps.people import Card
 
 SHELF = shop.decider("shelf")
-
-
-@dataclass(frozen=True)
-class Card:
-    person_id: str = ""
-    name: Annotated[str, Personal(subject="person_id")] = ""
 
 
 @pytest.fixture
