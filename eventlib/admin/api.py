@@ -7,6 +7,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
+from eventlib.admin.acts import add_act
 from eventlib.admin.deployment_previews import DeploymentPreviews
 from eventlib.admin.deployments import add_deployments
 from eventlib.admin.events import add_events
@@ -22,6 +23,7 @@ from eventlib.http.problems import problem, refusal_of
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import READERS, Role, allow, public
 from eventlib.operations.as_json import status_json
+from eventlib.operations.every_act import ACTS
 from eventlib.operations.reprocessing.jobs import RerunJobs
 from eventlib.operations.reprocessing.listing import UnknownRerun
 from eventlib.operations.startup_waits import STATE_DIR
@@ -79,6 +81,8 @@ def create_admin(
     add_pauses(app, log)
     add_reruns(app, log, jobs)
     add_subjects(app, log)
+    for act in ACTS:
+        add_act(app, log, act)
     guard(app, identity.with_tokens("admin-token", tokens, Role.OPERATOR))
     return app
 

@@ -1,7 +1,7 @@
 """Forms that browsers send: read within a bound, and only those that this console gave."""
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
@@ -10,7 +10,9 @@ from eventlib.console.rendering import Pages
 from eventlib.errors import ContractError
 from eventlib.ground.body_limit import bounded, compression_of
 from eventlib.http.problems import Refusal
+from eventlib.operations.act import Act
 
+A = TypeVar("A", bound=Act[Any, Any])
 CONTENT_TYPE = "application/x-www-form-urlencoded"
 _MOST_BYTES = 1_000_000
 _MOST_FIELDS = 2_000
@@ -44,6 +46,11 @@ class Form:
                 f"give a reason, of up to {_MOST_REASON:,} characters: it is stored on the log with the act"
             )
         return found
+
+    def act(self, kind: type[A], **fields: object) -> A:
+        """Return the act that this form asks for: the fields that it has by their names, and these. Raises: ContractError."""
+        given = {name: value for name in kind.own_fields() if (value := self.get(name).strip())}
+        return kind.of({**given, **fields, "reason": self.reason(), "as_previewed": self.get("as_previewed")})
 
 
 async def own_form(request: Request) -> Form:

@@ -68,7 +68,7 @@ async def test_a_limit_is_set_at_run_time_and_goes_back(tmp_path: Path) -> None:
         assert window.page.one("h1").text == "limit bank of payout"
         assert window.page.all("button", "Pause") == []  # it would be all of the service
         await window.send("Set", {"per_second": "many", "reason": "they had an outage"})
-        assert "are numbers above 0" in window.alert
+        assert "per_second: Input should be a valid number" in window.alert
         await window.send("Set", {"per_second": "20", "reason": "they had an outage"})
         assert len(window.page.all("button", "Resume")) == 1
         (found,) = await pauses(log)

@@ -11,9 +11,10 @@ import pytest
 from eventlib import Choreography, Decider, Event, EventLog, Publication, Runtime, Service, open_log
 from eventlib.errors import ContractError
 from eventlib.model.record import Record
+from eventlib.operations.act import Desk
 from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retry
 from eventlib.operations.parked_preview import Preview, preview_discards, preview_edit, preview_retries
-from eventlib.operations.pause_preview import preview_pause
+from eventlib.operations.pause_acts import Pause, Resume
 from eventlib.operations.pausing import pause, resume
 from eventlib.queries.parked import Parking, parkings
 from eventlib.queries.pauses import PauseTarget
@@ -161,15 +162,15 @@ async def a_resumed_key_does_what_its_preview_said(url: str, broken: set[str]) -
     """Check previews of a pause of a key and of its end, on a log that nobody else uses."""
     outside = Outside()
     async with open_log(url, make_shop(broken)) as log:
-        target = PauseTarget.of(log, "orders", key="a")
+        target, desk = PauseTarget.of(log, "orders", key="a"), Desk(log, "")
         with pytest.raises(ContractError, match="is not paused"):
-            await preview_pause(log, target, "resume")
-        assert (await preview_pause(log, target, "pause")).released is None
+            await Resume(service="orders", key="a", dry_run=True).perform(desk)
+        assert (await Pause(service="orders", key="a", dry_run=True).perform(desk)).released is None
         await pause(log, target, "ada", "a test")
         await log.publish_many([Publication(Ordered(order_id="a", cents=n), idempotency_key=f"{n}") for n in range(3)])
         await settle(log, outside)
         before = await contents(log)
-        found = (await preview_pause(log, target, "resume")).released
+        found = (await Resume(service="orders", key="a", dry_run=True).perform(desk)).released
         assert await contents(log) == before
         assert found is not None
         assert (found.prospect, found.handled) == (("parks again", 0) if broken else ("is handled", 3))

@@ -7,9 +7,10 @@ import pytest
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import ContractError
+from eventlib.operations.act import Desk
 from eventlib.operations.dry_run import refuse_moved
-from eventlib.operations.pause_preview import preview_pause, refuse_changed
-from eventlib.operations.pausing import pause, resume, what_waits
+from eventlib.operations.pause_acts import Pause, Resume
+from eventlib.operations.pausing import what_waits
 from eventlib.operations.reprocessing.cutover import preview_switch
 from eventlib.operations.reprocessing.listing import reruns
 from eventlib.operations.reprocessing.metadata import RerunSpec
@@ -54,24 +55,22 @@ async def test_a_pause_of_a_service_and_its_end(broker: Cluster) -> None:
     async with open_log(empty_log(broker), market()) as log:
         await stock(log, A=9)
         await settle(log)
-        target = PauseTarget.of(log, "store")
+        target, desk = PauseTarget.of(log, "store"), Desk(log, "ada")
         before = await contents(log)
-        told = await preview_pause(log, target, "pause")
+        told = await Pause(service="store", dry_run=True).perform(desk)
         assert await contents(log) == before
-        await refuse_changed(log, target, "pause", told.token)
-        await pause(log, target, "ada", "a test")
+        await Pause(service="store", reason="a test", as_previewed=told.token).perform(desk)
         assert await what_waits(log, target) == told.waits
         await send(log, [("1", "A"), ("2", "A")])
         await settle(log)
-        told = await preview_pause(log, target, "resume")
+        told = await Resume(service="store", dry_run=True).perform(desk)
         assert told.waits.inputs == 2
         await send(log, [("3", "A")])
         with pytest.raises(ContractError, match="nothing was done"):
-            await refuse_changed(log, target, "resume", told.token)
-        told = await preview_pause(log, target, "resume")
+            await Resume(service="store", as_previewed=told.token).perform(desk)
+        told = await Resume(service="store", dry_run=True).perform(desk)
         assert (await what_waits(log, target)) == told.waits
-        await refuse_changed(log, target, "resume", told.token)
-        await resume(log, target, "ada")
+        await Resume(service="store", as_previewed=told.token).perform(desk)
         await settle(log)
         await check_shelves(log)
         assert (await what_waits(log, target)).inputs == 0

@@ -1,0 +1,49 @@
+"""The admin API's acts: each has a route whose body is made of its fields."""
+
+import re
+from inspect import Parameter, Signature
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query
+from pydantic import BaseModel, create_model
+
+from eventlib.eventlog import EventLog
+from eventlib.http.gate import Caller
+from eventlib.identity.principal import Principal, allow
+from eventlib.operations.act import Act, Desk, Outcome
+
+
+def add_act(app: FastAPI, log: EventLog, act: type[Act[Any, Any]]) -> None:
+    """Add the route of an act."""
+    own, address = act.own_fields(), re.findall(r"{(\w+)", act.path)
+    body = create_model(
+        act.__name__,
+        __base__=Act,
+        __doc__=act.__doc__,
+        **{name: (field.annotation, field) for name, field in own.items() if name not in {*address, *act.query}},
+    )  # type: ignore[call-overload]  # its fields are those of a model
+    body.needs_reason = act.needs_reason
+    may_be_empty = not act.needs_reason and not any(field.is_required() for field in body.model_fields.values())
+    parameters = [_parameter(name, str) for name in address]
+    parameters.append(_parameter("body", body | None, None) if may_be_empty else _parameter("body", body))
+    parameters.append(_parameter("caller", Caller))
+    if act.query:
+        query = create_model(f"{act.__name__}Query", **{name: (own[name].annotation, own[name]) for name in act.query})  # type: ignore[call-overload]  # as above
+        parameters.append(_parameter("selection", Annotated[query, Query()]))
+
+    @allow(act.role)
+    async def perform(
+        body: BaseModel | None, caller: Principal, selection: BaseModel | None = None, **place: str
+    ) -> dict[str, object]:
+        given = [each.model_dump(by_alias=True) for each in (body, selection) if each is not None]
+        fields = {name: value for each in (*given, place) for name, value in each.items()}
+        done: Outcome = await act.of(fields).perform(Desk(log, caller.by))
+        return done.json(personal=caller.sees_personal)
+
+    perform.__doc__, perform.__name__ = act.__doc__, act.__name__.lower()
+    perform.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what FastAPI reads
+    app.post(act.path, status_code=act.status)(perform)
+
+
+def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)

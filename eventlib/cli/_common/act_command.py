@@ -1,0 +1,165 @@
+"""Commands that are acts: their options are the act's fields and those that all acts have; what is theirs is the text."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter
+from typing import Annotated, Any, TypeVar
+
+import typer
+from annotated_types import Ge
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.prompts import YesOption, actor, agree
+from eventlib.operations.act import Act, Desk, Outcome
+
+O = TypeVar("O", bound=Outcome)  # noqa: E741  an outcome
+_METAVARS = {"decider": "DECIDER", "key": "KEY", "effect": "REQUEST", "limit": "NAME", "partition": "N"}
+_DRY_RUN = "Only print what would happen; nothing is written."
+_AS_PREVIEWED = "Refuse when the log has moved on since the dry run that printed TOKEN."
+_BY = "A name for people, stored on the log behind that of the machine's user or token."
+_WAIT = "How long to wait for the running tasks."
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _option(name: str, metavar: str, help_: str, **more: Any) -> Any:
+    return typer.Option(_flag(name), metavar=metavar, help=help_, show_default=False, **more)
+
+
+WaitOption = Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0, help=_WAIT)]
+ReasonOption = Annotated[str, _option("reason", "TEXT", "Why; stored on the log, with your name.")]
+DryRunOption = Annotated[bool, _option("dry_run", "", _DRY_RUN)]
+AsPreviewedOption = Annotated[str, _option("as_previewed", "TOKEN", _AS_PREVIEWED)]
+_SHARED: Mapping[str, tuple[Any, Any]] = {
+    "reason": (ReasonOption, ""),
+    "by": (Annotated[str | None, _option("by", "NAME", _BY)], None),
+    "dry_run": (DryRunOption, False),
+    "as_previewed": (AsPreviewedOption, ""),
+    "as_json": (JsonOption, False),
+    "app": (AppOption, None),
+    "log": (LogOption, None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options that all acts have, as they were given; `wait` and `yes` where a command has them."""
+
+    context: typer.Context
+    reason: str
+    by: str | None
+    dry_run: bool
+    as_previewed: str
+    as_json: bool
+    app: str | None
+    log: str | None
+    wait: float = 0.0
+    yes: bool = False
+
+    def carry_out(
+        self, act: type[Act[Any, O]], fields: Mapping[str, object], show: Callable[[O], None], question: str = ""
+    ) -> None:
+        """Do an act or preview it, and print what comes of it, for people by `show`; with a question, after a yes.
+
+        Raises: Exit, with 1 where the outcome is a failure.
+        """
+        if self.dry_run and self.as_previewed:
+            raise typer.BadParameter("a dry run excludes it", param_hint="--as-previewed")
+        shared = {"reason": self.reason, "dry_run": self.dry_run, "as_previewed": self.as_previewed}
+        try:
+            wanted = act.model_validate({**fields, **shared})
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise typer.BadParameter(first["msg"], param_hint=_flag(str(first["loc"][0]))) from error
+        by = "" if self.dry_run else actor(self.by)
+
+        def confirm(seen: O) -> None:
+            if not self.as_json:
+                show(seen)
+            if seen.changes:
+                agree(question, yes=self.yes)
+
+        is_asked = question and not (self.yes and self.as_json)
+        done = run_on_log(
+            self._log_options(act),
+            lambda log: wanted.perform(Desk(log, by, self.wait), confirm if is_asked else None),
+        )
+        if self.as_json:
+            output.print_json(done.lines())
+        else:
+            show(done)
+            if done.token and done.changes:
+                print(f"Nothing was written. To act only if this still holds: --as-previewed {done.token}")
+        raise typer.Exit(1 if done.fails else 0)
+
+    def _log_options(self, act: type[Act[Any, Any]]) -> LogOptions:
+        decides = act.decides or self.dry_run or self.as_previewed
+        return (LogOptions.deciding if decides else LogOptions.of)(self.context, self.app, self.log)
+
+
+def asking(
+    wait_s: float | None = None, *, may_ask: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command, as its argument `asked`, the options that all acts have.
+
+    `wait_s` is how long it waits by default, if it can wait; `may_ask`: it has --yes.
+    """
+    shared = {} if wait_s is None else {"wait": (WaitOption, wait_s)}
+    shared |= {"yes": (YesOption, False)} if may_ask else {}
+    shared |= _SHARED
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def command(context: typer.Context, **given: Any) -> None:
+            asked = Asked(context, **{name: given.pop(name) for name in shared})
+            function(asked=asked, **given)
+
+        own = inspect.signature(function, eval_str=True).parameters.values()
+        every = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+        every += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own if each.name != "asked"]
+        every += [_parameter(name, kind, default) for name, (kind, default) in shared.items()]
+        command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]  # Typer reads it
+        return command
+
+    return decorated
+
+
+def act_command(
+    act: type[Act[Any, O]], wait_s: float | None = None, question: str = ""
+) -> Callable[[Callable[[O], None]], Callable[..., None]]:
+    """Return a decorator that makes an act's command of the function which prints its outcome for people.
+
+    The command's options are the act's fields. A question, with the fields' values in it, is asked before the act is done.
+    """
+
+    def decorated(show: Callable[[O], None]) -> Callable[..., None]:
+        def command(asked: Asked, **fields: object) -> None:
+            asked.carry_out(act, fields, show, question.format(**fields))
+
+        command.__doc__, command.__name__ = show.__doc__, show.__name__
+        own = [_own(name, field, f"{{{name}" in act.path) for name, field in act.own_fields().items()]
+        command.__signature__ = inspect.Signature([_parameter("asked", Asked), *own])  # type: ignore[attr-defined]  # as below
+        return asking(wait_s, may_ask=bool(question))(command)
+
+    return decorated
+
+
+def _own(name: str, field: FieldInfo, is_address: bool) -> Parameter:
+    """Return the argument or option of an act's field."""
+    kind, about = field.annotation, field.description or ""
+    if is_address:
+        return _parameter(name, Annotated[kind, typer.Argument(metavar=name.upper(), help=about)])
+    least = next((each.ge for each in field.metadata if isinstance(each, Ge)), None)
+    option = _option(name, _METAVARS.get(name, "TEXT" if least is None else "N"), about, min=least)
+    return _parameter(name, Annotated[kind, option], field.default)
+
+
+def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)

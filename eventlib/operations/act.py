@@ -1,0 +1,121 @@
+"""An operator's act: declared once, and offered by the command line, the admin API and the console, which add its looks."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Generic, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.ground.pydantic_errors import sentence_of
+from eventlib.identity.principal import Role
+from eventlib.operations.dry_run import refuse_moved
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where an act is done: on which log, by whom, and how long to wait (s) until the tasks have taken it up."""
+
+    log: EventLog
+    by: str
+    wait_s: float = 0.0
+
+    def signed(self, reason: str) -> str:
+        """Return a reason as journals record it: with who acts."""
+        return f"{self.by}: {reason.strip()}"
+
+
+class Outcome:
+    """The result of an act, or of its preview, which has a token: an act that is given it refuses what has changed since."""
+
+    token: str = ""
+    changes: bool = True
+    """Whether it has done anything, or would."""
+    fails: bool = False
+    """Whether what it is about has failed, or would: a command then ends with exit code 1."""
+
+    def json(self, *, personal: bool = False) -> dict[str, object]:
+        """Return it as every front end answers with it; personal fields are masked unless they may be seen."""
+        raise NotImplementedError
+
+    def lines(self, *, personal: bool = False) -> list[dict[str, object]]:
+        """Return it as lines of JSON: one for each thing that the act is about."""
+        return [self.json(personal=personal)]
+
+
+S = TypeVar("S")
+O = TypeVar("O", bound=Outcome)  # noqa: E741  an outcome
+
+
+class Act(BaseModel, Generic[S, O]):
+    """An act: its fields are what an operator gives, and its methods find, preview and do it.
+
+    `path` is the admin API's route; the fields that it names, or `query` does, are no part of a body. `role` may do it.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    path: ClassVar[str]
+    query: ClassVar[tuple[str, ...]] = ()
+    status: ClassVar[int] = 202
+    role: ClassVar[Role] = Role.OPERATOR
+    needs_reason: ClassVar[bool] = True
+    decides: ClassVar[bool] = False
+    """Whether it has handlers decide in the process that does it, which reads personal fields then where it may."""
+
+    dry_run: Annotated[bool, Field(description="Only tell what would happen; nothing is written.")] = False
+    as_previewed: Annotated[
+        str, Field(max_length=100, description="Refuse when the log has moved on since the dry run with this token.")
+    ] = ""
+    reason: Annotated[
+        str, Field(max_length=2_000, validate_default=True, description="Why; stored on the log, with who acts.")
+    ] = ""
+
+    @field_validator("reason")
+    @classmethod
+    def _given(cls, reason: str, info: ValidationInfo) -> str:
+        if cls.needs_reason and not info.data.get("dry_run") and not reason.strip():
+            raise PydanticCustomError("reason", "give a reason: it is stored on the log")
+        return reason.strip()
+
+    @classmethod
+    def of(cls, fields: Mapping[str, object]) -> Self:
+        """Return the act with these fields. Raises: ContractError, naming the field, for one that does not fit."""
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            raise ContractError(sentence_of(error)) from error
+
+    @classmethod
+    def own_fields(cls) -> Mapping[str, FieldInfo]:
+        """Return the fields that it has beyond those of every act."""
+        return {name: field for name, field in cls.model_fields.items() if name not in Act.model_fields}
+
+    async def select(self, desk: Desk) -> S:
+        """Return what it is about. Raises: WiringError and ContractError for what there is not."""
+        raise NotImplementedError
+
+    async def preview(self, desk: Desk, about: S) -> O:
+        """Return what it would come to. Guarantee: writes nothing."""
+        raise NotImplementedError
+
+    async def apply(self, desk: Desk, about: S) -> O:
+        """Do it, and return what came of it."""
+        raise NotImplementedError
+
+    async def perform(self, desk: Desk, confirm: Callable[[O], None] | None = None) -> O:
+        """Do it, unless it is a dry run; `confirm` is shown the preview before, and raises where it is not to be done.
+
+        Raises: ContractError when it would not do what the preview with the token `as_previewed` has shown.
+        """
+        about = await self.select(desk)
+        if self.dry_run or self.as_previewed or confirm is not None:
+            seen = await self.preview(desk, about)
+            if self.dry_run:
+                return seen
+            refuse_moved(self.as_previewed, seen.token)
+            if confirm is not None:
+                confirm(seen)
+        return await self.apply(desk, about)

@@ -1,0 +1,8 @@
+"""All acts of operators."""
+
+from typing import Any
+
+from eventlib.operations.act import Act
+from eventlib.operations.pause_acts import Pause, Resume
+
+ACTS: tuple[type[Act[Any, Any]], ...] = (Pause, Resume)
