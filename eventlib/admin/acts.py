@@ -5,7 +5,7 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, ConfigDict, create_model
 
 from eventlib.eventlog import EventLog
 from eventlib.http.gate import Caller
@@ -23,12 +23,15 @@ def add_act(app: FastAPI, log: EventLog, act: type[Act[Any, Any]]) -> None:
         **{name: (field.annotation, field) for name, field in own.items() if name not in {*address, *act.query}},
     )  # type: ignore[call-overload]  # its fields are those of a model
     body.needs_reason = act.needs_reason
-    may_be_empty = not act.needs_reason and not any(field.is_required() for field in body.model_fields.values())
     parameters = [_parameter(name, str) for name in address]
-    parameters.append(_parameter("body", body | None, None) if may_be_empty else _parameter("body", body))
+    parameters.append(_parameter("body", body | None, None) if act.may_be_bare else _parameter("body", body))
     parameters.append(_parameter("caller", Caller))
     if act.query:
-        query = create_model(f"{act.__name__}Query", **{name: (own[name].annotation, own[name]) for name in act.query})  # type: ignore[call-overload]  # as above
+        query = create_model(
+            f"{act.__name__}Query",
+            __config__=ConfigDict(extra="forbid"),
+            **{name: (own[name].annotation, own[name]) for name in act.query},
+        )  # type: ignore[call-overload]  # as above
         parameters.append(_parameter("selection", Annotated[query, Query()]))
 
     @allow(act.role)

@@ -22,10 +22,10 @@ from eventlib.http.gate import guard
 from eventlib.http.problems import problem, refusal_of
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import READERS, Role, allow, public
+from eventlib.operations.act import Ambiguous, NotThere
 from eventlib.operations.as_json import status_json
 from eventlib.operations.every_act import ACTS
 from eventlib.operations.reprocessing.jobs import RerunJobs
-from eventlib.operations.reprocessing.listing import UnknownRerun
 from eventlib.operations.startup_waits import STATE_DIR
 from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.personal.base import NoRight
@@ -118,8 +118,10 @@ def _problem(_request: Request, error: Exception) -> JSONResponse:
     match error:
         case NoRight():
             code = 403
-        case WiringError() | UnknownRerun():
+        case WiringError() | NotThere():
             code = 404
+        case Ambiguous():
+            code = 409
         case ContractError() if not isinstance(error, UndecodableRecord):
             code = 422
         case _:

@@ -9,10 +9,9 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
+from eventlib.cli._common.act_command import AsPreviewedOption, ByOption, DryRunOption
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
-from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption
-from eventlib.cli._common.prompts import actor
-from eventlib.cli.parked_changes import ByOption, ReasonOption
+from eventlib.cli._common.prompts import ReasonOption, actor
 from eventlib.operations.erasure import ForgetPreview, preview_forget, refuse_changed
 from eventlib.operations.erasure import forget as forget_subject
 from eventlib.personal.opening import find_store, open_store, personal_options

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import wraps
+from shlex import quote
 from typing import Annotated, Any, ParamSpec
 
 from mcp.server.mcpserver import MCPServer
@@ -12,7 +13,6 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from eventlib.cli._common import output
-from eventlib.cli._common.parked_keys import of_key
 from eventlib.cli._common.saga_status import state_json
 from eventlib.cli._common.searching import page_json, up_to_now
 from eventlib.cli.history_json import step_json
@@ -23,6 +23,7 @@ from eventlib.cli.sql import answer_json, tables_json
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.operations.as_json import parking_json, waiting_json
+from eventlib.operations.parked_acts import parked_under
 from eventlib.operations.parked_preview import preview_retries
 from eventlib.queries.parked import Parking, parkings, waiting_inputs
 from eventlib.queries.sagas import find_saga
@@ -128,7 +129,7 @@ class LogTools:
         if key is None:
             listed = [_without(parking_json(each), "traceback") for each in found[:_MOST_PARKED]]
             return {"parked": listed, "left_out": len(found) - len(listed)}
-        return {"parked": [await self._explained(each) for each in of_key(found, key)]}
+        return {"parked": [await self._explained(each) for each in parked_under(found, key)]}
 
     async def _explained(self, parking: Parking) -> Answered:
         waiting = await waiting_inputs(self._log, parking, _MOST_WAITING)
@@ -144,7 +145,8 @@ class LogTools:
                 "traceback": retried.traceback or None,
             },
             "a_person_can": [
-                f"eventlib parked {act} {parking.id or parking.key}" for act in ("retry", "edit", "discard")
+                f"eventlib parked {act} {quote(parking.decider)} {quote(parking.id or parking.key)}"
+                for act in ("retry", "edit", "discard")
             ],
         }
 

@@ -1,5 +1,6 @@
 """`eventlib parked`: lists what is parked and what waits behind it; retries, edits and discards."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -16,12 +17,13 @@ from eventlib.cli._common.options import (
     PersonalOption,
     run_on_log,
 )
-from eventlib.cli._common.parked_keys import DecidersOption, ReasonMatches, WhereOption, Which, of_key
 from eventlib.cli._common.typer_ext import Command, group
-from eventlib.cli.parked_changes import discard, edit, retry
+from eventlib.cli.parked_acts import DecidersOption, ReasonMatches, discard, edit, retry
 from eventlib.eventlog import EventLog
 from eventlib.operations.as_json import parking_json, waiting_json
-from eventlib.queries.parked import Parking, WaitingInput, parkings, waiting_inputs
+from eventlib.operations.parked_acts import parked_under
+from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, parkings, waiting_inputs
+from eventlib.search.parked import parked_where
 
 parked = group("List inputs that could not be handled; retry, edit or discard them.")
 
@@ -32,7 +34,17 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
     service: OfServicesOption = None,
     decider: DecidersOption = None,
     reason_matches: ReasonMatches = None,
-    where: WhereOption = "",
+    where: Annotated[
+        str,
+        typer.Option(
+            "--where",
+            "-w",
+            metavar="QUERY",
+            help="Only those for which this holds: a condition on service, decider, key, effect, reason, code_version, "
+            "waiting, since and age.",
+            show_default=False,
+        ),
+    ] = "",
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -47,10 +59,10 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib parked list --where "age > 2h and reason like '%KeyError%'"
       eventlib parked list --json | jq -r .reason | sort | uniq -c
     """
-    which = Which(service or [], decider or [], reason_matches, where)
 
     async def listed(log: EventLog) -> list[Parking]:
-        return await parkings(log, wanted=which.of(log))
+        wanted = ParkedQuery.of(log, service or [], decider or [], reason_matches)
+        return await parkings(log, wanted=replace(wanted, condition=parked_where(where)) if where.strip() else wanted)
 
     found = run_on_log(LogOptions.of(context, app, log), listed)
     if as_json:
@@ -95,7 +107,7 @@ def show(
     """
 
     async def waiting(log: EventLog) -> list[tuple[Parking, list[WaitingInput]]]:
-        found = of_key(await parkings(log), key)
+        found = parked_under(await parkings(log), key)
         return [(parking, await waiting_inputs(log, parking)) for parking in found]
 
     for number, (parking, inputs) in enumerate(

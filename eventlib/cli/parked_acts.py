@@ -1,164 +1,147 @@
-"""Carries out commands about what is parked: as a dry run, or followed until their outcome is known."""
+"""`eventlib parked retry`, `edit` and `discard`: what is given by options and arguments, and how the outcome is printed."""
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
 
+import typer
 from pydantic_core import from_json
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import LogOptions, run_on_log
-from eventlib.cli._common.parked_keys import Which, of_key
-from eventlib.cli._common.previews import print_previews
-from eventlib.cli.parked_outcomes import SOON_S, Patience, Retried, follow, print_outcomes
+from eventlib.cli._common.act_command import Asked, asking
+from eventlib.cli._common.options import OfServicesOption
+from eventlib.cli._common.previews import print_table
 from eventlib.errors import ContractError
-from eventlib.eventlog import EventLog
-from eventlib.model.event import Position
-from eventlib.operations.as_json import previews_json
-from eventlib.operations.command_status import CommandQuery, send_retries
-from eventlib.operations.dry_run import refuse_moved
-from eventlib.operations.parked_commands import apart_from_paused, event_with, request_discard, request_edit
-from eventlib.operations.parked_preview import (
-    Preview,
-    preview_discards,
-    preview_edit,
-    preview_retries,
-    token_of_previews,
-)
-from eventlib.queries.parked import Parking, named, parkings
+from eventlib.operations.parked_acts import Discard, Edit, ParkedOutcome, RetryAll
+from eventlib.operations.parked_preview import Preview
 
-_NAMED = 10
-"""How many of those that are left out are named."""
-
-
-@dataclass(frozen=True, slots=True)
-class How:
-    """How a command is carried out: who wants it and why, whether it is a dry run, or was one before, and what is printed."""
-
-    why: tuple[str, str]
-    dry_run: bool
-    as_previewed: str
-    as_json: bool
+DeciderArgument = Annotated[str, typer.Argument(metavar="DECIDER", help="The decider's name, from the list.")]
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The key, from the list; or an effect's id.")]
+DecidersOption = Annotated[
+    list[str] | None,
+    typer.Option("--decider", metavar="NAME", help="Only of this decider; may be repeated.", show_default=False),
+]
+ReasonMatches = Annotated[
+    str | None,
+    typer.Option("--reason-matches", metavar="REGEX", help="Only where the reason matches.", show_default=False),
+]
+_REASONS = 5
+_ONE = {
+    "asked": "requested. The services do it when they run.",
+    "handled": "done, and none of it is parked any more.",
+    "parked again": "could not be handled, and is parked again.",
+}
+_MANY = {
+    "handled": "handled",
+    "parked again": "parked again",
+    "asked": "requested: the services do it when they run",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedAct:
-    """What a command is about, what it would come to, and how it is requested and followed."""
+@asking()
+def retry(  # noqa: PLR0913, PLR0917  one argument for each option
+    asked: Asked,
+    decider: Annotated[
+        str | None, typer.Argument(metavar="DECIDER", help="The decider's name, from the list.", show_default=False)
+    ] = None,
+    key: Annotated[
+        str | None, typer.Argument(metavar="KEY", help="The key, from the list.", show_default=False)
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", metavar="", help="Everything that is parked and matches the options below.")
+    ] = False,
+    of_service: OfServicesOption = None,
+    of_decider: DecidersOption = None,
+    reason_matches: ReasonMatches = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait",
+            metavar="SECONDS",
+            min=0,
+            help="How long to wait without progress. [dim]Default: 1, with --all 10[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Ask the running services to handle parked inputs again, in order.
 
-    find: Callable[[EventLog], Awaitable[Sequence[Parking]]]
-    preview: Callable[[EventLog, Sequence[Parking]], Awaitable[Sequence[Preview]]]
-    request: Callable[[EventLog, Sequence[Parking]], Awaitable[Retried]]
+    What fails again is parked again: fix the cause first, and start the
+    services with the fixed code. Each key is handled once, even if several
+    people ask for it; given again after an interruption, --all continues.
 
+    Exit code 1 when something is parked again; of a dry run, when it would be.
 
-def carry_out(log_options: LogOptions, act: ParkedAct, how: How) -> int:
-    """Carry out a command, and print its outcome, or what it would be; return the exit code."""
-
-    async def carried(log: EventLog) -> Callable[[], int]:
-        found = await act.find(log)
-        if how.dry_run:
-            seen = await act.preview(log, found)
-            return partial(print_previews, previews_json(log, seen), seen, as_json=how.as_json)
-        if how.as_previewed:
-            refuse_moved(how.as_previewed, token_of_previews(await act.preview(log, found)))
-        return partial(print_outcomes, await act.request(log, found), as_json=how.as_json)
-
-    return run_on_log(log_options, carried)()
-
-
-def retry_one(log_options: LogOptions, about: tuple[str, str], how: How, wait_s: float) -> int:
-    """Ask for a (decider, key) to be handled again."""
-    request = partial(_retried, why=how.why, patience=Patience(wait_s))
-    return carry_out(log_options, ParkedAct(partial(_named, name=about), preview_retries, request), how)
-
-
-def retry_all(log_options: LogOptions, which: Which, how: How, wait_s: float) -> int:
-    """Ask for every selected key and effect to be handled again, and follow that.
-
-    Requests that are already pending are followed, and not made again.
+    [dim]Examples:[/dim]
+      eventlib parked retry order 536365
+      eventlib parked retry --all --dry-run
+      eventlib parked retry --all --service payment --reason-matches 'KeyError.*tax'
     """
-
-    async def selected(log: EventLog) -> Sequence[Parking]:
-        found, left_out = await apart_from_paused(log, await parkings(log, wanted=which.of(log)))
-        for each in left_out[:_NAMED]:
-            output.warn(output.printable(f"left out: {each.parking.decider} {each.parking.key}: {each.why}"))
-        if len(left_out) > _NAMED:
-            output.warn(f"left out: {len(left_out) - _NAMED:,} more that are paused")
-        return found
-
-    async def requested(log: EventLog, found: Sequence[Parking]) -> Retried:
-        with _progress() as progress:
-            bar = progress.add_task("retried", total=None)
-
-            def on_progress(done: int, of: int) -> None:
-                progress.update(bar, completed=done, total=of, visible=of > 0)
-
-            return await _retried(log, found, how.why, Patience(wait_s, on_progress))
-
-    return carry_out(log_options, ParkedAct(selected, preview_retries, requested), how)
+    narrows = {"service": of_service or [], "decider": of_decider or [], "reason_matches": reason_matches}
+    if everything:
+        if decider is not None:
+            raise typer.BadParameter("it excludes DECIDER and KEY", param_hint="--all")
+    elif of_service or of_decider or reason_matches is not None:
+        raise typer.BadParameter("they need --all", param_hint="--service / --decider / --reason-matches")
+    elif decider is None or key is None:
+        raise typer.BadParameter("name both, or give --all", param_hint="DECIDER KEY")
+    else:
+        narrows = {"decider": [decider], "key": key}
+    patience = (10 if everything else 1) if wait is None else wait
+    replace(asked, wait=patience).carry_out(RetryAll, narrows, _print)
 
 
-def edit_input(
-    log_options: LogOptions, name: tuple[str, str], text: str | None, named_values: Sequence[str], how: How
-) -> int:
-    """Replace the data of the first input of a parked (decider, key): all of it by JSON, or fields by NAME=VALUE."""
-    data = None if text is None else _json(sys.stdin.read() if text == "-" else text)
-    fields = dict(map(_field, named_values))
+@asking()
+def edit(
+    asked: Asked,
+    decider: DeciderArgument,
+    key: KeyArgument,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="A field's new value; may be repeated.", show_default=False),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data", metavar="JSON", help="All of the event's fields instead; - reads stdin.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Replace the data of a parked key's first input, and handle it.
 
-    async def asked(log: EventLog, parking: Parking) -> Position:
-        return await request_edit(log, parking, await event_with(log, parking, data, fields), *how.why)
+    The inputs that wait behind it follow, in order. The input stays unchanged
+    on its topic; the edit is stored on the log with your name, and replays,
+    histories and reruns apply it. Data that does not fit the event's class is
+    refused before anything is written.
 
-    async def previewed(log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
-        return [await preview_edit(log, found[0], await event_with(log, found[0], data, fields))]
-
-    return _amend(log_options, name, asked, previewed, how)
-
-
-def discard_input(log_options: LogOptions, name: tuple[str, str], how: How) -> int:
-    """Discard the first input of a parked (decider, key), or a parked effect by its id."""
-
-    async def asked(log: EventLog, parking: Parking) -> Position:
-        return await request_discard(log, parking, *how.why)
-
-    return _amend(log_options, name, asked, preview_discards, how)
-
-
-def _amend(
-    log_options: LogOptions,
-    name: tuple[str, str],
-    ask: Callable[[EventLog, Parking], Awaitable[Position]],
-    preview: Callable[[EventLog, Sequence[Parking]], Awaitable[Sequence[Preview]]],
-    how: How,
-) -> int:
-    async def the_one(log: EventLog) -> Sequence[Parking]:
-        found = named(await _named(log, name), name[1])
-        if len(found) > 1:
-            ids = ", ".join(each.id or each.key for each in found)
-            raise ContractError(f"more than one thing is parked under {name[1]!r}: name one of {ids}")
-        return found
-
-    async def requested(log: EventLog, found: Sequence[Parking]) -> Retried:
-        position = await ask(log, found[0])
-        return await follow(log, [CommandQuery(found[0], position.offset)], Patience(SOON_S))
-
-    return carry_out(log_options, ParkedAct(the_one, preview, requested), how)
+    [dim]Examples:[/dim]
+      eventlib parked edit order 536365 --set country=France --dry-run
+      eventlib parked edit order 536365 --set country=France --reason "typed FRANCE"
+      eventlib parked edit order 536365 --data - < order.json
+    """
+    if data is None and not fields:
+        raise typer.BadParameter("name what to change", param_hint="--set / --data")
+    given = None if data is None else _json(sys.stdin.read() if data == "-" else data)
+    asked.carry_out(
+        Edit, {"decider": decider, "key": key, "data": given, "set": dict(map(_field, fields or ()))}, _print
+    )
 
 
-async def _named(log: EventLog, name: tuple[str, str]) -> Sequence[Parking]:
-    decider = log.choreography.decider(name[0]).name
-    return of_key([each for each in await parkings(log) if each.decider == decider], name[1])
+@asking()
+def discard(asked: Asked, decider: DeciderArgument, key: KeyArgument) -> None:
+    """Discard a parked key's first input, or a parked effect, permanently.
 
+    The inputs that wait behind it are then handled, in order. What the input
+    would have caused does not happen: its saga continues by its deadlines, or
+    becomes overdue.
 
-async def _retried(log: EventLog, found: Sequence[Parking], why: tuple[str, str], patience: Patience) -> Retried:
-    requests, _ = await send_retries(log, found, *why)
-    return await follow(log, requests, patience)
-
-
-def _progress() -> Progress:
-    shown = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-    console = output.terminal(stderr=True)
-    return Progress(*shown, console=console, transient=True, disable=not console.is_terminal)
+    [dim]Examples:[/dim]
+      eventlib parked discard order 536365 --reason "a test order"
+    """
+    asked.carry_out(Discard, {"decider": decider, "key": key}, _print)
 
 
 def _field(text: str) -> tuple[str, object]:
@@ -176,3 +159,33 @@ def _json(text: str) -> object:
         return from_json(text)
     except ValueError as error:
         raise ContractError(f"--data is not JSON: {error}") from error
+
+
+def _print_previews(found: Sequence[Preview]) -> None:
+    print_table(found)
+    if found:
+        counts = Counter(each.would for each in found)
+        said = ", ".join(f"{count:,} would {would}" for would, count in counts.most_common())
+        output.terminal().print(f"{said}.")
+
+
+def _print(done: ParkedOutcome) -> None:
+    if done.token:
+        _print_previews(done.previews)
+        return
+    console, requests = output.terminal(), done.requests
+    outcomes, again = ([], {}) if done.outcomes is None else (done.outcomes.all, done.outcomes.parked_again)
+    if not requests:
+        console.print("Nothing is parked.")
+    elif len(requests) == 1:
+        parking = requests[0].parking
+        about = f"{parking.service}, {parking.effect or parking.decider} {output.printable(parking.key)}"
+        console.print(Text(f"{about}: {_ONE[outcomes[0]]}"))
+    else:
+        counts = Counter[str](outcomes)
+        console.print(", ".join(f"{counts[each]:,} {text}" for each, text in _MANY.items() if counts[each]) + ".")
+    reasons = Counter(each.reason for each in again.values())
+    for reason, count in reasons.most_common(_REASONS):
+        console.print(Text(f"{count:>7,}  {output.printable(reason)}", style="red"))
+    if len(reasons) > _REASONS:
+        console.print(Text(f"         and {len(reasons) - _REASONS:,} more: `eventlib parked list`", style="dim"))

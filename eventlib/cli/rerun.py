@@ -9,9 +9,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from eventlib.cli._common import output
+from eventlib.cli._common.act_command import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, print_switch
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
-from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.prompts import ReasonOption, YesOption, actor, signed_reason
 from eventlib.cli._common.rerun_report import print_difference
 from eventlib.config.settings import runtime_config

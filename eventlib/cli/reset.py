@@ -10,10 +10,10 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
+from eventlib.cli._common.act_command import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, print_way_back
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
-from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.prompts import ReasonOption, YesOption, agree, signed_reason
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common import output
+from eventlib.cli._common.act_command import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
-from eventlib.cli._common.previews import AsPreviewedOption, DryRunOption
 from eventlib.cli._common.prompts import ReasonOption, YesOption, agree, signed_reason
 from eventlib.eventlog import EventLog
 from eventlib.operations.clock_reset import (

@@ -22,7 +22,7 @@ from eventlib.console.live import live_routes
 from eventlib.console.login import IssuerLogin, login_routes
 from eventlib.console.overview import overview_routes
 from eventlib.console.parked_acts import parked_act_routes
-from eventlib.console.parked_page import ParkedReader, parked_routes
+from eventlib.console.parked_page import parked_routes
 from eventlib.console.pause_page import pause_routes
 from eventlib.console.reading import SagaReader, StatusWatch
 from eventlib.console.records import record_routes
@@ -40,9 +40,9 @@ from eventlib.http.gate import Gate
 from eventlib.http.problems import Refusal, refusal_of, try_later
 from eventlib.http.problems import problem as problem_of
 from eventlib.identity.principal import READERS, IdentityUnavailable, allow, public
+from eventlib.operations.act import NotThere
 from eventlib.operations.act_index import ActIndex, acts_view
 from eventlib.operations.reprocessing.jobs import RerunJobs
-from eventlib.operations.reprocessing.listing import UnknownRerun
 from eventlib.queries.projection import Projection
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
@@ -78,7 +78,6 @@ def create_console(
     acts = index or Projection(log, acts_view(log))
     reader, watch, traffic = SagaReader(log, index), StatusWatch(log, state_dir), TrafficWatch(log, connectors)
     sagas = SagaList(search)
-    parked = ParkedReader(log, watch)
     jobs, previews = RerunJobs(log, state_dir), DeploymentPreviews(log.port.url, app_name)
     app.state.pages, app.state.traffic, app.state.jobs, app.state.previews = pages, traffic, jobs, previews
     app.state.indexes = [search, acts]
@@ -91,8 +90,8 @@ def create_console(
         saga_list_routes(pages, sagas),
         saga_page_routes(pages, reader, search, watch, options.trace_url),
         compare_routes(pages, reader, search),
-        parked_act_routes(pages, parked),
-        parked_routes(pages, parked),
+        parked_act_routes(pages, log),
+        parked_routes(pages, log, watch),
         record_routes(pages, reader),
         overview_routes(pages, log, watch, sagas),
         choreography_routes(pages, traffic, search),
@@ -163,7 +162,7 @@ def _answer_errors(app: FastAPI) -> None:
                 refusal = error
             case IdentityUnavailable():
                 refusal = try_later("identity-unavailable", "the identity provider is out of reach: try again")
-            case WiringError() | UnknownRerun():
+            case WiringError() | NotThere():
                 refusal = Refusal(404, "", str(error))
             case ContractError():
                 refusal = Refusal(422, "", str(error))

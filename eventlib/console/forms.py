@@ -50,7 +50,8 @@ class Form:
     def act(self, kind: type[A], **fields: object) -> A:
         """Return the act that this form asks for: the fields that it has by their names, and these. Raises: ContractError."""
         given = {name: value for name in kind.own_fields() if (value := self.get(name).strip())}
-        return kind.of({**given, **fields, "reason": self.reason(), "as_previewed": self.get("as_previewed")})
+        given |= {"reason": self.reason(), "as_previewed": self.get("as_previewed")}
+        return kind.of({**given, **fields})
 
 
 async def own_form(request: Request) -> Form:

@@ -15,77 +15,42 @@ from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.http.gate import Caller
 from eventlib.http.paths import KEY
-from eventlib.http.problems import Refusal
 from eventlib.identity.principal import READERS, Principal, Role, allow
 from eventlib.json_form import json_of
 from eventlib.model.event import Event, contract_of
 from eventlib.model.record import key_text
-from eventlib.operations.dry_run import token_of
-from eventlib.operations.parked_groups import ParkedGroup, grouped
-from eventlib.operations.parked_preview import (
-    Preview,
-    preview_discards,
-    preview_edit,
-    preview_retries,
-    token_of_previews,
-    unknown,
-)
-from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, named, waiting_inputs
+from eventlib.operations.act import Desk, NotThere
+from eventlib.operations.parked_acts import Chosen, Discard, DiscardAll, Edit, ParkedAct, ParkedOutcome, Retry, RetryAll
+from eventlib.operations.parked_groups import grouped
+from eventlib.operations.parked_preview import unknown
+from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, waiting_inputs
 from eventlib.search.parked import OF_PARKED, parked_where
 
 _INPUTS = 20
 _MEMBERS = 200
-_TRIED = 50
-_ACTS = ("retry", "discard")
+TRIED = 50
+"""How many of a group are tried for its page."""
+ACTS: Mapping[str, tuple[type[Retry | Discard], type[RetryAll | DiscardAll]]] = {
+    "retry": (Retry, RetryAll),
+    "discard": (Discard, DiscardAll),
+}
+"""The acts on one, and on a group."""
 
 
-class ParkedReader:
-    """Reads what is parked, as it is now."""
-
-    def __init__(self, log: EventLog, watch: StatusWatch) -> None:
-        self.log = log
-        self._watch = watch
-
-    async def all(self, wanted: ParkedQuery | None = None) -> Sequence[Parking]:
-        """Return what is parked and wanted, the oldest first."""
-        found = await self._watch.parked()
-        return found if wanted is None else [each for each in found if wanted.has(each)]
-
-    async def group(self, fingerprint: str) -> ParkedGroup:
-        """Return a group. Raises: Refusal when nothing of it is parked any more."""
-        found = next((each for each in grouped(await self.all()) if each.fingerprint == fingerprint), None)
-        if found is None:
-            raise Refusal(404, "unknown-group", "nothing is parked for this cause any more")
-        return found
-
-    async def one(self, service: str, decider: str, key: str) -> Parking:
-        """Return what is parked under a decider's key, or an effect by its id. Raises: Refusal."""
-        found = named([each for each in await self.all() if (each.service, each.decider) == (service, decider)], key)
-        if not found:
-            raise Refusal(
-                404, "not-parked", f"nothing is parked for {decider} {key}: it may have been handled meanwhile"
-            )
-        return found[0]
-
-    async def previews(self, found: Sequence[Parking], act: str) -> Sequence[Preview]:
-        """Return what would come of retries, or discards, of the first ones; where that fails, why it is not known."""
-        preview = preview_discards if act == "discard" else preview_retries
-        try:
-            return await preview(self.log, found[:_TRIED])
-        except EventlibError as error:
-            return [unknown(each, error) for each in found[:_TRIED]]
-
-    async def previewed(self, parking: Parking, act: str, instead: Event | None = None) -> Preview:
-        """Return what would come of a retry, a discard or an edit; see `previews`."""
-        if instead is None:
-            return (await self.previews([parking], act))[0]
-        try:
-            return await preview_edit(self.log, parking, instead)
-        except EventlibError as error:
-            return unknown(parking, error)
+async def chosen_one(log: EventLog, service: str, decider: str, key: str) -> Chosen:
+    """Return what is parked under a decider's key, or an effect by its id. Raises: NotThere."""
+    return await Retry(service=service, decider=decider, key=key).select(Desk(log, ""))
 
 
-def parked_routes(pages: Pages, reader: ParkedReader) -> APIRouter:
+async def _tried(log: EventLog, act: ParkedAct, about: Chosen) -> ParkedOutcome:
+    """Return what an act would come to; where that cannot be found out, why."""
+    try:
+        return await act.preview(Desk(log, ""), about)
+    except EventlibError as error:
+        return ParkedOutcome(log, about, [unknown(each, error) for each in about.ready[:TRIED]])
+
+
+def parked_routes(pages: Pages, log: EventLog, watch: StatusWatch) -> APIRouter:
     """Return the routes that show what is parked."""
     routes = APIRouter()
 
@@ -101,11 +66,12 @@ def parked_routes(pages: Pages, reader: ParkedReader) -> APIRouter:
         chosen = [each for each in service or [] if each], [each for each in decider or [] if each]
         found, wrong = list[Parking](), ""
         try:
-            wanted = ParkedQuery.of(reader.log, *chosen, reason or None)
-            found += await reader.all(replace(wanted, condition=parked_where(where)) if where.strip() else wanted)
+            wanted = ParkedQuery.of(log, *chosen, reason or None)
+            wanted = replace(wanted, condition=parked_where(where)) if where.strip() else wanted
+            found += filter(wanted.has, await watch.parked())
         except ContractError as error:
             wrong = str(error)
-        app = reader.log.choreography
+        app = log.choreography
         return pages.render(
             request,
             "parked.html",
@@ -122,46 +88,48 @@ def parked_routes(pages: Pages, reader: ParkedReader) -> APIRouter:
     @routes.get("/parked/group/{fingerprint}")
     @allow(*READERS)
     async def group(request: Request, fingerprint: str) -> Response:
-        found = await reader.group(fingerprint)
+        every = grouped(await watch.parked())
+        found = next((each for each in every if each.fingerprint == fingerprint), None)
+        if found is None:
+            raise NotThere("nothing is parked for this cause any more")
         return pages.render(request, "parked_group.html", group=found, most=_MEMBERS)
 
     @routes.get("/parked/preview/{fingerprint}")
     @allow(*READERS)
     async def group_preview(request: Request, fingerprint: str) -> Response:
-        found = await reader.group(fingerprint)
-        seen = {act: await reader.previews(found.members, act) for act in _ACTS}
-        acts = {act: summary_of(previews, len(found.members)) for act, previews in seen.items()}
-        tokens = {act: token_of_group(found, previews) for act, previews in seen.items()}
-        return pages.render(request, "parked_preview.html", acts=acts, tokens=tokens)
+        acts = {what: many(cause=fingerprint, most_tried=TRIED, dry_run=True) for what, (_, many) in ACTS.items()}
+        about = await acts["retry"].select(Desk(log, ""))
+        seen = {what: await _tried(log, act, about) for what, act in acts.items()}
+        found, tokens = {what: summary_of(each) for what, each in seen.items()}, {w: e.token for w, e in seen.items()}
+        return pages.render(request, "parked_preview.html", acts=found, tokens=tokens)
 
     @routes.get(f"/parked/{{service}}/{{decider}}/{KEY}")
     @allow(*READERS)
     async def one(request: Request, service: str, decider: str, key: str, caller: Caller) -> Response:
-        parking = await reader.one(service, decider, key)
-        return pages.render(
-            request, "parked_one.html", **await shown(reader, parking, caller), form=None, wrong="", difference=None
-        )
+        content = await shown(log, await chosen_one(log, service, decider, key), caller)
+        return pages.render(request, "parked_one.html", **content, form=None, wrong="", difference=None)
 
     return routes
 
 
-async def shown(
-    reader: ParkedReader, parking: Parking, caller: Principal, instead: Event | None = None
-) -> dict[str, Any]:
-    """Return what the page of something parked shows; what would come of it if its first input was `instead`."""
-    waiting = await waiting_inputs(reader.log, parking, _INPUTS)
-    personal = caller.sees_personal
-    acts = {} if instead is None else {"edit": await reader.previewed(parking, "edit", instead)}
-    acts |= {act: await reader.previewed(parking, act) for act in _ACTS}
+async def shown(log: EventLog, about: Chosen, caller: Principal, edit: Edit | None = None) -> dict[str, Any]:
+    """Return what the page of something parked shows; also what would come of it by an edit."""
+    (parking,), personal = about.ready, caller.sees_personal
+    waiting = await waiting_inputs(log, parking, _INPUTS)
+    names = {"service": parking.service, "decider": parking.decider, "key": parking.id or parking.key}
+    acts: dict[str, ParkedAct] = {} if edit is None else {"edit": edit}
+    acts |= {what: one.of({**names, "dry_run": True}) for what, (one, _) in ACTS.items()}
+    seen = {what: await _tried(log, act, about) for what, act in acts.items()}
+    previews = {what: each.previews[0] for what, each in seen.items()}
     return {
         "parking": parking,
         "inputs": [(each, as_seen(each.reading.value, personal=personal)) for each in waiting],
-        "fields": _fields(reader, parking, waiting) if caller.has(Role.OPERATOR) else [],
+        "fields": _fields(log, parking, waiting) if caller.has(Role.OPERATOR) else [],
         "previews": [
-            (act, each, _as_seen(each.emitted, personal), _as_seen(each.overdue, personal))
-            for act, each in acts.items()
+            (what, each, _as_seen(each.emitted, personal), _as_seen(each.overdue, personal))
+            for what, each in previews.items()
         ],
-        "tokens": {act: token_of_previews([each]) for act, each in acts.items() if each.prospect != "unknown"},
+        "tokens": {what: each.token for what, each in seen.items() if previews[what].prospect != "unknown"},
     }
 
 
@@ -171,14 +139,14 @@ def _as_seen(events: Sequence[Event], personal: bool) -> Sequence[tuple[str, Map
     return [(contract_of(type(each)).type, dict(each)) for each in seen if each is not None]
 
 
-def _fields(reader: ParkedReader, parking: Parking, waiting: Sequence[WaitingInput]) -> Sequence[EditField]:
+def _fields(log: EventLog, parking: Parking, waiting: Sequence[WaitingInput]) -> Sequence[EditField]:
     """Return the fields of the first input's form; none for an effect, a deadline, and what others write."""
     first = waiting[0] if waiting else None
-    external = reader.log.external.topics
+    external = log.external.topics
     if parking.id is not None or first is None or not first.record.topic or first.record.topic in external:
         return []
     try:
-        event_type = reader.log.choreography.event(first.record.type or "")
+        event_type = log.choreography.event(first.record.type or "")
     except EventlibError:
         return []
     value, key = first.reading.value, contract_of(event_type).key
@@ -186,21 +154,16 @@ def _fields(reader: ParkedReader, parking: Parking, waiting: Sequence[WaitingInp
     return fields_of(event_type, json_of(value) if isinstance(value, Event) else known)
 
 
-def token_of_group(group: ParkedGroup, found: Sequence[Preview]) -> str:
-    """Return what names a group's preview: its members, and the positions of those that were tried."""
-    members = sorted((*map(str, each.name), str(each.first), str(each.waiting)) for each in group.members)
-    return token_of("group", members, token_of_previews(found))
-
-
-def summary_of(found: Sequence[Preview], of: int) -> Mapping[str, Any]:
-    """Return what would come of many retries: how many of each kind, what they would emit, and why some park again."""
+def summary_of(seen: ParkedOutcome) -> Mapping[str, Any]:
+    """Return what would come of many: how many of each kind, what they would emit, and why some park again, or are left out."""
+    found, left_out = seen.previews, Counter(each.why for each in seen.chosen.left_out)
     prospects = Counter((each.prospect, each.would) for each in found)
     emitted = Counter(contract_of(type(event)).type for each in found for event in each.emitted)
-    reasons = Counter(each.reason for each in found if each.prospect != "is handled")
+    reasons = Counter(each.reason for each in found if each.prospect != "is handled") + left_out
     return {
-        "prospects": prospects.most_common(),
+        "prospects": [*prospects.most_common(), *([(("", "be left out"), left_out.total())] if left_out else [])],
         "emitted": emitted.most_common(),
         "reasons": reasons.most_common(8),
         "tried": len(found),
-        "of": of,
+        "of": len(seen.chosen.ready),
     }

@@ -1,6 +1,6 @@
 """An operator's act: declared once, and offered by the command line, the admin API and the console, which add its looks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Generic, Self, TypeVar
 
@@ -15,13 +15,26 @@ from eventlib.identity.principal import Role
 from eventlib.operations.dry_run import refuse_moved
 
 
+class NotThere(ContractError):
+    """What an act is about is not there, or not any more."""
+
+
+class Ambiguous(ContractError):
+    """What an act names is several things."""
+
+
+def _no_progress(_done: int, _of: int) -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where an act is done: on which log, by whom, and how long to wait (s) until the tasks have taken it up."""
+    """Where an act is done: on which log, by whom, and how long to wait (s; None: not at all) for what comes of it."""
 
     log: EventLog
     by: str
-    wait_s: float = 0.0
+    wait_s: float | None = None
+    progress: Callable[[int, int], None] = _no_progress
 
     def signed(self, reason: str) -> str:
         """Return a reason as journals record it: with who acts."""
@@ -32,10 +45,21 @@ class Outcome:
     """The result of an act, or of its preview, which has a token: an act that is given it refuses what has changed since."""
 
     token: str = ""
-    changes: bool = True
-    """Whether it has done anything, or would."""
-    fails: bool = False
-    """Whether what it is about has failed, or would: a command then ends with exit code 1."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it has done anything, or would."""
+        return True
+
+    @property
+    def fails(self) -> bool:
+        """Whether what it is about has failed, or would: a command then ends with exit code 1."""
+        return False
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Return what else has to be known, as sentences."""
+        return ()
 
     def json(self, *, personal: bool = False) -> dict[str, object]:
         """Return it as every front end answers with it; personal fields are masked unless they may be seen."""
@@ -62,6 +86,8 @@ class Act(BaseModel, Generic[S, O]):
     status: ClassVar[int] = 202
     role: ClassVar[Role] = Role.OPERATOR
     needs_reason: ClassVar[bool] = True
+    may_be_bare: ClassVar[bool] = False
+    """Whether a request for it needs no body."""
     decides: ClassVar[bool] = False
     """Whether it has handlers decide in the process that does it, which reads personal fields then where it may."""
 

@@ -9,11 +9,9 @@ from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.personal import masked
 from eventlib.model.record import key_text
 from eventlib.replay.comparison import ABSENT, Change
-from eventlib.runtime.records import code_version
 from eventlib.values import iso, iso_ms, iso_or_none
 
 if TYPE_CHECKING:
-    from eventlib.eventlog import EventLog
     from eventlib.operations.parked_preview import Preview
     from eventlib.operations.reprocessing.comparison import Difference
     from eventlib.operations.status import Status
@@ -88,14 +86,6 @@ def preview_json(found: "Preview", *, personal: bool = False) -> dict[str, objec
         "traceback": found.traceback,
         "doubt": found.doubt,
     }
-
-
-def previews_json(log: "EventLog", found: "Sequence[Preview]", *, personal: bool = False) -> list[dict[str, object]]:
-    """Return previews that were made together as JSON, each with the token of all, and the code that decided."""
-    from eventlib.operations.parked_preview import token_of_previews
-
-    shared = {"code_version": code_version(log.choreography), "as_previewed": token_of_previews(found)}
-    return [{**preview_json(each, personal=personal), **shared} for each in found]
 
 
 def event_json(event: Event, *, personal: bool = False) -> dict[str, object]:

@@ -1,6 +1,8 @@
 """The outcomes of requests about parked keys and effects: whether their tasks have done them, and with what result."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 from typing import Literal, NamedTuple
 
 from eventlib.eventlog import EventLog
@@ -14,6 +16,7 @@ from eventlib.runtime.parking.control import ParkedRetryRequested, request_in
 
 Outcome = Literal["asked", "handled", "parked again"]
 Name = tuple[str, str, str]
+_LOOKS_S = 0.1
 
 
 class CommandQuery(NamedTuple):
@@ -54,6 +57,18 @@ class Outcomes:
                 self._outcomes[about], self.parked_again[now.name] = "parked again", now
             del self._open[about]
         return len(self._open)
+
+    async def follow(self, wait_s: float, progress: Callable[[int, int], None]) -> None:
+        """Refresh until all is done, or nothing progresses for a while (s); `progress` is told how many are, of how many."""
+        of = len(self._open)
+        left, moved_at = await self.refresh(), monotonic()
+        progress(of - left, of)
+        while left and monotonic() - moved_at < wait_s:
+            await asyncio.sleep(_LOOKS_S)
+            before, left = left, await self.refresh()
+            if left < before:
+                moved_at = monotonic()
+                progress(of - left, of)
 
     @property
     def all(self) -> list[Outcome]:

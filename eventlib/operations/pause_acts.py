@@ -82,7 +82,7 @@ class PauseAct(Act[PauseTarget, PauseOutcome]):
         """Ask the tasks, and wait for them as long as the desk does."""
         waits = await what_waits(desk.log, about)
         await self._ask(desk, about, self.reason)
-        return PauseOutcome(self.act, about, waits, await settled(desk.log, about, desk.wait_s))
+        return PauseOutcome(self.act, about, waits, await settled(desk.log, about, desk.wait_s or 0))
 
     def _numbers(self) -> Numbers:
         return Numbers()

@@ -161,7 +161,7 @@ async def test_what_is_parked_is_explained_with_what_a_retry_would_come_to(fille
         assert effect["id"] in {each["id"] for each in listed}
         assert effect["reason"] == "TerminalError: the gateway does not know us"
         assert effect["retry"]["comes_to"] == "asks again"
-        assert effect["a_person_can"][0] == f"eventlib parked retry {effect['id']}"
+        assert effect["a_person_can"][0] == f"eventlib parked retry {effect['decider']} {effect['id']}"
     async with here(parcels, parcels_app.APP) as client:
         first = (await told(client, "explain_parked"))["parked"][0]["key"]
         (key,) = (await told(client, "explain_parked", key=first))["parked"]

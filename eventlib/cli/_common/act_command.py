@@ -1,7 +1,8 @@
 """Commands that are acts: their options are the act's fields and those that all acts have; what is theirs is the text."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter
@@ -11,10 +12,11 @@ import typer
 from annotated_types import Ge
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
-from eventlib.cli._common.prompts import YesOption, actor, agree
+from eventlib.cli._common.prompts import ReasonOption, YesOption, actor, agree
 from eventlib.operations.act import Act, Desk, Outcome
 
 O = TypeVar("O", bound=Outcome)  # noqa: E741  an outcome
@@ -34,12 +36,12 @@ def _option(name: str, metavar: str, help_: str, **more: Any) -> Any:
 
 
 WaitOption = Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0, help=_WAIT)]
-ReasonOption = Annotated[str, _option("reason", "TEXT", "Why; stored on the log, with your name.")]
+ByOption = Annotated[str | None, _option("by", "NAME", _BY)]
 DryRunOption = Annotated[bool, _option("dry_run", "", _DRY_RUN)]
 AsPreviewedOption = Annotated[str, _option("as_previewed", "TOKEN", _AS_PREVIEWED)]
 _SHARED: Mapping[str, tuple[Any, Any]] = {
     "reason": (ReasonOption, ""),
-    "by": (Annotated[str | None, _option("by", "NAME", _BY)], None),
+    "by": (ByOption, None),
     "dry_run": (DryRunOption, False),
     "as_previewed": (AsPreviewedOption, ""),
     "as_json": (JsonOption, False),
@@ -60,7 +62,7 @@ class Asked:
     as_json: bool
     app: str | None
     log: str | None
-    wait: float = 0.0
+    wait: float = 1.0
     yes: bool = False
 
     def carry_out(
@@ -87,10 +89,13 @@ class Asked:
                 agree(question, yes=self.yes)
 
         is_asked = question and not (self.yes and self.as_json)
-        done = run_on_log(
-            self._log_options(act),
-            lambda log: wanted.perform(Desk(log, by, self.wait), confirm if is_asked else None),
-        )
+        with progress_bar(act.__name__.lower()) as progress:
+            done = run_on_log(
+                self._log_options(act),
+                lambda log: wanted.perform(Desk(log, by, self.wait, progress), confirm if is_asked else None),
+            )
+        for note in done.notes:
+            output.warn(output.printable(note))
         if self.as_json:
             output.print_json(done.lines())
         else:
@@ -102,6 +107,16 @@ class Asked:
     def _log_options(self, act: type[Act[Any, Any]]) -> LogOptions:
         decides = act.decides or self.dry_run or self.as_previewed
         return (LogOptions.deciding if decides else LogOptions.of)(self.context, self.app, self.log)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show on a terminal's stderr how much is done: yields a callback (how many, of how many)."""
+    console = output.terminal(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        bar = bars.add_task(what, total=None, visible=False)
+        yield lambda done, of: bars.update(bar, completed=done, total=of, visible=of > 0)
 
 
 def asking(

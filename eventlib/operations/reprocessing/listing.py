@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
 
-from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
+from eventlib.operations.act import NotThere
 from eventlib.operations.reprocessing.metadata import RerunMetadata, metadata_of, switched_tasks
 from eventlib.queries.task_clock import positions_of
 from eventlib.runtime.records import code_version
@@ -28,7 +28,7 @@ class KnownRerun:
     tasks: int
 
 
-class UnknownRerun(ContractError):
+class UnknownRerun(NotThere):
     """A service has no rerun of a name."""
 
 

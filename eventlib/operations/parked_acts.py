@@ -1,0 +1,296 @@
+"""The acts on what is parked: retry, edit, discard; of one key or effect, or of all that are selected."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.model.event import Event, Position
+from eventlib.operations.act import Act, Ambiguous, Desk, NotThere, Outcome
+from eventlib.operations.as_json import parking_json, preview_json
+from eventlib.operations.command_status import CommandQuery, Outcomes, send_retries
+from eventlib.operations.dry_run import token_of
+from eventlib.operations.parked_commands import (
+    LeftOut,
+    apart_from_paused,
+    event_with,
+    request_discard,
+    request_edit,
+)
+from eventlib.operations.parked_groups import fingerprint_of
+from eventlib.operations.parked_preview import (
+    Preview,
+    preview_discards,
+    preview_edit,
+    preview_retries,
+    token_of_previews,
+)
+from eventlib.queries.parked import ParkedQuery, Parking, named, parkings
+from eventlib.runtime.records import code_version
+
+_NAMED = 10
+"""How many of those that are left out are named."""
+Ignored = Annotated[str | None, Field(max_length=200, description="Ignored: who acts follows from the token.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What an act is about: what it can act on now, and what it leaves out; `is_one`: it names one.
+
+    `members` is what was selected, of which some may have been chosen; a dry run tries the first of `tried`.
+    """
+
+    ready: Sequence[Parking]
+    left_out: Sequence[LeftOut] = ()
+    is_one: bool = False
+    members: Sequence[Parking] = ()
+    tried: Sequence[Parking] = ()
+
+
+@dataclass(frozen=True)
+class ParkedOutcome(Outcome):
+    """What came of commands about what is parked, or would: then there are `previews`, by code of a version.
+
+    `new` counts the commands that were not on the log before.
+    """
+
+    log: EventLog
+    chosen: Chosen
+    previews: Sequence[Preview] = ()
+    requests: Sequence[CommandQuery] = ()
+    new: int = 0
+    outcomes: Outcomes | None = None
+    token: str = ""
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything that it is about."""
+        return bool(self.chosen.ready)
+
+    @property
+    def fails(self) -> bool:
+        """Whether something is parked again, or would be."""
+        again = self.outcomes is not None and bool(self.outcomes.parked_again)
+        return again or any(each.prospect == "parks again" for each in self.previews)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is left out, and why."""
+        left_out = self.chosen.left_out
+        more = len(left_out) - _NAMED
+        named = [f"left out: {each.parking.decider} {each.parking.key}: {each.why}" for each in left_out[:_NAMED]]
+        return [*named, f"left out: {more:,} more that are paused"] if more > 0 else named
+
+    def json(self, *, personal: bool = False) -> dict[str, object]:
+        """See `Outcome`."""
+        answer: dict[str, object]
+        if self.token:
+            answer = {"done": False, "as_previewed": self.token, "previews": self.lines(personal=personal)}
+        elif self.chosen.is_one:
+            ((parking, offset),) = self.requests
+            control = self.log.choreography.service(parking.service).control.name
+            names = {"service": parking.service, "decider": parking.decider, "key": parking.key, "id": parking.id}
+            return {**names, "asked": {"topic": control, "partition": parking.partition, "offset": offset}}
+        else:
+            answer = {"asked": self.new, "asked_already": len(self.requests) - self.new}
+        if self.chosen.left_out:
+            left_out = [parking_json(each.parking) | {"why": each.why} for each in self.chosen.left_out]
+            answer["left_out"] = left_out
+        return answer
+
+    def lines(self, *, personal: bool = False) -> list[dict[str, object]]:
+        """Return a line for each preview, or for each command, with its outcome."""
+        if self.token:
+            shared = {"code_version": code_version(self.log.choreography), "as_previewed": self.token}
+            return [{**preview_json(each, personal=personal), **shared} for each in self.previews]
+        if self.outcomes is None:
+            return []
+        again = self.outcomes.parked_again
+        return [
+            {
+                **parking_json(again.get(parking.name, parking)),
+                "requested_at_offset": offset,
+                "outcome": outcome,
+            }
+            for (parking, offset), outcome in zip(self.requests, self.outcomes.all, strict=True)
+        ]
+
+
+class ParkedAct(Act[Chosen, ParkedOutcome]):
+    """An act on what is parked."""
+
+    by: Ignored = None
+
+    async def preview(self, desk: Desk, about: Chosen) -> ParkedOutcome:
+        """Return what today's code would make of each. Guarantee: writes nothing."""
+        found = await self.previews(desk.log, about.ready)
+        return ParkedOutcome(desk.log, about, found, token=token_of_previews(found))
+
+    async def apply(self, desk: Desk, about: Chosen) -> ParkedOutcome:
+        """Request it of the tasks, and follow them as long as the desk waits."""
+        requests, new = await self.request(desk, about.ready)
+        outcomes = Outcomes(desk.log, requests)
+        if desk.wait_s is not None:
+            await outcomes.follow(desk.wait_s, desk.progress)
+        return ParkedOutcome(desk.log, about, (), requests, new, outcomes)
+
+    async def previews(self, log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
+        """Return what would come of each."""
+        raise NotImplementedError
+
+    async def request(self, desk: Desk, found: Sequence[Parking]) -> tuple[Sequence[CommandQuery], int]:
+        """Put the commands on the log; return all, and how many of them are new."""
+        raise NotImplementedError
+
+
+class _OfOne(ParkedAct):
+    """About a decider's key, or an effect of it by its id; without a service, of any that has the decider."""
+
+    service: str = ""
+    decider: str
+    key: str
+
+    async def select(self, desk: Desk) -> Chosen:
+        """Return what is parked: a key before the effects of it. Raises: WiringError; NotThere; Ambiguous."""
+        wanted = ParkedQuery.of(desk.log, [self.service] if self.service else [], [self.decider], None)
+        found = named(parked_under(await parkings(desk.log, wanted=wanted), self.key), self.key)
+        if len(found) > 1:
+            ids = ", ".join(each.id or each.key for each in found)
+            raise Ambiguous(f"more than one thing is parked under {self.key!r}: name one of {ids}")
+        return Chosen(found, is_one=True)
+
+
+class _OfMany(ParkedAct):
+    """About all that is selected, but for what is paused, which is left out."""
+
+    query: ClassVar[tuple[str, ...]] = ("service", "decider", "reason_matches", "key", "cause")
+    service: list[str] = Field(default_factory=list)
+    decider: list[str] = Field(default_factory=list)
+    reason_matches: Annotated[
+        str | None, Field(max_length=1_000, description="Where the reason matches this regular expression.")
+    ] = None
+    key: Annotated[str | None, Field(description="Only under this key, or with this effect's id.")] = None
+    cause: Annotated[str | None, Field(max_length=100, description="Only what is parked for this cause.")] = None
+    names: Annotated[
+        set[tuple[str, str, str]] | None, Field(description="Of these only some, by service, decider and key.")
+    ] = None
+    most_tried: Annotated[
+        int | None, Field(ge=1, description="How many a dry run tries, the first ones. Default: all.")
+    ] = None
+
+    async def select(self, desk: Desk) -> Chosen:
+        """Return what is selected. Raises: WiringError; ContractError; NotThere for a key or a cause that is not parked."""
+        found = await parkings(
+            desk.log, wanted=ParkedQuery.of(desk.log, self.service, self.decider, self.reason_matches)
+        )
+        if self.key is not None:
+            found = parked_under(found, self.key)
+            return Chosen(found, members=found, tried=found)
+        if self.cause is not None:
+            found = [each for each in found if fingerprint_of(each) == self.cause]
+            if not found:
+                raise NotThere("nothing is parked for this cause any more")
+        ready, left_out = await apart_from_paused(desk.log, found)
+        some = [each for each in ready if self._has(each)], [each for each in left_out if self._has(each.parking)]
+        return Chosen(*some, members=found, tried=ready)
+
+    def _has(self, parking: Parking) -> bool:
+        return self.names is None or parking.name in self.names
+
+    async def preview(self, desk: Desk, about: Chosen) -> ParkedOutcome:
+        """Return what today's code would make of the first ones. Guarantee: writes nothing."""
+        found = await self.previews(desk.log, about.tried[: self.most_tried])
+        members = sorted((*map(str, each.name), str(each.first), str(each.waiting)) for each in about.members)
+        return ParkedOutcome(desk.log, about, found, token=token_of("group", members, token_of_previews(found)))
+
+    async def apply(self, desk: Desk, about: Chosen) -> ParkedOutcome:
+        """Request it of all. Raises: ContractError when some are named, and none of them can be acted on."""
+        if not about.ready and (self.names, self.cause) != (None, None):
+            raise ContractError(about.left_out[0].why if about.left_out else "choose what this is about, or all of it")
+        return await super().apply(desk, about)
+
+
+class _Retrying:
+    needs_reason: ClassVar[bool] = False
+    reason: str
+
+    async def previews(self, log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
+        return await preview_retries(log, found)
+
+    async def request(self, desk: Desk, found: Sequence[Parking]) -> tuple[Sequence[CommandQuery], int]:
+        return await send_retries(desk.log, found, desk.by, self.reason)
+
+
+class _Discarding:
+    reason: str
+
+    async def previews(self, log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
+        return await preview_discards(log, found)
+
+    async def request(self, desk: Desk, found: Sequence[Parking]) -> tuple[Sequence[CommandQuery], int]:
+        places = [await request_discard(desk.log, each, desk.by, self.reason) for each in found]
+        return _queries(found, places), len(places)
+
+
+class Retry(_Retrying, _OfOne):
+    """Have a parked key's inputs handled again, in order, or a parked effect."""
+
+    path: ClassVar[str] = "/parked/{service}/{decider}/{key:key}/retry"
+
+
+class RetryAll(_Retrying, _OfMany):
+    """Have all that is selected handled again; pending requests are not repeated."""
+
+    path: ClassVar[str] = "/parked/retry"
+
+
+class Discard(_Discarding, _OfOne):
+    """Discard a key's first input, or an effect, permanently."""
+
+    path: ClassVar[str] = "/parked/{service}/{decider}/{key:key}/discard"
+
+
+class DiscardAll(_Discarding, _OfMany):
+    """Discard the first input of each key that is selected, and each effect, permanently."""
+
+    path: ClassVar[str] = "/parked/discard"
+
+
+class Edit(_OfOne):
+    """Have a key's first input handled with other data (all of it, or some fields), and then those behind it."""
+
+    path: ClassVar[str] = "/parked/{service}/{decider}/{key:key}/edit"
+    needs_reason: ClassVar[bool] = False
+    decides: ClassVar[bool] = True
+    data: object = None
+    fields: dict[str, object] = Field(default_factory=dict, alias="set")
+
+    async def previews(self, log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
+        """See `ParkedAct`."""
+        return [await preview_edit(log, each, await self._event(log, each)) for each in found]
+
+    async def request(self, desk: Desk, found: Sequence[Parking]) -> tuple[Sequence[CommandQuery], int]:
+        """See `ParkedAct`. Raises: ContractError, naming the field, for data that does not fit; NoRight."""
+        places = [
+            await request_edit(desk.log, each, await self._event(desk.log, each), desk.by, self.reason)
+            for each in found
+        ]
+        return _queries(found, places), len(places)
+
+    async def _event(self, log: EventLog, parking: Parking) -> Event:
+        return await event_with(log, parking, self.data, self.fields)
+
+
+def _queries(found: Sequence[Parking], places: Sequence[Position]) -> list[CommandQuery]:
+    return [CommandQuery(each, place.offset) for each, place in zip(found, places, strict=True)]
+
+
+def parked_under(found: Iterable[Parking], key: str) -> list[Parking]:
+    """Return what is parked under a key, or an id. Raises: NotThere when nothing is."""
+    kept = [parking for parking in found if key in {parking.key, parking.id}]
+    if not kept:
+        raise NotThere(f"nothing is parked under {key!r}: `eventlib parked list` shows what is")
+    return kept
