@@ -1,20 +1,20 @@
 """The admin API's acts: each has a route whose body is made of its fields."""
 
 import re
+from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
 from pydantic import BaseModel, ConfigDict, create_model
 
-from eventlib.eventlog import EventLog
 from eventlib.http.gate import Caller
 from eventlib.identity.principal import Principal, allow
 from eventlib.operations.act import Act, Desk, Outcome
 
 
-def add_act(app: FastAPI, log: EventLog, act: type[Act[Any, Any]]) -> None:
-    """Add the route of an act."""
+def add_act(app: FastAPI, desk: Callable[[str], Desk], act: type[Act[Any, Any]]) -> None:
+    """Add the route of an act, which is done at the desk of who calls."""
     own, address = act.own_fields(), re.findall(r"{(\w+)", act.path)
     body = create_model(
         act.__name__,
@@ -40,7 +40,7 @@ def add_act(app: FastAPI, log: EventLog, act: type[Act[Any, Any]]) -> None:
     ) -> dict[str, object]:
         given = [each.model_dump(by_alias=True) for each in (body, selection) if each is not None]
         fields = {name: value for each in (*given, place) for name, value in each.items()}
-        done: Outcome = await act.of(fields).perform(Desk(log, caller.by))
+        done: Outcome = await act.of(fields).perform(desk(caller.by))
         return done.json(personal=caller.sees_personal)
 
     perform.__doc__, perform.__name__ = act.__doc__, act.__name__.lower()

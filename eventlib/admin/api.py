@@ -22,7 +22,7 @@ from eventlib.http.gate import guard
 from eventlib.http.problems import problem, refusal_of
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import READERS, Role, allow, public
-from eventlib.operations.act import Ambiguous, NotThere
+from eventlib.operations.act import Ambiguous, Desk, NotThere
 from eventlib.operations.as_json import status_json
 from eventlib.operations.every_act import ACTS
 from eventlib.operations.reprocessing.jobs import RerunJobs
@@ -82,7 +82,7 @@ def create_admin(
     add_reruns(app, log, jobs)
     add_subjects(app, log)
     for act in ACTS:
-        add_act(app, log, act)
+        add_act(app, lambda by: Desk(log, by, reruns=jobs), act)
     guard(app, identity.with_tokens("admin-token", tokens, Role.OPERATOR))
     return app
 

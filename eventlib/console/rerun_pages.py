@@ -13,10 +13,12 @@ from eventlib.eventlog import EventLog
 from eventlib.http.gate import Caller
 from eventlib.http.problems import Refusal
 from eventlib.identity.principal import READERS, Principal, Role, allow
-from eventlib.operations.reprocessing.dropping import drop, droppable
+from eventlib.operations.act import Desk
+from eventlib.operations.reprocessing.dropping import droppable
 from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, outlook
 from eventlib.operations.reprocessing.listing import KnownRerun, existing_metadata, reruns
 from eventlib.operations.reprocessing.metadata import RerunSpec
+from eventlib.operations.rerun_acts import Drop, Rerun, Switch
 from eventlib.replay.comparison import ABSENT
 from eventlib.runtime.records import code_version
 
@@ -50,9 +52,7 @@ def _add_begin(routes: APIRouter, pages: Pages, log: EventLog, jobs: RerunJobs) 
     async def begin(request: Request, form: OwnForm, caller: Caller) -> Response:
         service, name = form.get("service"), form.get("name").strip()
         try:
-            since, until = (form.get(name).strip() or None for name in ("since", "until"))
-            spec = RerunSpec.of(f"{caller.by}: {form.reason()}", since, until)
-            jobs.begin(RerunJob(service, name, spec))
+            await form.act(Rerun, name=name).perform(Desk(log, caller.by, reruns=jobs))
         except EventlibError as error:
             return await page(request, service, form, str(error))
         return _way(service, name)
@@ -87,25 +87,23 @@ def _add_acts(routes: APIRouter, log: EventLog, jobs: RerunJobs) -> None:
     async def compare(service: str, name: str, form: OwnForm) -> Response:
         del form  # it was checked; the rerun on the log has its reason
         note = await existing_metadata(log, log.choreography.service(service), name)
-        jobs.begin(RerunJob(service, name, RerunSpec(note.why, note.since_ms, note.until_ms)))
+        await jobs.begin(RerunJob(service, name, RerunSpec(note.why, note.since_ms, note.until_ms)))
         return _way(service, name)
 
     @routes.post(f"{_ONE}/switch")
     @allow(Role.OPERATOR)
     async def switch(service: str, name: str, form: OwnForm, caller: Caller) -> Response:
-        reason, note = form.reason(), await existing_metadata(log, log.choreography.service(service), name)
         if form.get("sure").strip() != name:
             raise Refusal(422, "unsure", f"write {name} to have {service} take over its states: there is no way back")
-        spec = RerunSpec(f"{caller.by}: {reason}", note.since_ms, note.until_ms)
-        jobs.begin(RerunJob(service, name, spec, cutover=True, runs_effects=form.get("effects") == "run"))
+        act = form.act(Switch, service=service, name=name, run_effects=form.get("effects") == "run")
+        await act.perform(Desk(log, caller.by, reruns=jobs))
         return _way(service, name)
 
     @routes.post(f"{_ONE}/drop")
     @allow(Role.OPERATOR)
-    async def delete(service: str, name: str, form: OwnForm) -> Response:
-        del form  # it was checked
-        jobs.forget(service, name)
-        await drop(log, log.choreography.service(service), name)
+    async def delete(service: str, name: str, form: OwnForm, caller: Caller) -> Response:
+        act = Drop(service=service, name=name, as_previewed=form.get("as_previewed"))
+        await act.perform(Desk(log, caller.by, reruns=jobs))
         return RedirectResponse("/reruns", 303)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -13,6 +13,9 @@ from eventlib.eventlog import EventLog
 from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.identity.principal import Role
 from eventlib.operations.dry_run import refuse_moved
+
+if TYPE_CHECKING:
+    from eventlib.operations.reprocessing.jobs import RerunJob
 
 
 class NotThere(ContractError):
@@ -27,14 +30,37 @@ def _no_progress(_done: int, _of: int) -> None:
     return
 
 
+class Reruns(Protocol):
+    """Carries out jobs that reprocess a service's history."""
+
+    async def begin(self, job: "RerunJob") -> "RerunJob":
+        """Begin a job, and return it, or the one that the same rerun has."""
+        ...
+
+    def forget(self, service: str, name: str) -> None:
+        """Forget what was done for a rerun that is deleted."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where an act is done: on which log, by whom, and how long to wait (s; None: not at all) for what comes of it."""
+    """Where an act is done: on which log, by whom, and how long to wait (s; None: not at all) for what comes of it.
+
+    `reruns` carries out what takes long.
+    """
 
     log: EventLog
     by: str
     wait_s: float | None = None
     progress: Callable[[int, int], None] = _no_progress
+    reruns: Reruns | None = None
+
+    @property
+    def runner(self) -> Reruns:
+        """What carries out jobs. Raises: ContractError where nothing does."""
+        if self.reruns is None:
+            raise ContractError("reruns are not carried out here")
+        return self.reruns
 
     def signed(self, reason: str) -> str:
         """Return a reason as journals record it: with who acts."""
@@ -134,6 +160,8 @@ class Act(BaseModel, Generic[S, O]):
     async def perform(self, desk: Desk, confirm: Callable[[O], None] | None = None) -> O:
         """Do it, unless it is a dry run; `confirm` is shown the preview before, and raises where it is not to be done.
 
+        What would change nothing is not done either, where it would be confirmed.
+
         Raises: ContractError when it would not do what the preview with the token `as_previewed` has shown.
         """
         about = await self.select(desk)
@@ -143,5 +171,7 @@ class Act(BaseModel, Generic[S, O]):
                 return seen
             refuse_moved(self.as_previewed, seen.token)
             if confirm is not None:
+                if not seen.changes:
+                    return seen
                 confirm(seen)
         return await self.apply(desk, about)

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
+
+from pydantic import Field
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim
 from eventlib.model.service import Service
-from eventlib.operations.dry_run import refuse_moved, token_of
+from eventlib.operations.act import Act, Desk, Outcome
+from eventlib.operations.dry_run import token_of
 from eventlib.operations.seek import act
 from eventlib.queries.task_clock import positions_of
 from eventlib.replay.journal import TaskJournal
@@ -50,16 +53,49 @@ class ClockPlan:
     late: Sequence[LateDeadline]
 
 
-@dataclass(frozen=True, slots=True)
-class ClockPreview:
-    """What a reset of clocks would come to; `infected` are the other tasks whose time is ahead, each with its time (ms)."""
+@dataclass(frozen=True)
+class ClockOutcome(Outcome):
+    """The clocks that were reset, or would be; `infected` are the other tasks whose time is ahead, each with its time (ms)."""
 
     plans: Sequence[ClockPlan]
-    infected: Sequence[tuple[str, int]]
-    token: str
+    infected: Sequence[tuple[str, int]] = ()
+    token: str = ""
+    why: str = ""
+
+    def json(self, *, personal: bool = False) -> dict[str, object]:
+        """See `Outcome`; times are in milliseconds since 1970."""
+        del personal
+        tasks = [{**asdict(plan), "late": [each._asdict() for each in plan.late]} for plan in self.plans]
+        if not self.token:
+            return {"done": True, "tasks": tasks, "why": self.why}
+        infected = [{"task": name, "at_ms": at_ms} for name, at_ms in self.infected]
+        return {"done": False, "tasks": tasks, "infected": infected, "as_previewed": self.token}
 
 
-async def preview_clock_reset(log: EventLog, service: Service, partition: int | None = None) -> ClockPreview:
+class ClockReset(Act[ClockOutcome, ClockOutcome]):
+    """Bring back the tasks of a service whose time a wrong clock has set ahead: all that are, or one."""
+
+    path: ClassVar[str] = "/services/{service}/reset-clock"
+    decides: ClassVar[bool] = True
+    service: Annotated[str, Field(description="The service's name.")]
+    partition: Annotated[int | None, Field(ge=0, description="Reset this task only.")] = None
+
+    async def select(self, desk: Desk) -> ClockOutcome:
+        """Return the tasks that are ahead. Raises: as `preview_clock_reset`."""
+        return await preview_clock_reset(desk.log, desk.log.choreography.service(self.service), self.partition)
+
+    async def preview(self, desk: Desk, about: ClockOutcome) -> ClockOutcome:
+        """Return what it would come to."""
+        del desk
+        return about
+
+    async def apply(self, desk: Desk, about: ClockOutcome) -> ClockOutcome:
+        """Reset them. Raises: as `reset_clocks`."""
+        service, why = desk.log.choreography.service(self.service), desk.signed(self.reason)
+        return ClockOutcome(await reset_clocks(desk.log, service, about.plans, why), why=why)
+
+
+async def preview_clock_reset(log: EventLog, service: Service, partition: int | None = None) -> ClockOutcome:
     """Return what `reset_clocks` would come to for a service's tasks, or for one. Nothing is written.
 
     Raises: ContractError for a partition that the service does not have, or when no time of these tasks is ahead.
@@ -81,19 +117,7 @@ async def preview_clock_reset(log: EventLog, service: Service, partition: int | 
         raise ContractError(f"the time of {of} is not ahead of this machine's clock: there is nothing to reset")
     mine = {(plan.service, plan.partition) for plan in plans}
     infected = [(f"{name}/{n}", at_ms) for (name, n), at_ms in ahead.items() if (name, n) not in mine]
-    return ClockPreview(plans, infected, token_of("clock", *plans))
-
-
-async def reset_as_previewed(
-    log: EventLog, service: Service, partition: int | None, as_previewed: str, why: str
-) -> list[ClockPlan]:
-    """Reset clocks, if a preview with that token, where one is given, still shows what would happen.
-
-    Raises: ContractError when it does not; as `preview_clock_reset` and `reset_clocks`.
-    """
-    preview = await preview_clock_reset(log, service, partition)
-    refuse_moved(as_previewed, preview.token)
-    return await reset_clocks(log, service, preview.plans, why)
+    return ClockOutcome(plans, infected, token_of("clock", *plans))
 
 
 async def reset_clocks(log: EventLog, service: Service, plans: Sequence[ClockPlan], why: str) -> list[ClockPlan]:
@@ -107,22 +131,6 @@ async def reset_clocks(log: EventLog, service: Service, plans: Sequence[ClockPla
         if await act(log, service, plan.partition, _Reset(log, service, plan, at_ms, why).decide) is not None:
             done.append(plan)
     return done
-
-
-def preview_json(preview: ClockPreview) -> dict[str, object]:
-    """Return a preview as every interface shows it."""
-    infected = [{"task": name, "at_ms": at_ms} for name, at_ms in preview.infected]
-    return {"done": False, "tasks": plans_json(preview.plans), "infected": infected, "as_previewed": preview.token}
-
-
-def outcome_json(done: Sequence[ClockPlan], why: str) -> dict[str, object]:
-    """Return what was reset as every interface shows it."""
-    return {"done": True, "tasks": plans_json(done), "why": why}
-
-
-def plans_json(plans: Sequence[ClockPlan]) -> list[dict[str, object]]:
-    """Return plans as JSON; times are in milliseconds since 1970."""
-    return [{**asdict(plan), "late": [each._asdict() for each in plan.late]} for plan in plans]
 
 
 class _Reset(NamedTuple):

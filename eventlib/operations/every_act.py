@@ -3,7 +3,26 @@
 from typing import Any
 
 from eventlib.operations.act import Act
+from eventlib.operations.clock_reset import ClockReset
 from eventlib.operations.parked_acts import Discard, DiscardAll, Edit, Retry, RetryAll
 from eventlib.operations.pause_acts import Pause, Resume
+from eventlib.operations.rerun_acts import Drop, Rerun, Switch
+from eventlib.operations.reset_acts import AcceptLoss, Reset
+from eventlib.operations.skip import Skip
 
-ACTS: tuple[type[Act[Any, Any]], ...] = (RetryAll, DiscardAll, Retry, Edit, Discard, Pause, Resume)
+ACTS: tuple[type[Act[Any, Any]], ...] = (
+    RetryAll,
+    DiscardAll,
+    Retry,
+    Edit,
+    Discard,
+    Pause,
+    Resume,
+    Skip,
+    Reset,
+    AcceptLoss,
+    ClockReset,
+    Rerun,
+    Switch,
+    Drop,
+)

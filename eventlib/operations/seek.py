@@ -14,7 +14,6 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
 from eventlib.model.record import key_text
 from eventlib.model.service import Service
-from eventlib.operations.dry_run import token_of
 from eventlib.queries.stream import start_of
 from eventlib.queries.task_clock import positions_of
 from eventlib.runtime.config import RuntimeConfig
@@ -108,11 +107,6 @@ class SeekPlan:
     def inputs(self) -> int:
         """How many inputs are skipped."""
         return sum(self.keys.values())
-
-
-def token_of_plans(plans: Sequence[SeekPlan]) -> str:
-    """Return what names the seeks of a preview."""
-    return token_of("seek", *plans)
 
 
 def reset_target(to: str) -> Literal["earliest"] | Later:

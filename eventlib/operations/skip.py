@@ -1,8 +1,10 @@
 """Skips one input: one that is not handled yet, or one that is parked and blocks those behind it."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Annotated, ClassVar, NamedTuple
+
+from pydantic import Field
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
@@ -11,6 +13,8 @@ from eventlib.log.reading import chunks
 from eventlib.model.event import Event
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
+from eventlib.operations.act import Act, Desk, Outcome
+from eventlib.operations.as_json import event_json
 from eventlib.operations.dry_run import dry_run_of, emitted_on, token_of
 from eventlib.operations.seek import act
 from eventlib.queries.task_clock import positions_of
@@ -42,13 +46,44 @@ class SkippedNow:
     parked_again: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SkipPreview:
-    """What skipping an input would come to: what the act returns, the events that would be emitted, and what names this."""
+@dataclass(frozen=True)
+class SkipOutcome(Outcome):
+    """What was skipped, or would be, and then the events that would be emitted."""
 
     skipped: SkippedNow
-    emitted: Sequence[Event]
-    token: str
+    emitted: Sequence[Event] = ()
+    token: str = ""
+    why: str = ""
+
+    def json(self, *, personal: bool = False) -> dict[str, object]:
+        """See `Outcome`."""
+        line = {**asdict(self.skipped), "why": self.why, "done": not self.token}
+        if self.token:
+            line |= {"emitted": [event_json(each, personal=personal) for each in self.emitted]}
+            line |= {"as_previewed": self.token}
+        return line
+
+
+class Skip(Act[Service, SkipOutcome]):
+    """Skip one input of a service that is not handled yet, or is parked; those behind it are then handled."""
+
+    path: ClassVar[str] = "/services/{service}/skip"
+    decides: ClassVar[bool] = True
+    service: str
+    event_id: Annotated[str, Field(min_length=1, max_length=1_000)]
+
+    async def select(self, desk: Desk) -> Service:
+        """Return the service. Raises: WiringError."""
+        return desk.log.choreography.service(self.service)
+
+    async def preview(self, desk: Desk, about: Service) -> SkipOutcome:
+        """Carry it out in a dry run. Raises: as `skip`."""
+        return await preview_skip(desk.log, about, self.event_id)
+
+    async def apply(self, desk: Desk, about: Service) -> SkipOutcome:
+        """Skip it. Raises: as `skip`."""
+        why = desk.signed(self.reason)
+        return SkipOutcome(await skip(desk.log, about, self.event_id, why), why=why)
 
 
 class _Parked(NamedTuple):
@@ -58,13 +93,13 @@ class _Parked(NamedTuple):
     original: Record
 
 
-async def preview_skip(log: EventLog, service: Service, event_id: str) -> SkipPreview:
+async def preview_skip(log: EventLog, service: Service, event_id: str) -> SkipOutcome:
     """Return what `skip` would come to, by carrying it out in a dry run. Raises: as `skip`."""
     trial = await dry_run_of(log, [service])
     found = await skip(trial, service, event_id, "a preview")
     emitted = await emitted_on(trial)
     token = token_of("skip", found, [record.id for record, _ in emitted])
-    return SkipPreview(found, [event for _, event in emitted], token)
+    return SkipOutcome(found, [event for _, event in emitted], token)
 
 
 async def skip(log: EventLog, service: Service, event_id: str, why: str) -> SkippedNow:

@@ -35,7 +35,7 @@ async def test_what_is_shown_of_a_job_is_one_moment_of_it(tmp_path: Path) -> Non
     """A page that read a running job's outcome (none yet), and then its status (done), showed neither, and never looked again."""
     async with open_log(f"sqlite:///{tmp_path}/log.db", shop) as log:
         jobs = RerunJobs(log, str(tmp_path))
-        job = jobs.begin(RerunJob("stock", "again", RerunSpec("ada: a try")))
+        job = await jobs.begin(RerunJob("stock", "again", RerunSpec("ada: a try")))
         shown = jobs.job("stock", "again")
         job.done = 7
         later = jobs.job("stock", "again")

@@ -17,8 +17,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.prompts import ReasonOption, YesOption, actor, agree
-from eventlib.operations.act import Act, Desk, Outcome
+from eventlib.eventlog import EventLog
+from eventlib.operations.act import Act, Desk, Outcome, Reruns
 
+Progressed = Callable[[int, int], None]
+"""Called with how many are done, of how many."""
 O = TypeVar("O", bound=Outcome)  # noqa: E741  an outcome
 _METAVARS = {"decider": "DECIDER", "key": "KEY", "effect": "REQUEST", "limit": "NAME", "partition": "N"}
 _DRY_RUN = "Only print what would happen; nothing is written."
@@ -65,12 +68,20 @@ class Asked:
     wait: float = 1.0
     yes: bool = False
 
-    def carry_out(
-        self, act: type[Act[Any, O]], fields: Mapping[str, object], show: Callable[[O], None], question: str = ""
+    def carry_out(  # what an act is, and how it is shown
+        self,
+        act: type[Act[Any, O]],
+        fields: Mapping[str, object],
+        show: Callable[[O], None],
+        question: str = "",
+        reruns: Callable[[EventLog, Progressed], Reruns] | None = None,
+        *,
+        personal: bool = False,
     ) -> None:
         """Do an act or preview it, and print what comes of it, for people by `show`; with a question, after a yes.
 
-        Raises: Exit, with 1 where the outcome is a failure.
+        `reruns` makes what carries out reruns; `personal`: the outcome is shown with personal fields. Raises: Exit, with 1
+        where the outcome is a failure.
         """
         if self.dry_run and self.as_previewed:
             raise typer.BadParameter("a dry run excludes it", param_hint="--as-previewed")
@@ -85,32 +96,34 @@ class Asked:
         def confirm(seen: O) -> None:
             if not self.as_json:
                 show(seen)
-            if seen.changes:
-                agree(question, yes=self.yes)
+            agree(question, yes=self.yes)
 
         is_asked = question and not (self.yes and self.as_json)
-        with progress_bar(act.__name__.lower()) as progress:
-            done = run_on_log(
-                self._log_options(act),
-                lambda log: wanted.perform(Desk(log, by, self.wait, progress), confirm if is_asked else None),
-            )
+        with _progress_bar(act.__name__.lower()) as progress:
+
+            async def performed(log: EventLog) -> O:
+                runner = None if reruns is None else reruns(log, progress)
+                return await wanted.perform(Desk(log, by, self.wait, progress, runner), confirm if is_asked else None)
+
+            done = run_on_log(self._log_options(act, personal=personal), performed)
         for note in done.notes:
             output.warn(output.printable(note))
         if self.as_json:
-            output.print_json(done.lines())
+            output.print_json(done.lines(personal=personal))
         else:
             show(done)
             if done.token and done.changes:
                 print(f"Nothing was written. To act only if this still holds: --as-previewed {done.token}")
         raise typer.Exit(1 if done.fails else 0)
 
-    def _log_options(self, act: type[Act[Any, Any]]) -> LogOptions:
-        decides = act.decides or self.dry_run or self.as_previewed
-        return (LogOptions.deciding if decides else LogOptions.of)(self.context, self.app, self.log)
+    def _log_options(self, act: type[Act[Any, Any]], *, personal: bool) -> LogOptions:
+        if not personal and (act.decides or self.dry_run or self.as_previewed):
+            return LogOptions.deciding(self.context, self.app, self.log)
+        return LogOptions.of(self.context, self.app, self.log, personal=personal)
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+def _progress_bar(what: str) -> Iterator[Progressed]:
     """Show on a terminal's stderr how much is done: yields a callback (how many, of how many)."""
     console = output.terminal(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()

@@ -6,7 +6,6 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
-from eventlib.operations.dry_run import token_of
 from eventlib.operations.reprocessing.listing import existing_metadata
 from eventlib.operations.reprocessing.metadata import switched_tasks
 
@@ -27,11 +26,6 @@ async def _topics_of(log: EventLog, service: Service, name: str) -> Mapping[str,
             "needs it, so it stays"
         )
     return {each: topic for each, topic in (await log.port.topics()).items() if each.startswith(f"{name}.")}
-
-
-def token_of_drop(name: str, topics: Mapping[str, int]) -> str:
-    """Return what names a dry run of deleting a rerun."""
-    return token_of("drop", name, *topics.items())
 
 
 async def drop(log: EventLog, service: Service, name: str) -> None:

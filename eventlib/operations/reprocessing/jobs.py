@@ -15,11 +15,12 @@ from eventlib.model.kept_error import KeptError
 from eventlib.model.personal import MASKED
 from eventlib.model.service import Service
 from eventlib.opening import open_log
+from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.reprocessing.comparison import Difference, difference
 from eventlib.operations.reprocessing.cutover import Switched, preview_switch, switch
 from eventlib.operations.reprocessing.listing import name_of_reset
 from eventlib.operations.reprocessing.metadata import RerunSpec
-from eventlib.operations.reprocessing.running import Rerun, rerunning
+from eventlib.operations.reprocessing.running import Progress, Rerun, rerunning
 from eventlib.operations.seek import Later
 from eventlib.personal.opening import has_personal
 from eventlib.replay.comparison import Change
@@ -41,7 +42,8 @@ class RerunJob:
     """A rerun that is carried out: what it has to do, how far it is (transactions done, of how many), what came of it.
 
     With `cutover` the service takes over the rerun's states once it is caught up; `runs_effects` is for that. With
-    `dry_run` nothing of this is written: `switched` is what would come of it.
+    `dry_run` nothing of this is written: `switched` is what would come of it, and `token` names that. `is_open`: some task
+    of the service has not taken over its states.
     """
 
     service: str
@@ -50,6 +52,7 @@ class RerunJob:
     cutover: bool = False
     runs_effects: bool = False
     dry_run: bool = False
+    as_previewed: str = ""
     # Before what depends on it: a copy is read in this order, and is never over without its outcome.
     status: Literal["waiting", "running", "done", "failed"] = "waiting"
     done: int = 0
@@ -57,6 +60,8 @@ class RerunJob:
     error: str = ""
     difference: Difference | None = None
     switched: Switched | None = None
+    token: str = ""
+    is_open: bool = True
 
     @property
     def is_over(self) -> bool:
@@ -98,7 +103,7 @@ class RerunJobs:
         job = self._jobs.get((service, name))
         return None if job is None else replace(job)
 
-    def begin(self, job: RerunJob) -> RerunJob:
+    async def begin(self, job: RerunJob) -> RerunJob:
         """Begin a job, behind those that are not done yet, and return it; or the one that the same rerun has, if it is not done.
 
         Guarantee: the service is not affected before a cutover, and an interrupted rerun goes on when it is begun again.
@@ -143,39 +148,56 @@ class RerunJobs:
             job.error, job.status = "it failed, and why is in the log of this server", "failed"
 
     async def _run(self, job: RerunJob) -> None:
-        url = self._log.port.url
         # What handlers decide from a mask would be wrong: without the right to read personal fields this raises.
-        async with open_log(url, self._log.choreography, read_only=True, personal=True) as log:
-            service = log.choreography.service(job.service)
-            if job.dry_run:
-                await self._preview(job, log, service)
-                return
-            stores = open_stores(url, self._state_dir)
-            try:
-                async with rerunning(log, stores, service, job.name, job.spec, self._progress(job)) as rerun:
-                    if job.cutover:
-                        job.switched = await switch(rerun, job.spec.why, runs_effects=job.runs_effects)
-                    else:
-                        job.difference = await difference(rerun, _LISTED)
-            finally:
-                stores.close()
+        async with open_log(self._log.port.url, self._log.choreography, read_only=True, personal=True) as log:
+            listed = None if job.cutover and not job.dry_run else _LISTED
+            await carry_out(job, log, self._state_dir, self._progress(job), listed)
 
-    async def _preview(self, job: RerunJob, log: EventLog, service: Service) -> None:
-        async def look(rerun: Rerun) -> None:
-            job.difference = await difference(rerun, _LISTED)
-
-        told = self._progress(job)
-        job.switched, _ = await preview_switch(
-            log, service, job.name, job.spec, look, told, runs_effects=job.runs_effects
-        )
-
-    def _progress(self, job: RerunJob) -> Callable[[int, int], None]:
+    def _progress(self, job: RerunJob) -> Progress:
         def progress(done: int, of: int) -> None:
             job.done, job.of = done, of
             if self._is_closed:
                 raise _Stopped
 
         return progress
+
+
+async def carry_out(
+    job: RerunJob,
+    log: EventLog,
+    state_dir: str,
+    progress: Progress,
+    listed: int | None,
+    look: Callable[[RerunJob], None] = lambda _: None,
+) -> None:
+    """Do what a job has to do, on a log with the rights of its handlers; what came of it is in the job then.
+
+    `listed` is how many differences of each kind are kept; None compares nothing. `look` is shown the job before a cutover,
+    and raises where that is not to be. Raises: ContractError when a cutover would not be as its preview.
+    """
+    service = log.choreography.service(job.service)
+
+    async def compared(rerun: Rerun) -> None:
+        if listed is not None:
+            job.difference, job.is_open = await difference(rerun, listed), bool(rerun.followers)
+        look(job)
+
+    asked = service, job.name, job.spec
+    if job.dry_run:
+        seen = await preview_switch(log, *asked, compared, progress, runs_effects=job.runs_effects)
+        job.switched, job.token = seen
+        return
+    if job.as_previewed:
+        _, token = await preview_switch(log, *asked, runs_effects=job.runs_effects)
+        refuse_moved(job.as_previewed, token)
+    stores = open_stores(log.port.url, state_dir)
+    try:
+        async with rerunning(log, stores, *asked, progress) as rerun:
+            await compared(rerun)
+            if job.cutover:
+                job.switched = await switch(rerun, job.spec.why, runs_effects=job.runs_effects)
+    finally:
+        stores.close()
 
 
 async def way_back(log: EventLog, service: Service, to: Literal["earliest"] | Later, why: str) -> RerunJob:
