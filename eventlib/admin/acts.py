@@ -44,7 +44,7 @@ def add_act(app: FastAPI, desk: Callable[[str], Desk], act: type[Act[Any, Any]])
         return done.json(personal=caller.sees_personal)
 
     perform.__doc__, perform.__name__ = act.__doc__, act.__name__.lower()
-    perform.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what FastAPI reads
+    perform.__signature__ = Signature(parameters, return_annotation=dict[str, object])  # type: ignore[attr-defined]  # what FastAPI reads
     app.post(act.path, status_code=act.status)(perform)
 
 

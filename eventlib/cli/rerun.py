@@ -76,17 +76,18 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
         return
     if service is None:
         raise typer.BadParameter("name a service", param_hint="SERVICE")
+    about: dict[str, object] = {"service": service, "name": into or switch or drop}
     here = partial(RerunsHere, asked, limit, follow=follow)
     if into is not None:
         if asked.dry_run or asked.as_previewed:
             raise typer.BadParameter("they need --switch or --drop", param_hint="--dry-run / --as-previewed")
-        fields = {"service": service, "name": into, "since": since, "until": until}
-        asked.carry_out(Rerun, fields, partial(_print_rerun, limit), reruns=here, personal=True)
+        times = {"since": since, "until": until}
+        asked.carry_out(Rerun, {**about, **times}, partial(_print_rerun, limit), reruns=here, personal=True)
     elif switch is not None:
-        fields = {"service": service, "name": switch, "run_effects": effects is Effects.RUN}
-        asked.carry_out(Switch, fields, print_switched, reruns=here, personal=True)
+        about["run_effects"] = effects is Effects.RUN
+        asked.carry_out(Switch, about, print_switched, reruns=here, personal=True)
     else:
-        asked.carry_out(Drop, {"service": service, "name": drop}, _print_drop, reruns=here, personal=True)
+        asked.carry_out(Drop, about, _print_drop, reruns=here, personal=True)
 
 
 def _print_rerun(limit: int, done: RerunOutcome) -> None:

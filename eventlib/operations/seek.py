@@ -231,4 +231,4 @@ async def _keys(log: EventLog, service: Service, place: TopicPartition, first: i
     while offset < end and (records := await log.port.read(*place, offset, _CHUNK)):
         keys.update(key_text(r) for r in records if r.offset < end and deciders_of(r) is not None)
         offset = records[-1].offset + 1
-    return keys
+    return dict(keys)  # a Counter would not be the same in JSON

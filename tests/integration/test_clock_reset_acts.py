@@ -14,7 +14,7 @@ from eventlib.console.app import create_console
 from eventlib.console.sessions import SessionIdentity
 from eventlib.identity.options import IdentityOptions
 from eventlib.operations.acts import acts
-from eventlib.operations.clock_reset import preview_clock_reset, preview_json
+from eventlib.operations.clock_reset import preview_clock_reset
 from tests.apps.small_shop import settle
 from tests.commands import ended, said
 from tests.integration.pausing import ordered
@@ -38,7 +38,7 @@ async def test_a_clock_is_reset_alike_by_command_over_http_and_in_the_console(
     signed = [*command, "--reason", WHY["reason"], "--yes"]
     async with open_log(url, app, read_only=True) as log:
         service = log.choreography.services[0]
-        shown = preview_json(await preview_clock_reset(log, service))
+        shown = (await preview_clock_reset(log, service)).json()
     dry_run = json.loads(said(*command, "--dry-run"))
     assert dry_run == json.loads(json.dumps(shown))
     assert "stays due at" in said(*command[:-1], "--dry-run")

@@ -63,6 +63,7 @@ ADMIN = table(
     GET  /status                                401 403 403 403 200 200 403 200
     GET  /parked                                401 403 403 403 200 200 403 200
     POST /parked/retry                          401 403 403 403 202 403 403 202
+    POST /parked/discard                        401 403 403 403 422 403 403 422
     GET  /parked/{service}/{decider}/{key}         401 403 403 403 200 200 403 200
     POST /parked/{service}/{decider}/{key}/retry   401 403 403 403 202 403 403 202
     POST /parked/{service}/{decider}/{key}/edit    401 403 403 403 202 403 403 202
@@ -76,6 +77,8 @@ ADMIN = table(
     POST /services/{service}/reruns/{name}/drop    401 403 403 403 404 403 403 404
     POST /services/{service}/reruns/{name}/switch  401 403 403 403 422 403 403 422
     POST /services/{service}/reset                 401 403 403 403 422 403 403 422
+    POST /services/{service}/skip                  401 403 403 403 422 403 403 422
+    POST /services/{service}/accept-loss           401 403 403 403 422 403 403 422
     POST /services/{service}/reset-clock           401 403 403 403 422 403 403 422
     GET  /pauses                                401 403 403 403 200 200 403 200
     POST /services/{service}/pause                 401 403 403 403 422 403 403 422
@@ -171,6 +174,7 @@ async def test_the_admin_api_answers_each_role_as_it_should(tmp_path: Path) -> N
         assert set(ADMIN) == routes(app)
         one = "/parked/{service}/{decider}/{key}"
         bodies = {f"{one}/edit": {"set": {"cents": 5}}, f"{one}/discard": {"reason": "a test"}}
+        bodies["/services/{service}/reruns/{name}"] = {"since": "no time"}
         bodies["/deployment/preview"] = {"revision": "its field is called code"}
         async with serving_asgi(app) as client:
             assert (

@@ -8,13 +8,13 @@ from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import ContractError
 from eventlib.operations.act import Desk
-from eventlib.operations.dry_run import refuse_moved
 from eventlib.operations.pause_acts import Pause, Resume
 from eventlib.operations.pausing import what_waits
 from eventlib.operations.reprocessing.cutover import preview_switch
 from eventlib.operations.reprocessing.listing import reruns
 from eventlib.operations.reprocessing.metadata import RerunSpec
-from eventlib.operations.seek import move, reset_plans, token_of_plans
+from eventlib.operations.reset_acts import Reset, SeekOutcome
+from eventlib.operations.seek import reset_plans
 from eventlib.queries.pauses import PauseTarget
 from tests.apps.market import Code, market
 from tests.integration.rerunning import (
@@ -84,11 +84,13 @@ async def test_a_reset_forwards(broker: Cluster) -> None:
         service = log.choreography.service("store")
         await send(log, [("2", "A"), ("3", "A"), ("3", "A")])
         before = await contents(log)
-        plans = await reset_plans(log, service, "latest")
-        assert plans is not None
+        told = await Reset(service="store", to="latest", dry_run=True).perform(Desk(log, ""))
+        assert isinstance(told, SeekOutcome)
         assert await contents(log) == before
-        refuse_moved(token_of_plans(plans), token_of_plans(await reset_plans(log, service, "latest") or []))
-        assert await move(log, service, plans, WHY) == plans
+        act = Reset(service="store", to="latest", reason="a test", as_previewed=told.token)
+        done = await act.perform(Desk(log, "ada"))
+        assert isinstance(done, SeekOutcome)
+        assert done.plans == told.plans
         assert await reset_plans(log, service, "latest") == []
 
 

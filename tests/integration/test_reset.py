@@ -10,7 +10,7 @@ import pytest
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
 from eventlib.operations.seek import move, seek_plans
-from eventlib.operations.skip import SkippedNow, SkipPreview, preview_skip, skip
+from eventlib.operations.skip import SkipOutcome, SkippedNow, preview_skip, skip
 from eventlib.replay.journal_steps import Act, Consumed, Moved, Released, Skipped
 from tests.apps.small_shop import Noted, Ordered, Outside, make_shop, settle
 from tests.integration.reopening import Opened, done_by, events, everything
@@ -200,7 +200,7 @@ async def test_a_log_in_memory_gives_the_task_back() -> None:
         assert await noted(log) == ["1", "2", "3"]
 
 
-async def previewed_skip(opened: Opened, event_id: str, broken: set[str] | None = None) -> SkipPreview:
+async def previewed_skip(opened: Opened, event_id: str, broken: set[str] | None = None) -> SkipOutcome:
     async with opened(make_shop(broken or set())) as log:
         before = await contents(log)
         found = await preview_skip(log, log.choreography.service("orders"), event_id)
