@@ -11,8 +11,7 @@ from eventlib.errors import UndecodableRecord
 from eventlib.queries import request_id, tail
 from eventlib.spi import Record
 from eventlib.values import from_ms, now_ms
-from services.importing.intake import Intake, Known, content_of
-from services.importing.placing import CONTENT_HEADER
+from services.importing.intake import CONTENT_HEADER, Intake, Known, content_of
 from services.order.events import OrderSubmitted, ProductListed
 from services.stock.events import DeliveryLine, DeliverySubmitted, StockReceived
 

@@ -15,8 +15,7 @@ from services import shop
 from services.importing.catalogue import arrival, find_orders, prepare
 from services.importing.display import ImportProgress
 from services.importing.files import Source
-from services.importing.intake import Intake, Known
-from services.importing.placing import order_request, to_place
+from services.importing.intake import Intake, Known, order_request
 from services.importing.report import Report
 from services.importing.watching import Watch, watching
 from services.order.events import OrderSubmitted
@@ -87,8 +86,8 @@ class Import:
         self._rejects = rejects
         self._config = config
         self._progress = progress
-        counts = (intake.read, intake.repeated, len(intake.products))
-        self.report = Report(intake.source.path.name, config.log_url, config.place_only, *counts)
+        file = intake.source.path.name
+        self.report = Report(file, config.log_url, config.place_only, intake.counts, len(intake.products))
         self._outcomes = self.report.outcomes
         self._quiet_s = _QUIET_S
 
@@ -130,7 +129,7 @@ class Import:
     async def place(self, watch: Watch | None) -> None:
         """Publish the orders that the log does not have; with a watch, no more at once than may be open."""
         batch, lines = list[OrderSubmitted](), 0
-        for order in to_place(self._intake, self._log.codec, self.report.placing, self._rejects):
+        for order in self._intake.to_place(self._log.codec, self._rejects):
             batch.append(order)
             lines += len(order.lines)
             if len(batch) >= self._config.batch_orders or lines >= self._config.batch_lines:
@@ -162,7 +161,7 @@ class Import:
         return True
 
     def _count(self) -> None:
-        self._progress.counted(self._outcomes.placed, self._outcomes.ended, self._intake.placeable)
+        self._progress.counted(self._outcomes.placed, self._outcomes.ended, self._intake.counts.placeable)
 
     async def _events(self) -> int:
         places = [(topic.name, number) for topic in event_topics(self._log) for number in range(topic.partitions)]

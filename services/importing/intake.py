@@ -1,18 +1,29 @@
-"""What an import has read of its file, on disk until it has ended: each order, or why it is refused."""
+"""What an import has read of its file, on disk until it has ended: each order, and what of it is placed or refused."""
 
+import json
 import sqlite3
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TextIO
 
-from eventlib import TerminalError
+from eventlib import Publication, TerminalError
+from eventlib.spi import Codec, contract_of
 from services.importing.files import Source, read_ndjson
 from services.importing.orders import Order, Reason, Refusal
 from services.importing.retail_csv import DayFirst, read_csv
 from services.order.events import OrderSubmitted
 
+CONTENT_HEADER = "content"
+"""The header that holds the digest of an order's content (16 hex digits), so that it is compared without decoding."""
+
+_MOST_BYTES = contract_of(OrderSubmitted).topic.max_event_bytes - 1_000
+"""Leaves room for what the order service adds when it emits OrderPlaced."""
+
+_LINE_BYTES = 40
+_CHARACTER_BYTES = 4
 _SHOW_EVERY = 500
 _TABLE = """
 CREATE TABLE orders (
@@ -51,11 +62,25 @@ class Product:
     currency: str = ""
 
 
+@dataclass(slots=True)
+class Counts:
+    """How many orders the file has, also refused ones, and how many of them can be placed.
+
+    `repeated` counts those that came again with the same content, `before` those that were on the log already.
+    """
+
+    read: int = 0
+    placeable: int = 0
+    repeated: int = 0
+    placed: int = 0
+    before: int = 0
+    refused: Counter[Reason] = field(default_factory=Counter)
+
+
 class Intake:
     """A file's orders and refusals, in a temporary SQLite database: memory grows with the file's products alone.
 
-    `read` counts all orders, also refused ones; `repeated` those that came again with the same content, and `placeable`
-    the different orders that can be placed.
+    Raises: TerminalError when the directory of temporary files has no room.
     """
 
     def __init__(self, source: Source) -> None:
@@ -63,7 +88,7 @@ class Intake:
         self._begin()
 
     def _begin(self) -> None:
-        self.read = self.repeated = self.placeable = 0
+        self.counts = Counts()
         self.products = dict[str, Product]()
         self._db = sqlite3.connect("", isolation_level=None)  # a file that SQLite itself removes
         self._db.executescript(_TABLE)
@@ -76,9 +101,9 @@ class Intake:
         self._db.close()
 
     def take_in(self, show: Callable[[int], None]) -> None:
-        """Read the file, and once more from its start if its dates turn out to be day first; `show` is told how many.
+        """Read the file, and once more from its start if its dates turn out to be day first; `show` gets how many.
 
-        Raises: UnreadableFile; TerminalError when the directory of temporary files has no room.
+        Raises: UnreadableFile.
         """
         try:
             self._read(show, day_first=False)
@@ -86,28 +111,32 @@ class Intake:
             self._db.close()
             self._begin()
             self._read(show, day_first=True)
-        except sqlite3.OperationalError as error:
-            raise TerminalError(
-                f"the orders of a file are kept in a temporary file, and {error}: set TMPDIR to a directory that has room"
-            ) from error
 
     def _read(self, show: Callable[[int], None], *, day_first: bool) -> None:
         source = self.source
         for line, read in read_csv(source, day_first=day_first) if source.is_csv else read_ndjson(source):
             self._add(line, read)
-            if self.read % _SHOW_EVERY == 0:
-                show(self.read)
-        show(self.read)
+            if self.counts.read % _SHOW_EVERY == 0:
+                show(self.counts.read)
+        show(self.counts.read)
+
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        try:
+            return self._db.execute(statement, values)
+        except sqlite3.OperationalError as error:
+            raise TerminalError(
+                f"the orders of a file are kept in a temporary file, and {error}: set TMPDIR to a directory that has room"
+            ) from error
 
     def _add(self, line: int, read: Order | Refusal) -> None:
-        self.read += 1
+        self.counts.read += 1
         if isinstance(read, Order):
             self._learn(read)
             read = read.fault() or read
         refusal = self._place(line, read.request()) if isinstance(read, Order) else read
         if refusal is not None:
             row = (line, refusal.order_id, refusal.reason, refusal.detail)
-            self._db.execute("INSERT INTO orders (line, order_id, reason, detail) VALUES (?, ?, ?, ?)", row)
+            self._execute("INSERT INTO orders (line, order_id, reason, detail) VALUES (?, ?, ?, ?)", row)
 
     def _place(self, line: int, request: OrderSubmitted) -> Refusal | None:
         content, found = content_of(request), self.kept(request.order_id)
@@ -119,10 +148,10 @@ class Intake:
                 content,
                 sum(each.quantity for each in request.lines),
             )
-            self._db.execute("INSERT INTO orders (line, order_id, request, content, units) VALUES (?, ?, ?, ?, ?)", row)
-            self.placeable += 1
+            self._execute("INSERT INTO orders (line, order_id, request, content, units) VALUES (?, ?, ?, ?, ?)", row)
+            self.counts.placeable += 1
         elif found.content == content:
-            self.repeated += 1
+            self.counts.repeated += 1
         else:
             detail = f"order {request.order_id} was in the file before, with other content"
             return Refusal(request.order_id, Reason.MALFORMED, detail)
@@ -140,21 +169,56 @@ class Intake:
     def kept(self, order_id: str) -> Kept | None:
         """Return what is kept of an order that can be placed; None for one that is not in the file."""
         query = "SELECT content, units, known FROM orders WHERE order_id = ? AND request IS NOT NULL"
-        found = self._db.execute(query, (order_id,)).fetchone()
+        found = self._execute(query, (order_id,)).fetchone()
         return None if found is None else Kept(found[0], found[1], Known(found[2]))
 
     def learn(self, order_id: str, known: Known) -> None:
         """Keep what the log has of an order."""
-        self._db.execute("UPDATE orders SET known = ? WHERE order_id = ? AND request IS NOT NULL", (known, order_id))
+        self._execute("UPDATE orders SET known = ? WHERE order_id = ? AND request IS NOT NULL", (known, order_id))
 
     def results(self) -> Iterator[tuple[int, Known, OrderSubmitted | Refusal]]:
         """Yield, in file order, each different order and each refusal, with its line, and what the log has of it."""
         query = "SELECT line, known, request, order_id, reason, detail FROM orders ORDER BY line"
-        for line, known, request, order_id, reason, detail in self._db.execute(query):
+        for line, known, request, order_id, reason, detail in self._execute(query):
             if request is None:
                 yield line, Known.NOTHING, Refusal(order_id, Reason(reason), detail)
             else:
                 yield line, Known(known), OrderSubmitted.model_validate_json(request)
+
+    def to_place(self, codec: Codec, rejects: TextIO | None) -> Iterator[OrderSubmitted]:
+        """Yield, in file order, each order that the log does not have yet, and count all of them.
+
+        Each refusal is one JSON object a line in `rejects`: `order_id`, `reason`, `detail`.
+        """
+        for line, known, result in self.results():
+            order = result if isinstance(result, Refusal) else _refused(result, known, codec) or result
+            if isinstance(order, Refusal):
+                self.counts.refused[order.reason] += 1
+                if rejects is not None:
+                    detail = f"file line {line}: {order.detail}"
+                    row = {"order_id": order.order_id, "reason": order.reason, "detail": detail}
+                    rejects.write(json.dumps(row, ensure_ascii=False) + "\n")
+            elif known is Known.NOTHING:
+                self.counts.placed += 1
+                yield order
+            else:
+                self.counts.before += 1
+
+
+def _refused(order: OrderSubmitted, known: Known, codec: Codec) -> Refusal | None:
+    if known is Known.CONFLICT:
+        detail = f"the log has an order {order.order_id} already, with other content"
+        return Refusal(order.order_id, Reason.CONFLICT, detail)
+    most = sum(_LINE_BYTES + _CHARACTER_BYTES * len(line.sku) for line in order.lines)
+    if known is Known.NOTHING and most > _MOST_BYTES and (size := len(codec.encode(order))) > _MOST_BYTES:
+        detail = f"the order takes {size:,} bytes, and {_MOST_BYTES:,} is the most"
+        return Refusal(order.order_id, Reason.MALFORMED, detail)
+    return None
+
+
+def order_request(order: OrderSubmitted) -> Publication:
+    """Return the request to place an order: a second import gives it the same id."""
+    return Publication(order, f"import/{order.order_id}", headers={CONTENT_HEADER: content_of(order)})
 
 
 def content_of(request: OrderSubmitted) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from eventlib.operations import Histogram
 from services.importing.catalogue import Catalogue
-from services.importing.placing import Placing
+from services.importing.intake import Counts
 
 STEPS = ("OrderSubmitted", "OrderPlaced", "StockReserved", "PaymentTaken", "OrderDispatched", "OrderCompleted")
 """The events of a completed order whose times are measured, in causal order."""
@@ -79,11 +79,9 @@ class Report:
     file: str
     log_url: str
     place_only: bool
-    read: int
-    repeated: int
+    counts: Counts
     products: int
     catalogue: Catalogue = field(default_factory=Catalogue)
-    placing: Placing = field(default_factory=Placing)
     outcomes: Outcomes = field(default_factory=Outcomes)
     waiting: list[WaitingOrder] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -114,17 +112,17 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """Return the whole report as plain values; money in minor units, times in ms."""
-        outcomes = self.outcomes
+        counts, outcomes = self.counts, self.outcomes
         return {
             "file": self.file,
             "log": self.log_url,
-            "read": self.read,
+            "read": counts.read,
             "products": {"in_file": self.products, "listed": self.catalogue.listed},
             "deliveries": self.catalogue.delivered,
-            "placed": self.placing.placed,
-            "placed_before": self.placing.before,
-            "repeated": self.repeated,
-            "refused": {reason.value: count for reason, count in self.placing.refused.items()},
+            "placed": counts.placed,
+            "placed_before": counts.before,
+            "repeated": counts.repeated,
+            "refused": {reason.value: count for reason, count in counts.refused.items()},
             "completed": outcomes.completed,
             "cancelled": dict(outcomes.cancelled),
             "waiting": [asdict(order) for order in self.waiting],

@@ -50,16 +50,16 @@ def show_summary(console: Console, report: Report) -> None:
 
 
 def _intake(report: Report) -> Table:
-    placing, catalogue = report.placing, report.catalogue
+    counts, catalogue = report.counts, report.catalogue
     table = _table("In the file", report.file)
-    table.add_row(_bold("orders read"), _bold(f"{report.read:,}"), "")
-    table.add_row("placed now", f"{placing.placed:,}", "" if placing.placed else "nothing was new")
-    if placing.before:
-        table.add_row("on the log before", f"{placing.before:,}", "unchanged")
-    if report.repeated:
-        table.add_row("repeated", f"{report.repeated:,}", "the same order again")
+    table.add_row(_bold("orders read"), _bold(f"{counts.read:,}"), "")
+    table.add_row("placed now", f"{counts.placed:,}", "" if counts.placed else "nothing was new")
+    if counts.before:
+        table.add_row("on the log before", f"{counts.before:,}", "unchanged")
+    if counts.repeated:
+        table.add_row("repeated", f"{counts.repeated:,}", "the same order again")
     for reason in Reason:
-        if count := placing.refused[reason]:
+        if count := counts.refused[reason]:
             table.add_row(Text("refused: ").append(reason, style="yellow"), f"{count:,}", _MEANING[reason])
     listed = f"{catalogue.listed:,} new, {catalogue.delivered:,} deliveries"
     table.add_row("products", f"{report.products:,}", listed)

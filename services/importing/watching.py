@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from eventlib import EventLog
@@ -21,14 +22,12 @@ _BATCH = 1_000
 _LOOK_S = 0.2
 
 
+@dataclass(slots=True)
 class _OpenOrder:
     """An order whose steps were not all read yet: when each was recorded (ms, 0: not yet)."""
 
-    __slots__ = ("correlation_id", "times_ms")
-
-    def __init__(self) -> None:
-        self.correlation_id = ""
-        self.times_ms = [0] * len(STEPS)
+    correlation_id: str = ""
+    times_ms: list[int] = field(default_factory=lambda: [0] * len(STEPS))
 
 
 class Watch:

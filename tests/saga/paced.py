@@ -13,8 +13,7 @@ from eventlib.publication import Publication
 from services import shop
 from services.importing.catalogue import prepare
 from services.importing.files import Source
-from services.importing.intake import Intake
-from services.importing.placing import Placing, order_request, to_place
+from services.importing.intake import Intake, order_request
 
 _BATCH = 20
 _LOOK_S = 0.05
@@ -63,7 +62,7 @@ class PacedImport:
         async with open_log(self._url, shop) as log:
             await self._insist(lambda: prepare(log, intake, self._stock_units))
             batch = list[Publication]()
-            for order in to_place(intake, log.codec, Placing(), None):
+            for order in intake.to_place(log.codec, None):
                 batch.append(order_request(order))
                 if len(batch) == _BATCH:
                     await self._place(log, batch)

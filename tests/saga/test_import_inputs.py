@@ -52,7 +52,7 @@ async def test_what_is_wrong_is_refused_and_the_rest_goes_on(tmp_path: Path) -> 
         tmp_path, order(1), "nonsense", order(2, cancels=True), huge, wide, order(1), order(1, country="FR"), order(3),
         rejects=rejects,
     )  # fmt: skip
-    assert (report.read, report.placing.placed, report.repeated, report.outcomes.completed) == (8, 2, 1, 2)
+    assert (report.counts.read, report.counts.placed, report.counts.repeated, report.outcomes.completed) == (8, 2, 1, 2)
     assert [(each["order_id"], each["reason"], each["detail"]) for each in refusals(rejects)] == [
         (None, "malformed", "file line 2: not JSON: Expecting value at column 1"),
         ("2", "credit note", "file line 3: cancels is true"),
@@ -68,7 +68,7 @@ async def test_an_order_that_the_log_has_with_other_content_is_told(tmp_path: Pa
 
     report = await run(tmp_path, order(1, country="FR"), order(2), order(3), rejects=rejects)
 
-    assert (report.placing.placed, report.placing.before, report.outcomes.completed) == (1, 1, 2)
+    assert (report.counts.placed, report.counts.before, report.outcomes.completed) == (1, 1, 2)
     (refused,) = refusals(rejects)
     assert refused["reason"] == "conflict"
     assert refused["detail"] == "file line 1: the log has an order 1 already, with other content"
