@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
-from eventlib.errors import RetryableError, WiringError
+from eventlib.errors import LogUnavailable, RetryableError, WiringError
 from eventlib.eventlog import CALLER, EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.model.event import Event
@@ -199,6 +199,15 @@ class Applier:
         return calls
 
     async def _run(self, session: AsyncSession, calls: Sequence[_Call]) -> None:
+        try:
+            await self._called(session, calls)
+        except (RetryableError, WiringError) as error:
+            if not self._sink.is_personal:
+                raise
+            kind = WiringError if isinstance(error, WiringError) else LogUnavailable
+            raise kind(f"a handler of sink {self._sink.name} raised {self._kept(error).reason}") from None
+
+    async def _called(self, session: AsyncSession, calls: Sequence[_Call]) -> None:
         if any(call.is_async for call in calls):
             for call in calls:
                 await (call.awaited(session) if call.is_async else session.run_sync(call.now))

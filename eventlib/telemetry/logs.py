@@ -22,7 +22,7 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _TOLD = logging.getLogger("eventlib.told")
 """Messages of commands to their users."""
-_TALKATIVE = ("botocore", "boto3", "urllib3", "httpcore", "hpack")
+TALKATIVE = ("botocore", "boto3", "urllib3", "httpcore", "hpack")
 """Loggers that write whole requests and answers at DEBUG, the keys of personal data among them."""
 
 
@@ -101,7 +101,7 @@ def set_up_logging(form: LogFormat, level: LogLevel, *, personal: bool) -> None:
     made = JsonFormatter(personal=personal) if form == "json" else TextFormatter(_TEXT, personal=personal)
     handler.setFormatter(made)
     logging.basicConfig(level=level, handlers=[handler])
-    for name in _TALKATIVE:
+    for name in TALKATIVE:
         logging.getLogger(name).setLevel(logging.INFO)
     if form == "json":
         _TOLD.setLevel(logging.INFO)

@@ -79,7 +79,8 @@ class Endpoint:
         except AddressRefused as error:
             return Answer(str(error))
         except (OSError, httpx.HTTPError, httpx.InvalidURL) as error:
-            return Answer(escaped(KeptError.of(error, personal=False).reason)[:_SHOWN])
+            is_quoted = self._withholds and isinstance(error, httpx.ProtocolError | httpx.DecodingError)
+            return Answer(escaped(KeptError.of(error, personal=is_quoted).reason)[:_SHOWN])
 
     async def _posted(self, body: bytes, headers: dict[str, str]) -> Answer:
         addresses = await self._resolver.addresses()

@@ -1,7 +1,9 @@
 """The master key in AWS KMS, against moto's server: what it wraps, and what it says of what goes wrong."""
 
 import json
+import logging
 import os
+from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -15,6 +17,7 @@ from eventlib.personal.opening import open_master
 from eventlib.personal.options import PersonalOptions
 from eventlib.personal.ring import KeyRing
 from eventlib.personal.sqlite_store import SqliteKeyStore
+from eventlib.telemetry.logs import TALKATIVE, set_up_logging
 from tests.moto import running_moto
 
 REGION = "eu-west-1"
@@ -48,6 +51,26 @@ def store(tmp_path: Path) -> Iterator[SqliteKeyStore]:
     found = SqliteKeyStore(tmp_path / "log.keys", create=True)
     yield found
     found.close()
+
+
+@pytest.mark.parametrize("is_set_up", [False, True])
+def test_a_process_that_logs_all_logs_no_key_of_the_store(
+    client: Any, key: str, store: SqliteKeyStore, caplog: pytest.LogCaptureFixture, is_set_up: bool
+) -> None:
+    del client  # it is there
+    loggers = [logging.getLogger(name) for name in TALKATIVE]
+    before = [each.level for each in loggers]
+    try:
+        if is_set_up:
+            set_up_logging("text", "DEBUG", personal=True)
+        caplog.set_level(logging.DEBUG)
+        master = open_master(PersonalOptions(personal_master=f"aws-kms:{key}"))
+        KeyRing(store, master, create=True)
+        secret = master.unwrap(store.ring() or b"")
+    finally:
+        for each, level in zip(loggers, before, strict=True):
+            each.setLevel(level)
+    assert (b64encode(secret).decode() in caplog.text) is not is_set_up, "the SDK shows it, unless it is kept from that"
 
 
 def test_kms_wraps_the_key_of_the_store(

@@ -9,7 +9,7 @@ from pydantic import ValidationInfo, field_validator
 from sqlalchemy import MetaData, delete, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
-from eventlib import Choreography, Decider, Event, Retry, Service, TerminalError
+from eventlib import Choreography, Decider, Event, OutcomeUnknown, Retry, Service, TerminalError, WiringError
 from eventlib.model.record import Record
 from eventlib.personal import Personal
 from eventlib.queries.projection_file import View
@@ -101,6 +101,10 @@ visits.follows(PersonMet)
 app = Choreography("visits", [Service("visits", deciders=[visits], effects="all")])
 
 
+AWAY = {each.__name__: each for each in (OSError, TimeoutError, OutcomeUnknown, WiringError)}
+"""Errors of handlers of sinks that are tried again, or end the sink."""
+
+
 class Base(DeclarativeBase):
     metadata = MetaData()
 
@@ -119,6 +123,8 @@ guests = SqlSink("guests", app, tables=Base.metadata)
 def enter(asked: VisitAsked, session: Session) -> None:
     if asked.where == "sink":
         raise ValueError(f"{asked.name} is not let in\nbehind the first line: {asked.street}")
+    if asked.where in AWAY:
+        raise AWAY[asked.where](f"nobody answers for {asked.name}")
     if asked.where == "trigger":  # as a trigger refuses a row
         session.execute(text(f"DO $$ BEGIN RAISE EXCEPTION 'not {asked.name.replace(chr(39), '')}'; END $$"))
     if asked.where == "cast":

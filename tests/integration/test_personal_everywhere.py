@@ -17,7 +17,8 @@ from pydantic import BaseModel
 from sqlalchemy import Engine, create_engine, inspect, text
 from sqlalchemy.orm import Session
 
-from eventlib import EventLog, Runtime, RuntimeConfig, open_log
+from eventlib import EventLog, Runtime, RuntimeConfig, WiringError, open_log
+from eventlib.errors import LogUnavailable
 from eventlib.http import SagaApi
 from eventlib.model.record import Record
 from eventlib.outbox import SqlAlchemyOutbox
@@ -32,8 +33,9 @@ from eventlib.testing import client_of
 from tests.integration.hooking import delivering, until_status
 from tests.integration.otlp import receiving as collecting
 from tests.integration.planted_people import erased, guessed_in, leaks, person
-from tests.integration.quoting_app import NOTED, PLACES, Doors, Visit, VisitAsked, app, guests, visits
+from tests.integration.quoting_app import AWAY, NOTED, PLACES, Doors, Visit, VisitAsked, app, guests, visits
 from tests.integration.test_outbox import relaying
+from tests.serving import serving
 from tests.webhook_receiver import Delivered, Reply, receiving
 
 PEOPLE = range(2 * len(PLACES))
@@ -209,3 +211,35 @@ async def test_a_view_that_ends_says_where_and_not_what(tmp_path: Path, caplog: 
     assert "projection ends has ended: it needs a person" in caplog.text
     assert "in quoting" in caplog.text
     assert wanted(0).name not in caplog.text
+
+
+@pytest.mark.usefixtures("master_key")
+@pytest.mark.parametrize("where", AWAY)
+async def test_what_a_sink_waits_for_or_ends_with_quotes_no_person(tmp_path: Path, sink_url: str, where: str) -> None:
+    async with open_log(f"sqlite:///{tmp_path}/log.db", app) as log:
+        await log.publish(asked("v1", wanted(0).model_copy(update={"where": where})))
+        work = Sinking(log, SinkDatabase(sink_url, guests))
+        await work.begin(range(8))
+        with pytest.raises(WiringError if where == "WiringError" else LogUnavailable, match="guests") as caught:
+            await work.step(0.1)
+        await work.end()
+        await work.database.close()
+    assert wanted(0).name not in str(caught.value)
+
+
+@pytest.mark.usefixtures("hook_secret", "master_key")
+@pytest.mark.parametrize("form", ["{}: x", "HTTP/1.1 500 {}", "HTTP/1.1 200 X\r\n{}"])
+async def test_an_endpoint_that_breaks_http_puts_no_person_on_the_log(tmp_path: Path, form: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(form.format(wanted(0).name).encode() + b"\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    hooks = tmp_path / "hooks.toml"
+    async with open_log(f"sqlite:///{tmp_path}/log.db", app) as log, serving(answer) as port:
+        await log.publish(asked("v1", wanted(0)))
+        async with delivering(log, subscribed(hooks, f"http://127.0.0.1:{port}/hooks")):
+            found = await until_status(log, hooks, failed=1)
+    assert found.first[0].error
+    assert wanted(0).name not in found.first[0].error
