@@ -13,11 +13,18 @@ _FILES = 40
 _TICKS = os.sysconf("SC_CLK_TCK")
 _began = pytest.StashKey[float]()
 _counted = pytest.StashKey[float]()
+_is_last = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer the table."""
     parser.addoption("--minutes", action="store_true", help="show the minutes by area: of processors, and of the clock")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Note after which test the processors' time is counted: reading it takes milliseconds."""
+    item.stash[_is_last] = nextitem is None or _place(nextitem) != _place(item)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,9 +40,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Put what it has taken into its last report, which xdist brings to where the table is made."""
     if call.when == "teardown" and _began in item.stash:
-        processor, item.config.stash[_counted] = item.config.stash[_counted], _processor_s()
+        processor = item.config.stash[_counted]
+        if item.stash[_is_last]:
+            item.config.stash[_counted] = _processor_s()
         taken = item.config.stash[_counted] - processor, time.monotonic() - item.stash[_began]
-        item.user_properties.append(("taken", (_area(item), item.nodeid.partition("::")[0], *taken)))
+        item.user_properties.append(("taken", (*_place(item), *taken)))
     return (yield)
 
 
@@ -59,9 +68,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         )
 
 
-def _area(item: pytest.Item) -> str:
-    directory = item.nodeid.split("/")[1]
-    return f"{directory}, on a broker" if "broker" in getattr(item, "fixturenames", ()) else directory
+def _place(item: pytest.Item) -> tuple[str, str]:
+    """The area and the file of a test."""
+    file = item.nodeid.partition("::")[0]
+    directory = file.split("/")[1]
+    return (f"{directory}, on a broker" if "broker" in getattr(item, "fixturenames", ()) else directory), file
 
 
 def _processor_s() -> float:
