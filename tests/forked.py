@@ -32,6 +32,9 @@ IMPORTED = (
 )  # fmt: skip
 """Where most commands begin; what else they need they import themselves."""
 
+SELDOM = 50_000, 50, 1_000
+"""When the collector of cycles looks in processes of tests: as in those that run services."""
+
 _SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of Linux: whoever loses its parent becomes the child of this process."""
 _MOST_B = 1 << 20
@@ -140,6 +143,7 @@ def _serve(channel: socket.socket) -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*SELDOM)
     while True:
         asked, streams, _, _ = socket.recv_fds(channel, _MOST_B, 3)
         if not asked:

@@ -13,4 +13,3 @@ def test_cycles_are_looked_for_seldom_and_not_in_what_is_there_already() -> None
         assert gc.get_freeze_count() > frozen
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
