@@ -3,14 +3,14 @@
 import asyncio
 import secrets
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
+from eventlib.devtools.kafka import Cluster
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.model.record import Record
 from eventlib.operations.doctor.examination import examine as examine_here
@@ -18,22 +18,12 @@ from eventlib.registry.records import SCHEMAS
 from eventlib.values import now_ms
 from services import shop
 
-USERS = {"admin": "admin-secret", "clerk": "clerk-secret"}
 Examine = Callable[[Path | str], list[dict[str, Any]]]
 
 
 @pytest.fixture
 def log_url(broker: Cluster) -> str:
     return f"{broker.url}/?prefix={secrets.token_hex(4)}."
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[Cluster]:
-    tokens = Security(sasl=Sasl.OAUTHBEARER).properties(Path())
-    tokens["listener.name.client.sasl.enabled.mechanisms"] = "PLAIN,OAUTHBEARER"
-    security = Security(sasl=Sasl.PLAIN, tls=True, authorize=True, users=USERS)
-    with running_cluster(ClusterConfig(security=security, properties=tokens)) as cluster:
-        yield cluster
 
 
 def test_a_cluster_with_nothing_wrong(examine: Examine, broker: Cluster, log_url: str) -> None:
@@ -79,51 +69,6 @@ def test_an_advertised_address_that_leads_nowhere(examine: Examine, tmp_path: Pa
     assert (found["check"], found["verdict"]) == ("listeners", "error")
     assert found["what"].startswith("broker 1 advertises 127.0.0.1:1: nothing listens")
     assert "advertised.listeners" in found["remedy"]
-
-
-def test_coming_in_the_wrong_way(secured: Cluster, examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = secured.environment("admin")
-    for wrong, expected in (
-        ({"TLS": "false"}, "requires TLS"),
-        ({"TLS_CA": ""}, "is not trusted by the system's authorities"),
-        ({"PASSWORD": "wrong"}, "refuses user admin with PLAIN"),
-        ({"SASL": "SCRAM-SHA-256"}, "does not support the SASL mechanism SCRAM-SHA-256, but OAUTHBEARER, PLAIN"),
-        ({"SASL": "", "USER": "", "PASSWORD": ""}, "requires a sign-in"),
-    ):
-        come_with(monkeypatch, right | {f"EVENTLIB_KAFKA_{name}": value for name, value in wrong.items()})
-        (found, *_) = examine(secured.url)
-        assert (found["check"], found["verdict"]) == ("brokers", "error")
-        assert expected in found["what"]
-        assert "EVENTLIB_KAFKA_" in found["remedy"]
-
-
-def test_tls_and_users_where_there_are_none(
-    broker: Cluster, secured: Cluster, examine: Examine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    come_with(monkeypatch, secured.environment("admin"))
-    assert "does not use TLS" in examine(broker.url)[0]["what"]
-    come_with(monkeypatch, secured.environment("admin") | {"EVENTLIB_KAFKA_TLS": "false"})
-    assert "accepts no sign-in" in examine(broker.url)[0]["what"]
-    no_server = {"EVENTLIB_KAFKA_OAUTH_TOKEN_URL": "http://127.0.0.1:1/token", "EVENTLIB_KAFKA_OAUTH_CLIENT_ID": "a"}
-    oauth = no_server | {"EVENTLIB_KAFKA_OAUTH_CLIENT_SECRET": "b", "EVENTLIB_KAFKA_SASL": "OAUTHBEARER"}
-    come_with(monkeypatch, secured.environment("admin") | oauth)
-    assert "no token from http://127.0.0.1:1/token" in examine(secured.url)[0]["what"]
-
-
-def test_rights_that_are_missing(secured: Cluster, examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    come_with(monkeypatch, secured.environment("clerk"))
-    found = examine(secured.url)
-    said = [each["what"] for each in found if each["check"] == "rights"]
-    assert any("user clerk may not see" in each for each in said)
-    assert any("user clerk may not join eventlib.order" in each for each in said)
-    assert any("user clerk may not run transactions under eventlib…" in each for each in said)
-    of_views = [each for each in found if each["what"].startswith("live views of payment would not run:")]
-    assert {each["verdict"] for each in of_views} == {"warning"}, "whoever runs services can do without"
-    assert any("user clerk may not join eventlib.payment.live" in each["what"] for each in of_views)
-    remedies = [each["remedy"] for each in found if each["check"] == "rights"]
-    assert any("--allow-principal 'User:clerk' --operation Read --group eventlib.order" in each for each in remedies)
-    come_with(monkeypatch, secured.environment("admin"))
-    assert faults(examine(secured.url)) == []
 
 
 async def test_settings_that_are_not_as_they_should_be(broker: Cluster, log_url: str) -> None:
@@ -199,13 +144,6 @@ async def test_clocks_that_do_not_agree(log_url: str, monkeypatch: pytest.Monkey
         monkeypatch.setattr("eventlib.log.kafka.admin.now_ms", lambda ahead_ms=ahead_ms: now_ms() + ahead_ms)
         (clock,) = [each for each in await examine_here(log_url, shop, "var/state") if each.check == "clock"]
         assert (clock.verdict, "behind" in clock.what) == (verdict, ahead_ms > 0)
-
-
-def come_with(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
-    for name in ("TLS", "TLS_CA", "SASL", "USER", "PASSWORD"):
-        monkeypatch.delenv(f"EVENTLIB_KAFKA_{name}", raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
 
 
 async def topics_on(cluster: Cluster) -> list[str]:
