@@ -74,6 +74,9 @@ def _is_map(made: Any) -> bool:
     return hasattr(made, "items") and not hasattr(made, "getClass")
 
 
+pytestmark = pytest.mark.extended
+
+
 @pytest.fixture(scope="module")
 def strimzi() -> Iterator[Classes]:
     java = find_java()
@@ -92,7 +95,6 @@ def strimzi() -> Iterator[Classes]:
         process.wait(60)
 
 
-@pytest.mark.extended
 def test_strimzi_understands_all_that_it_is_told(strimzi: Classes) -> None:
     production, development = (
         [each for each in built(OVERLAYS / overlay) if each["apiVersion"] == API]
