@@ -17,10 +17,9 @@ from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from eventlib.cli import run
 from tests import forked
-from tests.commands import NO_PLUGINS
+from tests.commands import NO_PLUGINS, known_types
 from tests.ports import free_port
 
-ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 LONGEST_S = 120.0
 SHOP = """
@@ -50,7 +49,6 @@ def done(directory: Path, *command: str) -> str:
     """Run a command in a directory, as a person does, and return what it prints."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("EVENTLIB")}
     environment["PYTEST_ADDOPTS"] = NO_PLUGINS
-    environment["MYPY_CACHE_DIR"] = str(ROOT / "build" / "mypy" / "new")  # with what the run before has found out
     program, *rest = command
     line = [sys.executable, "-m", program, *rest] if program == "pytest" else [str(BIN / program), *rest]
     finished = (forked.run if program in {"eventlib", "pytest"} else subprocess.run)(
@@ -69,7 +67,8 @@ def are_clean(directory: Path, *packages: str, tests: int = 2) -> None:
     rules = ["--select", "ALL", "--ignore", "D203,D213,COM812,CPY001,S101,TID252", "--line-length", "120"]
     done(directory, "ruff", "check", *rules, *packages)
     done(directory, "ruff", "format", "--check", "--line-length", "120", *packages)
-    done(directory, "mypy", "--strict", *packages)
+    known = known_types(directory.with_name("known types"))
+    done(directory, "mypy", "--strict", "--warn-unreachable", f"--cache-dir={known}", *packages)
     assert f"{tests * len(packages)} passed" in done(directory, "pytest", "-q", "-W", "ignore", *packages)
     for package in packages:
         assert "is well wired" in done(directory, "eventlib", "check", "--app", f"{package}.app:app")
