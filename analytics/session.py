@@ -115,7 +115,8 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     home = java_home()
     found = find_java("Spark")
-    archive = "" if "ClassesAtExit" in java else class_archive.option_for(found)
+    starts_jvm = SparkContext._gateway is None  # noqa: SLF001  nothing public tells
+    archive = class_archive.option_for(found) if starts_jvm and "ClassesAtExit" not in java else ""
     log4j = home / "log4j2.properties"
     log4j.write_text(_LOG4J)
     memory = os.environ.get(_MEMORY, "2g")

@@ -1,13 +1,16 @@
-"""Spark's Python workers: what a task costs them before it begins."""
+"""Spark's Python workers, and sessions in a JVM that runs: what they cost before they begin."""
 
 import gc
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from zipimport import zipimporter
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
+from analytics.session import session
 from analytics.worker_daemon import IMPORTED
 
 
@@ -35,3 +38,12 @@ def test_a_worker_begins_with_what_the_jobs_import_and_its_collector_does_not_lo
     (found,) = frame.collect()
     assert found.lacking == []
     assert found.frozen > len(sys.modules)
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_session_in_a_jvm_that_runs_is_no_start_that_makes_an_archive_of_classes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    session("tests")
+    assert [*tmp_path.rglob("*.started")] == []
