@@ -118,7 +118,7 @@ async def test_what_is_the_services_cannot_be_thrown_away_nor_switched_again(ope
         assert (await run_it_again(log, "store", "later")).is_none
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.extended), pytest.param(1, marks=pytest.mark.slow)])
 async def test_one_wrong_run_after_the_other_is_done_again(opened: Opened, seed: int) -> None:
     """Each with other code, on busy days: the books are in order after each switch, and each event has one id."""
     rng = random.Random(seed)
