@@ -1,27 +1,19 @@
 """Sinks and webhooks in the simulator: whatever dies, each event comes, in order; and each planted bug is found."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from sqlalchemy.orm import Session
 
-from eventlib import EventLog
-from eventlib.errors import LogUnavailable
-from eventlib.log.base import TopicPartition
-from eventlib.model.record import Record
 from eventlib.simulation import Choices, SimulatedConsumer
 from eventlib.simulation.schedule import Schedule
 from eventlib.simulation.stage import Stage
 from eventlib.sinks import SimulatedSink, SqlSink
-from eventlib.sinks.applying import Applier
-from eventlib.webhooks.delivering import Delivering, Lane
-from eventlib.webhooks.ledger import Delivery
 from eventlib.webhooks.simulated import SimulatedSubscriber
 from eventlib.webhooks.subscribers import Subscriber
 from examples.payouts import PayoutScenario, TransferMade, TransferRequested, desk
 from tests.saga.mutant import Plant
-from tests.saga.planted import broken_by
+from tests.saga.planted import broken_by, written
 
 LOST, ORDER, TWICE = "events_reach_consumers", "consumers_get_keys_in_order", "sinks_count_once"
 UNASKED = "consumers_get_what_they_ask_for"
@@ -65,133 +57,81 @@ class WithSink(PayoutScenario):
         return [SimulatedSink(reports)]
 
 
-def the_position_moves_before_the_delivery(patch: pytest.MonkeyPatch) -> None:
-    right = Delivering.apply
-
-    async def apply(work: Delivering, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
-        await work._commit(offsets)  # noqa: SLF001  no other way to plant it, here and below
-        await right(work, records, offsets)
-
-    patch.setattr(Delivering, "apply", apply)
-
-
-def a_delivery_that_waits_is_not_written(patch: pytest.MonkeyPatch) -> None:
-    right = Delivering._commit  # noqa: SLF001
-
-    async def commit(work: Delivering, offsets: Mapping[TopicPartition, int]) -> None:
-        work._fresh.clear()  # noqa: SLF001
-        await right(work, offsets)
-
-    patch.setattr(Delivering, "_commit", commit)
-
-
-def a_retry_goes_to_the_end(patch: pytest.MonkeyPatch) -> None:
-    right = Delivering._run  # noqa: SLF001
-
-    async def run(work: Delivering, lane: Lane) -> None:
-        await right(work, lane)
-        if lane and lane[0].error is not None:
-            lane.rotate(-1)
-
-    patch.setattr(Delivering, "_run", run)
-
-
-def a_parked_delivery_is_overtaken(patch: pytest.MonkeyPatch) -> None:
-    right = Delivering._lane_of  # noqa: SLF001
-
-    def lane_of(work: Delivering, delivery: Delivery) -> Lane:
-        lane = right(work, delivery)
-        return Lane() if lane and lane[0].has_failed else lane
-
-    patch.setattr(Delivering, "_lane_of", lane_of)
-
-
-def who_takes_over_forgets_what_is_parked(patch: pytest.MonkeyPatch) -> None:
-    right = Delivering.take_over
-
-    async def take_over(work: Delivering, begins: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        positions = await right(work, begins)
-        work._lanes.clear()  # noqa: SLF001
-        return positions
-
-    patch.setattr(Delivering, "take_over", take_over)
-
-
-def filtering(patch: pytest.MonkeyPatch, where: Mapping[str, str]) -> None:
-    right = Delivering.__init__
-
-    def begun(work: Delivering, log: EventLog, subscriber: Subscriber, *others: Any) -> None:
-        right(work, log, subscriber.model_copy(update={"where": where}), *others)
-
-    patch.setattr(Delivering, "__init__", begun)
-
-
-def a_filter_is_not_asked(patch: pytest.MonkeyPatch) -> None:
-    filtering(patch, {})
-
-
-def a_filter_lets_too_little_through(patch: pytest.MonkeyPatch) -> None:
-    filtering(patch, {"customer_id": "small 2"})
-
-
-def rows_before_the_position(patch: pytest.MonkeyPatch) -> None:
-    async def apply_all(work: Applier, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
-        database, fence = work._database, work._fence  # noqa: SLF001
-        async with database.transaction() as session:
-            await work._run(session, await work._calls(records))  # noqa: SLF001
-        async with database.transaction() as session:
-            await database.advance(session, offsets, fence)
-
-    patch.setattr(Applier, "_all", apply_all)
-
-
-def rows_after_the_position(patch: pytest.MonkeyPatch) -> None:
-    async def apply_all(work: Applier, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
-        database, fence = work._database, work._fence  # noqa: SLF001
-        async with database.transaction() as session:
-            await database.advance(session, offsets, fence)
-        async with database.transaction() as session:
-            await work._run(session, await work._calls(records))  # noqa: SLF001
-
-    patch.setattr(Applier, "_all", apply_all)
-
-
-def a_zombie_has_its_successors_fence(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("eventlib.sinks.running.token_hex", lambda _: "the same")
-
-
-def a_lost_answer_is_a_failure(patch: pytest.MonkeyPatch) -> None:
-    right = Applier.apply
-
-    async def apply(work: Applier, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
-        try:
-            await right(work, records, offsets)
-        except LogUnavailable:
-            await right(work, records, offsets)
-
-    patch.setattr(Applier, "apply", apply)
-
-
-def a_parked_event_is_overtaken(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("eventlib.sinks.applying._place", lambda _record: None)
-
+DELIVERING, APPLYING = "eventlib/webhooks/delivering.py", "eventlib/sinks/applying.py"
+_RUN = "            await self._run(session, await self._calls(records))\n"
+_AT_ONCE = f"            await self._begin(session, records, offsets)\n{_RUN}"
+_IN_BETWEEN = "        async with self._database.transaction() as session:\n"
+_ADVANCE = "            await self._database.advance(session, offsets, self._fence)\n"
+_FAILED = "self._failed(lane[0], answer)\n"
+_RETRIED = "            except (RetryableError, WiringError):\n"
+_AGAIN = """            except (RetryableError, WiringError) as error:
+                if type(error).__name__ == "LogUnavailable":
+                    return await self.apply(records, offsets)
+"""
+_LANE = "self._lanes.setdefault(place, deque())"
 
 MUTANTS: dict[str, tuple[Plant, type[PayoutScenario], int, str]] = {
-    plant.__name__: (plant, scenario, seed, invariant)
-    for plant, scenario, seed, invariant in [
-        (the_position_moves_before_the_delivery, WithWebhooks, 6, LOST),
-        (a_delivery_that_waits_is_not_written, WithWebhooks, 3, LOST),
-        (who_takes_over_forgets_what_is_parked, WithWebhooks, 7, LOST),
-        (a_retry_goes_to_the_end, WithWebhooks, 35, ORDER),
-        (a_parked_delivery_is_overtaken, WithWebhooks, 14, ORDER),
-        (a_filter_is_not_asked, WithFilter, 0, UNASKED),
-        (a_filter_lets_too_little_through, WithFilter, 0, LOST),
-        (rows_before_the_position, WithSink, 0, TWICE),
-        (a_zombie_has_its_successors_fence, WithSink, 97, TWICE),
-        (a_lost_answer_is_a_failure, WithSink, 5, TWICE),
-        (rows_after_the_position, WithSink, 5, LOST),
-        (a_parked_event_is_overtaken, WithSink, 131, ORDER),
-    ]
+    "the position moves before the delivery": (
+        written(
+            DELIVERING,
+            ("        new = list[Lane]()", "        await self._commit(offsets)\n        new = list[Lane]()"),
+        ),
+        WithWebhooks,
+        6,
+        LOST,
+    ),
+    "a delivery that waits is not written": (
+        written(DELIVERING, ("        parked = {", "        self._fresh.clear()\n        parked = {")),
+        WithWebhooks,
+        3,
+        LOST,
+    ),
+    "who takes over forgets what is parked": (
+        written(DELIVERING, ("self._lane_of(delivery).append(delivery)", "pass")),
+        WithWebhooks,
+        7,
+        LOST,
+    ),
+    "a retry goes to the end": (
+        written(DELIVERING, (_FAILED, f"{_FAILED}                lane.rotate(-1)\n")),
+        WithWebhooks,
+        35,
+        ORDER,
+    ),
+    "a parked delivery is overtaken": (
+        written(
+            DELIVERING,
+            (f"return {_LANE}", f"lane = {_LANE}\n        return Lane() if lane and lane[0].has_failed else lane"),
+        ),
+        WithWebhooks,
+        14,
+        ORDER,
+    ),
+    "a filter is not asked": (written(DELIVERING, ("if self._subscriber.where:", "if False:")), WithFilter, 0, UNASKED),
+    "a filter lets nothing through": (
+        written(DELIVERING, ("if event is None or not self._subscriber.wants(event):", "if True:")),
+        WithFilter,
+        0,
+        LOST,
+    ),
+    "rows before the position": (written(APPLYING, (_AT_ONCE, f"{_RUN}{_IN_BETWEEN}{_ADVANCE}")), WithSink, 0, TWICE),
+    "a zombie has its successor's fence": (
+        written("eventlib/sinks/running.py", ("token_hex(8)", '"the same"')),
+        WithSink,
+        97,
+        TWICE,
+    ),
+    "a lost answer is a failure": (written(APPLYING, (_RETRIED, _AGAIN)), WithSink, 5, TWICE),
+    "rows after the position": (written(APPLYING, (_AT_ONCE, f"{_ADVANCE}{_IN_BETWEEN}{_RUN}")), WithSink, 5, LOST),
+    "a parked event is overtaken": (
+        written(
+            APPLYING,
+            ("return None if record.key is None else (record.topic, escaped(text_of(record.key)))", "return None"),
+        ),
+        WithSink,
+        131,
+        ORDER,
+    ),
 }
 
 
