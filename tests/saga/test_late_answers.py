@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import datetime
 from random import Random
 from typing import Any
 
@@ -30,12 +28,12 @@ from examples.transfers.purchases import (
     TransferDeclined,
     TransferRequested,
     VoidRequested,
-    evolve,
     purchases,
 )
 from examples.transfers.simulated import TransferScenario
+from tests.saga.mutant import Plant
+from tests.saga.planted import written
 
-Plant = Callable[[pytest.MonkeyPatch], None]
 P1 = "P1"
 ASKED = PurchaseSubmitted(purchase_id=P1, amount_cents=100)
 REQUESTED = TransferRequested(purchase_id=P1, amount_cents=100)
@@ -76,24 +74,20 @@ def test_callbacks_that_come_twice_late_or_never_break_nothing() -> None:
     assert {"a callback comes twice", "a callback comes days late", "a callback never comes"} <= play(100).keys()
 
 
-def pays_whatever_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    handle(monkeypatch, TransferConfirmed, lambda _purchase, event: [PurchasePaid(purchase_id=event.purchase_id)])
-
-
-def forgets_that_it_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
-    def follow(purchase: Purchase, event: Event, meta: Meta) -> Purchase:
-        if isinstance(event, TransferAccepted):  # which was, its author thought, before the confirmation
-            return replace(purchase, stage="transferring")
-        return evolve(purchase, event, meta)
-
-    monkeypatch.setattr(purchases, "_apply", follow)
-
-
-def waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(_purchase: Purchase) -> datetime | None:
-        return None
-
-    monkeypatch.setattr(purchases.deadlines["confirmed_by"], "due_at", never)
+PURCHASES = "examples/transfers/purchases.py"
+_PAID = "[PurchasePaid(purchase_id=transfer.purchase_id)]"
+_IF = f'{_PAID} if purchase.stage == "transferring" else []'
+pays_whatever_was_before = written(PURCHASES, (_IF, _PAID))
+pays_each_time = written(PURCHASES, (_IF, f'{_PAID} if purchase.stage in {{"transferring", "paid"}} else []'))
+waits_for_ever = written(PURCHASES, ('waits = purchase.stage == "transferring"', "waits = False"))
+forgets_that_it_is_paid = written(
+    PURCHASES,
+    (
+        "        case VoidRequested():\n",
+        '        case TransferAccepted():\n            return replace(purchase, stage="transferring")\n        case VoidRequested():\n',
+    ),
+)
+"""Its author thought that it is accepted before it is confirmed."""
 
 
 def cancels_without_asking_the_bank(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,13 +103,6 @@ def takes_silence_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
 
     deadline = purchases.deadlines["confirmed_by"]
     monkeypatch.setattr(deadline, "handler", Handler(give_up, (PurchaseCancelled,), wants_meta=True))
-
-
-def pays_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def confirmed(purchase: Purchase, event: TransferConfirmed) -> list[Event]:
-        return [PurchasePaid(purchase_id=event.purchase_id)] if purchase.stage in {"transferring", "paid"} else []
-
-    handle(monkeypatch, TransferConfirmed, confirmed)
 
 
 def handle(monkeypatch: pytest.MonkeyPatch, event: type[Event], handler: Callable[..., Any]) -> None:
