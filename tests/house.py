@@ -98,11 +98,11 @@ def picture() -> str:
 
 def table() -> str:
     """Return what each package is for, from the top storey down, as Markdown."""
-    lines = ["| package | what it is for, what it knows, and where to begin | it imports |", "|---|---|---|"]
+    lines = ["| package | what it is for, what it knows, and where to begin |", "|---|---|"]
     for names in reversed(storeys()):
         for name in names:
             text = " ".join(docstring(name).split()).replace("|", "\\|")
-            lines.append(f"| `{name}` | {text} | {', '.join(sorted(packages()[name]))} |")
+            lines.append(f"| `{name}` | {text} |")
     return "\n".join(lines) + "\n"
 
 

@@ -47,9 +47,10 @@ def test_what_is_needed_for_a_start_is_there() -> None:
             assert place.exists() if place else source in compose_file()["volumes"], f"{service.name}: {source}"
 
 
-def test_every_image_of_others_is_pinned() -> None:
+def test_every_image_of_others_is_pinned_by_version_and_digest() -> None:
     for service in OTHERS.values():
-        assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+", service.content["image"]), service.content["image"]
+        image = service.content["image"]
+        assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}", image), image
 
 
 def test_ours_have_no_rights_and_write_where_they_may() -> None:
@@ -140,10 +141,10 @@ def test_the_collector_is_wired() -> None:
     port = collector["receivers"]["otlp"]["protocols"]["http"]["endpoint"].rpartition(":")[2]
     endpoints = {s.environment.get("OTEL_EXPORTER_OTLP_ENDPOINT") for s in OURS.values()} - {None}
     assert endpoints == {f"http://collector:{port}"}
-    assert collector["exporters"]["otlp"]["endpoint"] == "jaeger:4317"
-    image = config("compose.yaml")["services"]["collector"]["image"]
+    assert collector["exporters"]["otlp_grpc"]["endpoint"] == "jaeger:4317"
+    version = config("compose.yaml")["services"]["collector"]["image"].partition("@")[0].rpartition(":")[2]
     built = (DIRECTORY.parents[1] / "tests" / "integration" / "collector" / "go.mod").read_text(encoding="ascii")
-    assert f"collector/otelcol v{image.rpartition(':')[2]}\n" in built, "it is not the collector that the tests run"
+    assert f"collector/otelcol v{version}\n" in built, "it is not the collector that the tests run"
 
 
 def test_grafana_has_the_dashboards_and_what_they_ask() -> None:

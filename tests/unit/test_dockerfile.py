@@ -51,7 +51,7 @@ def test_every_base_is_pinned_and_there_is_one() -> None:
                 bases.add(base)
             stages.add(name)
     (base,) = bases
-    assert re.fullmatch(r"python:3\.11\.\d+-slim-bookworm", base)
+    assert re.fullmatch(r"python:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", base)
     assert {"services", "spark"} <= stages
 
 

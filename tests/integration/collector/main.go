@@ -32,7 +32,7 @@ func parts() (made otelcol.Factories, err error) {
 func main() {
 	places := []confmap.ProviderFactory{fileprovider.NewFactory(), envprovider.NewFactory()}
 	command := otelcol.NewCommand(otelcol.CollectorSettings{
-		BuildInfo:              component.BuildInfo{Command: "otelcol", Description: "OpenTelemetry collector", Version: "0.128.0"},
+		BuildInfo:              component.BuildInfo{Command: "otelcol", Description: "OpenTelemetry collector", Version: "0.160.0"},
 		Factories:              parts,
 		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{ProviderFactories: places}},
 	})
