@@ -26,7 +26,7 @@ from eventlib.replay.context import ReplayContext
 from eventlib.replay.partition_buffer import Buffered
 from eventlib.replay.push_scanner import EMITTED, PushScanner
 from eventlib.replay.report import Difference, Tally
-from eventlib.replay.spilling_cache import Spill, SpillingCache
+from eventlib.replay.spilling_cache import Spill, state_cache
 from eventlib.runtime.keyed_state import due_times
 from eventlib.runtime.records import JournalEntry, code_version
 from eventlib.values import from_ms
@@ -129,7 +129,7 @@ class _Share:
     def _task(self, number: int) -> "_Task":
         if number not in self._tasks:
             spill, (service, partition) = Spill(), self._routes.task(number)
-            entries = {each.name: SpillingCache(each, spill, self._in_memory) for each in service.deciders}
+            entries = {each.name: state_cache(each, spill, self._in_memory) for each in service.deciders}
             window = PushScanner(self._opened, service, partition)
             tally, describer, version = Tally(_MOST), Describer(self._opened.choreography), _version(self._application)
             context = ReplayContext(self._opened, window, entries, tally, OutputQuery(), describer, version)

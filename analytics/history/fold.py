@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from hashlib import blake2b
+from itertools import islice
 
 import pyarrow as pa
 from pydantic_core import from_json
@@ -15,24 +16,22 @@ from pyspark.sql import types as t
 
 from analytics.asking import from_anywhere
 from analytics.audit.application import Application
-from analytics.audit.routing import JOURNAL, ROUTED, Clocks, Routes
+from analytics.audit.routing import ROUTED, Clocks, Routes
 from analytics.audit.rows import RECORD, record_columns
 from analytics.audit.shares import shares
 from analytics.history.rows import staged_schema
 from analytics.history.tables import FoldTable, tables_of
-from analytics.history.task import TASK_KIND, TaskFold
+from analytics.history.task_rows import CARRIED, TASK_KIND, TaskRows
 from analytics.log import log
 from eventlib.log.base import TopicPartition
 from eventlib.model.event import contract_of
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_text
-from eventlib.replay.push_scanner import CONSUMED, EMITTED
 from eventlib.runtime.records import TaskClock, code_version
 from eventlib.values import to_ms
 
 _FORMAT = 1
-_CARRIED_ROLE = 8
-"""The role of what an earlier fold has carried on, beside those of records."""
+_AT_ONCE = 4_096
 
 
 @dataclass(frozen=True)
@@ -206,7 +205,7 @@ def _as_routed(carried: DataFrame) -> DataFrame:
         "type": f.col("kind"),
         "source": f.col("name"),
         "task": f.col("task"),
-        "role": f.lit(_CARRIED_ROLE),
+        "role": f.lit(CARRIED),
     }
     return carried.filter(f.col("carried").isNotNull()).select(
         *(of_record.get(each.name, f.lit(None)).cast(each.dataType).alias(each.name) for each in ROUTED.fields)
@@ -226,16 +225,12 @@ def _folded(
         service, partition = share.task
         number = routes.number(service, partition)
         clock = clocks.get(number, TaskClock())
-        fold = TaskFold(share.opened, share.run, (service, partition, number), application.story_field, ends, clock)
+        fold = TaskRows(share.opened, (service, partition, number), application.story_field, ends, clock)
+        rows = ((record, role) for record, _, _, role in share.rows)
         try:
-            for record, _, _, role in share.rows:
-                if role == JOURNAL:
-                    fold.replay(record)
-                    yield from fold.rows.full()
-                elif role == _CARRIED_ROLE:
-                    fold.restore(record)
-                else:
-                    fold.take(record, consumed=bool(role & CONSUMED), emitted=bool(role & EMITTED))
+            while chunk := [*islice(rows, _AT_ONCE)]:
+                share.run(fold.take(chunk))
+                yield from fold.rows.full()
             yield from fold.finish()
         finally:
             fold.close()

@@ -104,7 +104,11 @@ class _Task:
         return [row for source in self._sources for row in _told(source)]
 
     async def _moment(
-        self, again: Compare, entries: Mapping[str, SpillingCache], at_ms: int, moment: Iterable[tuple[Any, ...]]
+        self,
+        again: Compare,
+        entries: Mapping[str, SpillingCache[KeyedState]],
+        at_ms: int,
+        moment: Iterable[tuple[Any, ...]],
     ) -> None:
         done, live, given = list[JournalEntry](), list[Record](), list[tuple[Buffered, int]]()
         for record, _, _, role in sorted(moment, key=_place):
@@ -129,13 +133,13 @@ class _Task:
         )  # outputs without a transaction are reported by the audit
         self._sources += sources
 
-    def _compare(self, source: _Source, entries: Mapping[str, SpillingCache]) -> None:
+    def _compare(self, source: _Source, entries: Mapping[str, SpillingCache[KeyedState]]) -> None:
         found = {d.name: self._differences(source, d, entries[d.name]) for d in self._service.deciders}
         if source.best is None or _number(found) < _number(source.best):
             source.best = found
 
     def _differences(
-        self, source: _Source, decider: Decider[Any], folded: SpillingCache
+        self, source: _Source, decider: Decider[Any], folded: SpillingCache[KeyedState]
     ) -> tuple[int, list[Difference]]:
         """Return how many keys of a decider are equal, and the differences."""
         equal_keys, found, seen = 0, list[Difference](), set[str]()

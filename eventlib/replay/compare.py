@@ -35,7 +35,9 @@ class Compare:
     def __init__(self, service: Service, partition: int, context: ReplayContext) -> None:
         self.service = service
         self.partition = partition
-        self.player = DeciderPlayer((service, partition), context.window, plans_of(service, context), self)
+        self.player = DeciderPlayer(
+            (service, partition), context.window, plans_of(service, context.entries, context.window), self
+        )
         self._context = context
         self._deadlines = Deadlines(service, context)
         self._decisions = context.tally.decisions

@@ -14,6 +14,7 @@ from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Kind, Tally
 from eventlib.replay.scanner import LogScanner
 from eventlib.replay.spilling_cache import SpillingCache
+from eventlib.runtime.keyed_state import KeyedState
 from eventlib.values import from_ms
 
 
@@ -41,7 +42,7 @@ class ReplayContext:
 
     log: EventLog
     window: LogScanner
-    entries: Mapping[str, SpillingCache]
+    entries: Mapping[str, SpillingCache[KeyedState]]
     tally: Tally
     asked: OutputQuery
     describer: Describer

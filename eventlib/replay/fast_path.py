@@ -55,7 +55,12 @@ class FastPathComparer:
     )
 
     def __init__(
-        self, decider: Decider[Any], event_type: type[Event], source: str, entries: SpillingCache, window: LogScanner
+        self,
+        decider: Decider[Any],
+        event_type: type[Event],
+        source: str,
+        entries: SpillingCache[KeyedState],
+        window: LogScanner,
     ) -> None:
         handler = decider.handlers[event_type]
         self._decider = decider.name

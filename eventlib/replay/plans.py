@@ -1,6 +1,6 @@
 """How a service's deciders handle each event type now, looked up once; and what they decide on one input."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from eventlib.errors import UndecodableRecord
@@ -8,9 +8,9 @@ from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.record import Record
 from eventlib.model.service import Service
-from eventlib.replay.context import ReplayContext
 from eventlib.replay.fast_path import FastPathComparer
 from eventlib.replay.partition_buffer import Item
+from eventlib.replay.scanner import LogScanner
 from eventlib.replay.spilling_cache import SpillingCache
 
 
@@ -22,7 +22,7 @@ class Plan(NamedTuple):
     """
 
     decider: Decider[Any]
-    entries: SpillingCache
+    entries: SpillingCache[Any]
     source: str
     handler: str
     wants_meta: bool
@@ -32,18 +32,31 @@ class Plan(NamedTuple):
     fast_path: FastPathComparer | None
 
 
-def plans_of(service: Service, context: ReplayContext) -> dict[str | None, list[Plan]]:
-    """Return how a service's deciders handle each event type."""
+def plans_of(
+    service: Service, entries: Mapping[str, SpillingCache[Any]], compares: LogScanner | None = None
+) -> dict[str | None, list[Plan]]:
+    """Return how a service's deciders handle each event type; with fast paths for one who `compares` what was emitted."""
     found: dict[str | None, list[Plan]] = {}
     for decider in service.deciders:
         for event_type in decider.handlers:
-            found.setdefault(contract_of(event_type).type, []).append(_plan(service, decider, event_type, context))
+            found.setdefault(contract_of(event_type).type, []).append(
+                _plan(service, decider, event_type, entries[decider.name], compares)
+            )
     return found
 
 
-def _plan(service: Service, decider: Decider[Any], event_type: type[Event], context: ReplayContext) -> Plan:
+def _plan(
+    service: Service,
+    decider: Decider[Any],
+    event_type: type[Event],
+    entries: SpillingCache[Any],
+    compares: LogScanner | None,
+) -> Plan:
     source, contract = f"{service.emits_as}/{decider.name}", contract_of(event_type)
-    entries, is_plain = context.entries[decider.name], not contract.request and contract.external is None
+    is_plain = not contract.request and contract.external is None
+    fast = (
+        None if compares is None or not is_plain else FastPathComparer(decider, event_type, source, entries, compares)
+    )
     return Plan(
         decider,
         entries,
@@ -53,7 +66,7 @@ def _plan(service: Service, decider: Decider[Any], event_type: type[Event], cont
         contract.request,
         is_plain,
         decider.has_deadlines,
-        FastPathComparer(decider, event_type, source, entries, context.window) if is_plain else None,
+        fast,
     )
 
 

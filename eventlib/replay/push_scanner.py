@@ -4,8 +4,10 @@ from bisect import insort
 from collections.abc import Iterable
 
 from eventlib.eventlog import EventLog
+from eventlib.log.base import TopicPartition
+from eventlib.model.record import Record
 from eventlib.model.service import Service
-from eventlib.replay.partition_buffer import WHOLE, Buffered, PartitionBuffer
+from eventlib.replay.partition_buffer import WHOLE, Buffered, Cursor, PartitionBuffer
 from eventlib.replay.scanner import LogScanner
 
 CONSUMED, EMITTED = 1, 2
@@ -16,12 +18,13 @@ class PushScanner(LogScanner):
     """The inputs and outputs of one task, pushed by its caller: one object for all tasks that a record concerns.
 
     Guarantee: memory holds only records that were pushed and are not consumed yet. The records of a time must be pushed
-    before the transactions of that time are replayed.
+    before the transactions of that time are replayed. Inputs that retention has dropped are refused if it `is_whole`.
     """
 
-    def __init__(self, log: EventLog, service: Service, partition: int) -> None:
+    def __init__(self, log: EventLog, service: Service, partition: int, *, is_whole: bool = True) -> None:
         super().__init__(log, WHOLE, [service])
         self._service = service.name
+        self._is_whole = is_whole
         for topic in service.inputs:
             topic_partition = topic.name, partition
             buffer = self._buffers[topic_partition] = PartitionBuffer(topic_partition, 0, None)
@@ -36,6 +39,23 @@ class PushScanner(LogScanner):
                 self._add_input(item)
             if role & EMITTED:
                 self._add_output(self._service, item)
+
+    def start(self, topic_partition: TopicPartition, first: int) -> None:
+        """Begin at an offset of an input: what is before it is read from the log, if a cursor goes there."""
+        buffer = self._buffers[topic_partition]
+        buffer.base = buffer.next = first
+
+    async def cursor(self, topic_partition: TopicPartition, first: int) -> Cursor:
+        """See `LogScanner.cursor`."""
+        if self._is_whole:
+            return await super().cursor(topic_partition, first)
+        return Cursor(self._buffers[topic_partition], first, self.log.port, self.load)
+
+    def leave(self) -> list[Record]:
+        """Drop all outputs that were not claimed, and return their records."""
+        left = [item.record for each in self._outputs.values() for items in each.items.values() for item in items]
+        self._outputs.clear()
+        return left
 
     def outputs_at(self, at_ms: int) -> int:
         """Return how many outputs of a time were pushed."""

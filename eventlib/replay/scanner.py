@@ -271,6 +271,11 @@ class ScannedInputs:
         """The topics that the current code consumes and the task never began."""
         return self.topics - self._cursors.keys() - self._begun.keys()
 
+    @property
+    def positions(self) -> dict[str, int]:
+        """The next offset of each topic that was begun."""
+        return {**self._begun, **{topic: cursor.next for topic, cursor in self._cursors.items()}}
+
     def begin(self, topic: str, first: int) -> None:
         """See `Inputs.begin`."""
         if topic in self.topics:
