@@ -1,7 +1,5 @@
 """`eventlib forget`: erases a person by destroying the key of their personal data."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +12,11 @@ from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOp
 from eventlib.cli._common.prompts import ReasonOption, actor
 from eventlib.operations.erasure import ForgetPreview, preview_forget, refuse_changed
 from eventlib.operations.erasure import forget as forget_subject
-from eventlib.personal.opening import find_store, open_store, personal_options
+from eventlib.personal.opening import found_store, open_store, personal_options
 from eventlib.personal.receipt import Receipt
 
 if TYPE_CHECKING:
     from eventlib.eventlog import EventLog
-    from eventlib.personal.store import KeyStore
 
 
 def forget(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -58,13 +55,10 @@ def forget(  # noqa: PLR0913, PLR0917  one argument for each option
     who = actor(by)
 
     async def erased(log: "EventLog") -> Receipt:
-        with _keys(log_options.url) as store:
+        with found_store(log_options.url) as store:
             await refuse_changed(log.port, store, subject, as_previewed, count=count)
-        made = open_store(log_options.url, personal_options(), create=True)
-        try:
+        with open_store(log_options.url, personal_options(), create=True) as made:
             return await forget_subject(log.port, made, subject, reason, who, count=count)
-        finally:
-            made.close()
 
     receipt = run_on_log(log_options, erased)
     if as_json:
@@ -73,21 +67,11 @@ def forget(  # noqa: PLR0913, PLR0917  one argument for each option
         _print(receipt)
 
 
-@contextmanager
-def _keys(url: str) -> "Iterator[KeyStore | None]":
-    store = find_store(url, personal_options())
-    try:
-        yield store
-    finally:
-        if store is not None:
-            store.close()
-
-
 def print_forget_preview(log_options: LogOptions, subject: str, *, counted: bool, as_json: bool) -> None:
     """Print what erasing a subject would cover."""
 
     async def previewed(log: "EventLog") -> ForgetPreview:
-        with _keys(log_options.url) as store:
+        with found_store(log_options.url) as store:
             return await preview_forget(log.port, store, subject, count=counted)
 
     found = run_on_log(log_options, previewed)

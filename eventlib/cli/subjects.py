@@ -98,11 +98,8 @@ def backup(context: typer.Context, file: FileArgument, log: LogOption = None) ->
     [dim]Examples:[/dim]
       eventlib subjects backup /mnt/keys/shop-2026-01-31.keys
     """
-    store = open_store(LogOptions.of(context, None, log).url, personal_options(), create=False)
-    try:
+    with open_store(LogOptions.of(context, None, log).url, personal_options(), create=False) as store:
         back_up(store, file)
-    finally:
-        store.close()
     output.terminal().print(
         f"{file} has the subjects' keys. Remove older copies: they hold keys that were destroyed since."
     )
@@ -136,11 +133,8 @@ def _with_store(
     options: LogOptions, command: Callable[[EventLog, KeyStore], Awaitable[T]], *, create: bool = False
 ) -> T:
     async def run(log: EventLog) -> T:
-        store = open_store(options.url, personal_options(), create=create)
-        try:
+        with open_store(options.url, personal_options(), create=create) as store:
             return await command(log, store)
-        finally:
-            store.close()
 
     return run_on_log(options, run)
 

@@ -6,8 +6,8 @@ was interrupted is completed by the next one of the same subject, or by `resume`
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from eventlib.log.reading import SkippingReader, chunks
 from eventlib.model.record import Record
 from eventlib.operations.dry_run import refuse_moved, token_of
 from eventlib.personal.base import is_ciphertext
-from eventlib.personal.opening import find_store, personal_options
+from eventlib.personal.opening import found_store
 from eventlib.personal.receipt import (
     BODY_HASH,
     ERASED_TYPE,
@@ -115,17 +115,14 @@ async def erase_again(url: str) -> list[Receipt]:
 
     Raises: as `resume`.
     """
-    store = find_store(url, personal_options())
-    if store is None:
-        return []
-    try:
+    with found_store(url) as store:
+        if store is None:
+            return []
         log = await open_port(url)
         try:
             return await resume(log, store)
         finally:
             await log.close()
-    finally:
-        store.close()
 
 
 async def restore_keys(log: Log, copy: Path, store: "KeyStore") -> int:
@@ -161,13 +158,9 @@ async def _complete(log: Log, store: "KeyStore", begun: Receipt, *, count: bool)
     row = store.of_subject(begun.subject)
     assert row is not None  # noqa: S101  it was stored as erased
     records, hashes = await _counted(log, marker_of(row.id)) if count else (None, None)
-    receipt = Receipt(
-        begun.erasure,
-        begun.subject,
-        begun.reason,
-        begun.by,
-        begun.requested_at,
-        iso_ms(row.erased_ms or 0),
+    receipt = replace(
+        begun,
+        erased_at=iso_ms(row.erased_ms or 0),
         had_key=row.had_key,
         records=records,
         not_covered=NOT_COVERED if hashes == {} else (*NOT_COVERED, guessable(hashes)),
@@ -189,34 +182,35 @@ async def _write(log: Log, kind: str, receipt: Receipt) -> None:
 async def _known(log: Log) -> tuple[dict[str, Receipt], dict[str, Receipt]]:
     """Return the erasures that were requested and not completed, and the receipts of the others, by subject."""
     requested, done = dict[str, Receipt](), dict[str, Receipt]()
-    if ERASURES.name in await log.topics():
-        async for record in records_of(log, ERASURES.name, 0):
-            receipt = read_receipt(record)
-            if record.type == ERASED_TYPE:
-                done.setdefault(receipt.subject, receipt)
-                requested.pop(receipt.subject, None)
-            elif receipt.subject not in done:
-                requested.setdefault(receipt.subject, receipt)
+    async for record in records_of(log, [ERASURES.name]):
+        receipt = read_receipt(record)
+        if record.type == ERASED_TYPE:
+            done.setdefault(receipt.subject, receipt)
+            requested.pop(receipt.subject, None)
+        elif receipt.subject not in done:
+            requested.setdefault(receipt.subject, receipt)
     return requested, done
 
 
-async def records_of(log: Log, topic: str, partition: int) -> AsyncIterator[Record]:
-    """Yield a partition's records from its start to its end, without damaged ones."""
-    async for records in chunks(SkippingReader(log), (topic, partition), await log.start(topic, partition)):
-        for record in records:
-            yield record
+async def records_of(log: Log, topics: Iterable[str]) -> AsyncIterator[Record]:
+    """Yield the records of topics, as far as they are there, without damaged ones."""
+    there = await log.topics()
+    for topic in topics:
+        for partition in range(there[topic].partitions if topic in there else 0):
+            start = await log.start(topic, partition)
+            async for records in chunks(SkippingReader(log), (topic, partition), start):
+                for record in records:
+                    yield record
 
 
 async def _counted(log: Log, marker: bytes) -> tuple[dict[str, int], dict[str, int]]:
     """Return how many records have ciphertext of a key, and how many of them a hash of a body that is bound to no key."""
     found, hashes = Counter[str](), Counter[str]()
-    for topic in (await log.topics()).values():
-        for partition in range(topic.partitions):
-            async for record in records_of(log, topic.name, partition):
-                if record.value is not None and marker in record.value:
-                    found[topic.name] += 1
-                    hashes[topic.name] += any(
-                        name == BODY_HASH and not is_ciphertext(value.decode("ascii", "replace"))
-                        for name, value in record.headers
-                    )
+    async for record in records_of(log, await log.topics()):
+        if record.value is not None and marker in record.value:
+            found[record.topic] += 1
+            hashes[record.topic] += any(
+                name == BODY_HASH and not is_ciphertext(value.decode("ascii", "replace"))
+                for name, value in record.headers
+            )
     return dict(found), dict(+hashes)

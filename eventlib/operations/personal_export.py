@@ -20,13 +20,10 @@ async def personal_records(log: EventLog, subject: str) -> AsyncIterator[Reading
     topics = [topic.name for topic in event_topics(log)]
     for service in log.choreography.services:
         topics += [service.changelog.name, service.parked.name]
-    there = await log.port.topics()
-    for topic in topics:
-        for partition in range(there[topic].partitions if topic in there else 0):
-            async for record in records_of(log.port, topic, partition):
-                (reading,) = await reader.read([record])
-                if _names(reading.value, names, subject):
-                    yield reading
+    async for record in records_of(log.port, topics):
+        (reading,) = await reader.read([record])
+        if _names(reading.value, names, subject):
+            yield reading
 
 
 def _names(value: Any, names: set[str], subject: str) -> bool:

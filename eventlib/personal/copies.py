@@ -15,9 +15,8 @@ def back_up(store: KeyStore, to: Path) -> None:
     """Copy a store to a new file; the keys in it stay wrapped. Raises: WiringError when the file exists."""
     if to.exists():
         raise WiringError(f"{to} exists: name a new file, and remove older copies, which have keys destroyed since")
-    copy = SqliteKeyStore(to, create=True)
-    copy.replace_all(store.ring(), store.rows())
-    copy.close()
+    with SqliteKeyStore(to, create=True) as copy:
+        copy.replace_all(store.ring(), store.rows())
     with closing(sqlite3.connect(to)) as file:  # so that the copy is one file, also while it is read
         file.execute("PRAGMA journal_mode=DELETE")
 
@@ -29,28 +28,19 @@ def restore(store: KeyStore, copy: Path, erased: Mapping[str, KeyRow | None]) ->
     reads as erased, although the copy does not know it. Guarantee: they have no key in the store at any time.
     Raises: WiringError when there is no copy; LogCorrupt for one that cannot be read.
     """
-    source = SqliteKeyStore(copy, create=False)
-    restored = _Restored(source, erased)
-    try:
-        store.replace_all(source.ring(), restored.rows())
-    finally:
-        source.close()
-    return restored.erased_again
+    erased_again, missing, now_ms = 0, dict(erased), time.time_ns() // 1_000_000
 
-
-class _Restored:
-    def __init__(self, copy: KeyStore, erased: Mapping[str, KeyRow | None]) -> None:
-        self.erased_again = 0
-        self._copy = copy
-        self._erased = erased
-
-    def rows(self) -> Iterator[KeyRow]:
-        now, missing = time.time_ns() // 1_000_000, dict(self._erased)
-        for row in self._copy.rows():
+    def rows(source: KeyStore) -> Iterator[KeyRow]:
+        nonlocal erased_again
+        for row in source.rows():
             if row.subject in missing:
-                self.erased_again += row.erased_ms is None
-                yield missing.pop(row.subject) or destroyed(row, now)
+                erased_again += row.erased_ms is None
+                yield missing.pop(row.subject) or destroyed(row, now_ms)
             else:
                 yield row
         for subject, row_of_store in missing.items():
-            yield row_of_store or destroyed(new_row(subject, had_key=False), now)
+            yield row_of_store or destroyed(new_row(subject, had_key=False), now_ms)
+
+    with SqliteKeyStore(copy, create=False) as source:
+        store.replace_all(source.ring(), rows(source))
+    return erased_again

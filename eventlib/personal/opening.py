@@ -1,6 +1,7 @@
 """Opens the keys of an application's personal fields, as the settings and the log's URL tell."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,11 @@ def find_store(url: str, options: PersonalOptions) -> "KeyStore | None":
         return open_store(url, options, create=False)
     except NoKeys:
         return None
+
+
+def found_store(url: str) -> "AbstractContextManager[KeyStore | None]":
+    """Open the store as `find_store` does, by the settings, for as long as it is used. Raises: as `open_store`."""
+    return find_store(url, personal_options()) or nullcontext()
 
 
 def _store_at(where: str, *, create: bool) -> "KeyStore":

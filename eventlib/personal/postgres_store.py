@@ -94,8 +94,8 @@ class PostgresKeyStore(KeyStore):
 
     def ring(self) -> bytes | None:
         """See `KeyStore.ring`."""
-        row = self._ask(lambda server: server.execute("SELECT wrapped FROM eventlib_key_ring").fetchone())
-        return None if row is None else row[0]
+        rows = self._rows("SELECT wrapped FROM eventlib_key_ring")
+        return rows[0][0] if rows else None
 
     def set_ring(self, wrapped: bytes) -> None:
         """See `KeyStore.set_ring`."""
@@ -142,19 +142,17 @@ class PostgresKeyStore(KeyStore):
 
     def erasures(self) -> int:
         """See `KeyStore.erasures`."""
-        ((last,),) = self._ask(lambda server: server.execute("SELECT erasures FROM eventlib_key_erasures").fetchall())
+        ((last,),) = self._rows("SELECT erasures FROM eventlib_key_erasures")
         return int(last)
 
     def erased_after(self, erasure: int) -> list[tuple[str, bytes]]:
         """See `KeyStore.erased_after`."""
         statement = "SELECT subject, id FROM eventlib_subject_keys WHERE erasure > %s ORDER BY erasure"
-        rows = self._ask(lambda server: server.execute(statement, (erasure,)).fetchall())
-        return [(subject.decode(), key_id) for subject, key_id in rows]
+        return [(subject.decode(), key_id) for subject, key_id in self._rows(statement, erasure)]
 
     def page(self, after: bytes, size: int) -> list[KeyRow]:
         """See `KeyStore.page`."""
-        rows = self._ask(lambda server: server.execute(_ROW + "id > %s ORDER BY id LIMIT %s", (after, size)).fetchall())
-        return [_row(each) for each in rows]
+        return [_row(each) for each in self._rows(_ROW + "id > %s ORDER BY id LIMIT %s", after, size)]
 
     def replace_all(self, ring: bytes | None, rows: Iterable[KeyRow]) -> None:
         """See `KeyStore.replace_all`."""
@@ -182,8 +180,11 @@ class PostgresKeyStore(KeyStore):
                 self._opened = None
 
     def _row(self, statement: str, value: bytes) -> KeyRow | None:
-        row = self._ask(lambda server: server.execute(statement, (value,)).fetchone())
-        return None if row is None else _row(row)
+        rows = self._rows(statement, value)
+        return _row(rows[0]) if rows else None
+
+    def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        return self._ask(lambda server: server.execute(statement, values).fetchall())
 
     def _vacuum(self) -> None:
         def swept(server: BoundedConnection) -> None:

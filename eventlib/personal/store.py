@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from secrets import token_bytes
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from eventlib.errors import WiringError
 
@@ -87,6 +87,14 @@ class KeyStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close it; a later call opens it again."""
+
+    def __enter__(self) -> Self:
+        """Return it; it is closed at the end."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
 
     def rows(self) -> Iterator[KeyRow]:
         """Yield all keys, also what was erased."""

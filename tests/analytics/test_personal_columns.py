@@ -36,9 +36,8 @@ async def test_columns_are_ciphertext_then_text_then_null(
         rows = decrypted(analytics.events(spark, url, LetterSubmitted), LetterSubmitted, url)
         found = {row.customer_id: (row.name, row.city, row.phone, row.email) for row in rows.collect()}
         assert found == {"ada": ("Ada", "Oxford", "7", ""), "bob": ("Bob", "Oxford", None, "")}
-        store = open_store(url, personal_options(), create=False)
-        await forget(log.port, store, "ada", "asked", "me")
-        store.close()
+        with open_store(url, personal_options(), create=False) as store:
+            await forget(log.port, store, "ada", "asked", "me")
         found = {row.customer_id: (row.name, row.city, row.phone, row.email) for row in rows.collect()}
         assert found == {"ada": (None, None, None, ""), "bob": ("Bob", "Oxford", None, "")}
         await log.publish(LetterSubmitted(letter_id="again", customer_id="ada", name="Ada", street="", city="Ely"))

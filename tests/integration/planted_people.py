@@ -5,8 +5,8 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from eventlib import EventLog, Runtime
@@ -109,14 +109,9 @@ def leaks(*directories: Path) -> list[str]:
     return [leak for path in files_in(*directories) for stream in streams(path) for leak in found_in(path.name, stream)]
 
 
-@asynccontextmanager
-async def key_store(url: str) -> AsyncIterator[KeyStore]:
+def key_store(url: str) -> KeyStore:
     """Open the keys of a log that has some."""
-    store = open_store(url, personal_options(), create=False)
-    try:
-        yield store
-    finally:
-        store.close()
+    return open_store(url, personal_options(), create=False)
 
 
 async def posted(log: EventLog, *numbers: int) -> None:
@@ -131,6 +126,6 @@ async def settled(log: EventLog) -> None:
 
 
 async def erased(log: EventLog, url: str, *subjects: str) -> None:
-    async with key_store(url) as store:
+    with key_store(url) as store:
         for subject in subjects:
             await forget(log.port, store, subject, "they asked", "ada")

@@ -80,7 +80,7 @@ async def test_a_forget_killed_at_any_step_is_completed_by_the_next(
 ) -> None:
     async with open_log(letters_url, app) as log:
         await posted(log, 0, 1)
-    async with key_store(letters_url) as store:
+    with key_store(letters_url) as store:
         row = store.of_subject("c0")
         assert row is not None
     arguments = ["forget", "c0", "--reason", "asked", "--log", letters_url, *APP, "--json"]
@@ -89,7 +89,7 @@ async def test_a_forget_killed_at_any_step_is_completed_by_the_next(
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     async with open_log(letters_url, app) as log:
-        async with key_store(letters_url) as store:
+        with key_store(letters_url) as store:
             await resume(log.port, store)
         if step.startswith("before SubjectErasureRequested"):
             await erased(log, letters_url, "c0")

@@ -115,7 +115,7 @@ async def test_a_preview_makes_no_key(letters_url: str) -> None:
         assert isinstance(stamp, StampRequested)
         assert stamp.name == "Another Name"
         await (await dry_run_of(log, log.choreography.services)).publish(letter(7))
-        async with key_store(letters_url) as store:
+        with key_store(letters_url) as store:
             assert (store.of_subject("c5") is None, store.of_subject("c7") is None) == (False, True)
 
 

@@ -156,7 +156,7 @@ async def test_what_an_earlier_version_wrote_is_known_again_and_named_in_the_rec
         assert await answered(client, ADA) == (202, parcel_id)
         assert await answered(client, CHANGED) == (422, parcel_id)
         await answered(client, ADA | {"name": "Ada King"}, "another")
-        async with key_store(letters_url) as store:
+        with key_store(letters_url) as store:
             receipt = await forget(log.port, store, "c1", "asked", "ada")
             uncounted = await forget(log.port, store, "c2", "asked", "ada", count=False)
     (named,) = set(receipt.not_covered) - set(NOT_COVERED)

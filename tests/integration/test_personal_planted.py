@@ -108,7 +108,7 @@ async def lived_through(url: str, directory: Path, receiver: Receiver) -> None:
         await until_all_have_ended(url)
         await asyncio.to_thread(ended, "parked", "retry", "--all", *where)
         await asyncio.to_thread(said, "forget", "c1", "--reason", "asked", "--uncounted", *where)  # again
-        async with key_store(url) as store:
+        with key_store(url) as store:
             for number in range(1, PEOPLE, 2):
                 await forget(log.port, store, f"c{number}", "asked", "ada", count=False)
         assert {each.subject for each in await receipts(log.port)} == {f"c{number}" for number in range(1, PEOPLE, 2)}

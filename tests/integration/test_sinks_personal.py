@@ -8,13 +8,12 @@ from sqlalchemy import MetaData, create_engine, delete, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from eventlib import open_log
-from eventlib.operations.erasure import forget
-from eventlib.personal.opening import open_store, personal_options
 from eventlib.personal.secret_file import create_secret
 from eventlib.sinks import SqlSink
 from eventlib.sinks.database import SinkDatabase
 from eventlib.sinks.running import Sinking
 from examples.letters import LetterSubmitted, app
+from tests.integration.planted_people import erased
 from tests.postgres import PASSWORD, Postgres
 
 
@@ -70,9 +69,7 @@ async def test_a_forgotten_person_goes_from_the_tables(
         await work.begin(range(8))
         await log.publish_many([letter(1), letter(2)])
         assert await written(work, url) == [("1", "Ada"), ("2", "Ada")]
-        store = open_store(log_url, personal_options(), create=False)
-        await forget(log.port, store, "c1", "they asked", "ada")
-        store.close()
+        await erased(log, log_url, "c1")
         assert await written(work, url) == [("2", "Ada")]
         await log.publish_many([letter(3), letter(4)])
         assert await written(work, url) == [("2", "Ada"), ("3", "[erased]"), ("4", "Ada")]
