@@ -10,6 +10,7 @@ from analytics.audit.finding import FINDING
 from analytics.audit.headers import header_findings
 from analytics.audit.invariants import InvariantCheck, invariant_findings, judged_deciders
 from analytics.audit.newest import newest_records
+from analytics.audit.routing import Routes
 from analytics.audit.status import status_of
 
 
@@ -30,6 +31,9 @@ def audit(
 
 def rule_findings(spark: SparkSession, url: str, whose: Application) -> DataFrame:
     """Return the findings of the rules about events, without deciding anything again."""
+    routes = Routes(whose.choreography)
+    with whose.running(url) as (opened, run):
+        clocks = run(routes.shared_clocks(opened))
     newest = newest_records(spark, url, whose, judged_deciders(whose.choreography))
-    check = InvariantCheck(whose, from_anywhere(url), status_of(newest, url, whose))
-    return header_findings(spark, url, whose).unionAll(invariant_findings(spark, url, newest, check))
+    check = InvariantCheck(whose, from_anywhere(url), status_of(newest, url, whose), clocks)
+    return header_findings(spark, url, whose, clocks).unionAll(invariant_findings(spark, url, newest, check))

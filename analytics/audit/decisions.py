@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics.asking import from_anywhere
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
+from analytics.audit.order import NO_TASK
 from analytics.audit.packs import Pack, packs, packs_in_order
-from analytics.audit.past import NO_TASK, Past, SharePacking, past_of_shares
+from analytics.audit.past import ONLY_EMITTED, Past, SharePacking, past_of_shares
 from analytics.audit.routing import JOURNAL, Routes
 from analytics.audit.rows import columns_of
 from analytics.audit.shares import make_ready
@@ -119,7 +120,8 @@ class _Share:
 
     def _route(self, topic: str, partition: int, kind: str | None, emitting: int) -> "list[tuple[_Task, int]]":
         roles = dict[int, int]()
-        for number, role in self._routes.roles(topic, partition, kind, None if emitting == NO_TASK else emitting):
+        of_all = self._routes.roles(topic, partition, kind, None if emitting == NO_TASK else emitting)
+        for number, role in [(emitting - ONLY_EMITTED, EMITTED)] if emitting >= ONLY_EMITTED else of_all:
             if self._routes.partition(number) % self._count == self._share:
                 roles[number] = role
         found = [(self._task(number), role) for number, role in roles.items()]

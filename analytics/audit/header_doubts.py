@@ -30,7 +30,9 @@ from analytics.audit.header_numbers import (
     Rows,
     emitters_of,
 )
+from analytics.audit.order import InOrder
 from analytics.audit.packs import Pack, packed, packs, unpacked
+from analytics.audit.routing import Clocks
 from analytics.hashing import Hashes, hashes
 
 _MOST = 1_000
@@ -61,12 +63,13 @@ class Doubts:
     is_misplaced: bool
 
 
-def doubts_of(spark: SparkSession, url: str, application: Application, graph: Graph) -> Doubts:
+def doubts_of(spark: SparkSession, url: str, application: Application, graph: Graph, clocks: Clocks) -> Doubts:
     """Return what may break a rule about headers on a log."""
     topics = application.topics
     rows = sum(len(span) for (topic, _), span in spans(url).items() if topic in topics)
     count = max(spark.sparkContext.defaultParallelism, rows // _ROWS_OF_A_GROUP)
-    numbers = packs(spark, url, application, topics, _Numbers(application, graph, count), _NUMBERS)
+    packing = InOrder(_Numbers(application, graph, count), application, clocks)
+    numbers = packs(spark, url, application, topics, packing, _NUMBERS)
     found = numbers.partitionBy(count, _bucket).mapPartitions(_in_doubt).collect()
     ids, emitters = (_few(number for kind, number in found if kind == wanted) for wanted in (_ID, _TURN))
     names = dict[int, set[str]]()

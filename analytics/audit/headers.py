@@ -12,7 +12,8 @@ from analytics.audit.finding import FINDING, Rule
 from analytics.audit.graph import Graph
 from analytics.audit.header_doubts import doubts_of
 from analytics.audit.header_views import BY_ID, CAUSED, EACH, IN_TURN, header_views
-from analytics.audit.routing import constant_of
+from analytics.audit.order import in_order
+from analytics.audit.routing import NONE_RESET, Clocks, constant_of
 from analytics.log import log
 
 _SEPARATOR = "\x1f"
@@ -145,11 +146,12 @@ HEADER_RULES = (
 )
 
 
-def header_findings(spark: SparkSession, url: str, application: Application) -> DataFrame:
-    """Return the findings of the rules on headers among a log's events."""
+def header_findings(spark: SparkSession, url: str, application: Application, clocks: Clocks = NONE_RESET) -> DataFrame:
+    """Return the findings of the rules on headers among a log's events; `clocks` order them."""
     graph, story = Graph.of(application.choreography), application.story()
-    doubts = doubts_of(spark, url, application, graph)
-    views = header_views(log(spark, url, topics=application.topics), application, graph, doubts)
+    doubts = doubts_of(spark, url, application, graph, clocks)
+    events = in_order(log(spark, url, topics=application.topics), application, clocks)
+    views = header_views(events, application, graph, doubts)
     nothing = spark.createDataFrame([], FINDING)
     found = reduce(DataFrame.unionAll, [_found(rows, kinds, graph, story) for rows, kinds in views], nothing)
     return found.dropDuplicates(["rule", "order", "evidence"]).select(*FINDING.names)

@@ -5,7 +5,7 @@ the key that ends a saga, such as an order's, they are folded there already: tha
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -23,9 +23,11 @@ from analytics.audit.finding import FINDING, Finding, Rule
 from analytics.audit.key_checking import KeyChecker
 from analytics.audit.key_rows import FOR_EVER, LATEST, Row
 from analytics.audit.newest import Newest
+from analytics.audit.order import InOrder
 from analytics.audit.packed_events import KeyRow
 from analytics.audit.packed_events import packed as packed_events
 from analytics.audit.packs import Pack, grouped, in_order, packs, unpacked
+from analytics.audit.routing import Clocks
 from analytics.audit.rows import columns_of, records_of, whole
 from analytics.audit.saga_events import SagaEvents
 from analytics.audit.shares import make_ready
@@ -65,7 +67,7 @@ def invariant_findings(spark: SparkSession, url: str, newest: "RDD[Newest]", che
     count = max(2 * spark.sparkContext.defaultParallelism, rows // _ROWS_OF_A_GROUP)
     takes_meta = _takes_meta(application.choreography)
     columns = columns_of(takes_meta=takes_meta)
-    by_saga = packs(spark, url, application, topics, _BySaga(count), columns)
+    by_saga = packs(spark, url, application, topics, InOrder(_BySaga(count), application, check.clocks), columns)
     records = by_saga.partitionBy(count, _group_of)
 
     def found(check: "InvariantCheck") -> "RDD[Finding | Row]":
@@ -92,7 +94,7 @@ def _is_finding(found: Finding | Row) -> bool:
 
 @dataclass(frozen=True)
 class InvariantCheck:
-    """What workers need: the log's URL, its application, and its status.
+    """What workers need: the log's URL, its application, its status, and the clocks that order its events.
 
     `shared` are the keys that several sagas share, of the field that a saga ends under, and `sagas` these; None at first.
     """
@@ -100,6 +102,7 @@ class InvariantCheck:
     application: Application
     url: str
     status: LogStatus
+    clocks: Clocks = field(default_factory=dict)
     shared: frozenset[str] | None = None
     sagas: frozenset[str | None] = frozenset()
 

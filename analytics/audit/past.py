@@ -13,16 +13,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from analytics.audit.application import Application
+from analytics.audit.order import NO_TASK, Ints, Owners
 from analytics.audit.packs import Pack, packed, unpacked
 from analytics.audit.routing import Clocks, Routes
 from analytics.audit.rows import records_of, whole
-from analytics.hashing import numbers_of, partitions_of
+from analytics.hashing import numbers_of
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record
 
 _ORDER = "order_ms"
-NO_TASK = -1
-"""In the place of the number of a task that has emitted a record."""
+ONLY_EMITTED = 1 << 40
+"""Added to the number of who has emitted a record whose consumers have it already."""
 
 _AT_ONCE = 20_000
 """How many rows are sorted at once, at least: memory has no more of them, beside those of packs that overlap in time."""
@@ -32,7 +33,6 @@ _ROWS_OF_A_PACK = 1_000
 
 _MADE_AT_ONCE = 1_000
 
-_Ints = NDArray[np.int64]
 Past = tuple[Record, int, int]
 """A record, its time (ms), and the number of the task that has emitted it."""
 
@@ -50,15 +50,17 @@ class SharePacking:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Pack]:
         """Yield the packs of batches of records."""
-        router = _Router(Routes(self.application.choreography))
+        routes = Routes(self.application.choreography)
+        consumed, owners = _Consumed(routes), Owners(routes)
         for batch in batches:
-            partitions = batch["partition"].to_numpy()
-            emitting = router.emitting(batch)
-            is_used, is_emitted = router.is_used(batch), emitting != NO_TASK
-            by = Routes.partition(emitting) % self.shares
-            routed = batch.append_column("emitting", pa.array(emitting))
+            emitting = owners.emitting(batch)
+            routed, is_used = batch.append_column("emitting", pa.array(emitting)), consumed.is_used(batch)
             if self.clocks:
-                routed = routed.append_column(_ORDER, pa.array(router.order_ms(batch, emitting, self.clocks)))
+                times = owners.order_ms(batch, batch["at_ms"].to_numpy(), emitting, self.clocks)
+                routed, is_used = _in_time(routed, is_used, emitting, *times)
+                emitting = routed["emitting"].to_numpy()
+            partitions, is_emitted = routed["partition"].to_numpy(), emitting != NO_TASK
+            by = Routes.partition(emitting) % self.shares
             for share in range(self.shares):
                 rows = np.flatnonzero((is_used & (partitions % self.shares == share)) | (is_emitted & (by == share)))
                 found = routed if len(rows) == routed.num_rows else routed.take(pa.array(rows))
@@ -67,21 +69,15 @@ class SharePacking:
                     yield (share, int(_times(few).min())), packed(few)
 
 
-class _Router:
-    """Finds what tasks need a record for: `Routes.of_records`, for Arrow."""
+class _Consumed:
+    """Finds the records that tasks consume, or have journalled: `Routes.of_records`, for Arrow."""
 
     def __init__(self, routes: Routes) -> None:
-        self._routes = routes
         contracts = [contract_of(event) for event in routes.choreography.events]
         handled = {contract_of(event).type for service in routes.services for event in service.handles}
         self._handled = {each.type for each in contracts if each.type in handled and each.external is None}
         external = {each.topic.name for each in contracts if each.type in handled and each.external is not None}
         self._topics = {*routes.journals, *external}
-        self._emitting = {
-            f"{service.emits_as}/{decider.name}": i
-            for i, service in enumerate(routes.services)
-            for decider in service.deciders
-        }
 
     def is_used(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
         """Return which records a task consumes, or has journalled."""
@@ -89,27 +85,23 @@ class _Router:
         by_topic = numbers_of(batch["topic"], lambda topic: topic in self._topics, missing=False)
         return (by_type | by_topic).astype(bool)
 
-    def emitting(self, batch: pa.RecordBatch) -> _Ints:
-        """Return the numbers of the tasks that have emitted records."""
-        services = numbers_of(batch["source"], lambda source: self._emitting.get(source, NO_TASK))
-        found = np.full(len(services), NO_TASK)
-        for i in np.unique(services[services != NO_TASK]).tolist():
-            rows, service = np.flatnonzero(services == i), self._routes.services[i]
-            partitions = partitions_of(service.inputs[0], batch["subject"].take(pa.array(rows)))
-            found[rows] = self._routes.number(service, partitions)
-        return found
 
-    def order_ms(self, batch: pa.RecordBatch, emitting: _Ints, clocks: Clocks) -> _Ints:
-        """Return the times by which records are ordered: that of who emitted or journalled one counts before a consumer's."""
-        times, partitions = batch["at_ms"].to_numpy(), batch["partition"].to_numpy()
-        found: _Ints = times.copy()
-        is_others = ~np.isin(emitting, [*clocks])
-        for number, clock in clocks.items():
-            concerned = (emitting == number) | (is_others & (partitions == Routes.partition(number)))
-            for first_ms, last_ms, reset_ms in clock.resets:
-                is_ahead = concerned & (times >= first_ms) & (times <= last_ms)
-                found[is_ahead] = np.minimum(found[is_ahead], reset_ms - 1)
-        return found
+def _in_time(
+    routed: pa.RecordBatch, is_used: NDArray[np.bool_], emitting: Ints, own: Ints, consumed: Ints
+) -> tuple[pa.RecordBatch, NDArray[np.bool_]]:
+    """Return rows with the times by which they are ordered, and which are used.
+
+    A row that somebody consumes before the time by which it was emitted, by their clocks, is there twice.
+    """
+    is_early = (emitting != NO_TASK) & is_used & (consumed < own)
+    early = routed.filter(pa.array(is_early)).set_column(
+        routed.num_columns - 1, "emitting", pa.array(np.full(is_early.sum(), NO_TASK))
+    )
+    late = routed.set_column(
+        routed.num_columns - 1, "emitting", pa.array(np.where(is_early, emitting + ONLY_EMITTED, emitting))
+    )
+    timed = [rows.append_column(_ORDER, pa.array(at)) for rows, at in ((late, own), (early, consumed[is_early]))]
+    return pa.concat_batches(timed), np.concatenate([is_used & ~is_early, is_used[is_early]])
 
 
 def past_of_shares(packs: Iterable[Pack]) -> Iterator[tuple[int, Iterator[Past]]]:
@@ -132,9 +124,9 @@ def _in_order(packs: Iterable[Pack]) -> Iterator[Past]:
     yield from _records(waiting)
 
 
-def _times(rows: pa.RecordBatch) -> _Ints:
+def _times(rows: pa.RecordBatch) -> Ints:
     """Return the times by which rows are ordered."""
-    found: _Ints = rows[_ORDER if _ORDER in rows.schema.names else "at_ms"].to_numpy()
+    found: Ints = rows[_ORDER if _ORDER in rows.schema.names else "at_ms"].to_numpy()
     return found
 
 
@@ -149,7 +141,7 @@ def _is_sorted(rows: pa.RecordBatch) -> bool:
     return bool((np.diff(_times(rows)) >= 0).all())
 
 
-def _sorted(rows: pa.RecordBatch) -> _Ints:
+def _sorted(rows: pa.RecordBatch) -> Ints:
     return np.lexsort((rows["offset"].to_numpy(), rows["at_ms"].to_numpy(), _times(rows)))
 
 

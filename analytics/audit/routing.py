@@ -19,9 +19,10 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.model.topic import PARTITIONERS, Topic
-from eventlib.queries.task_clock import clocks_of
+from eventlib.queries.task_clock import readable_positions
 from eventlib.replay.push_scanner import CONSUMED, EMITTED
-from eventlib.runtime.records import TaskClock
+from eventlib.runtime.records import ClockReset, Positions, TaskClock
+from eventlib.values import now_ms
 
 JOURNAL = 4
 """The role of a task's journal, beside HEARD and SAID, which are bits."""
@@ -38,7 +39,7 @@ Number = TypeVar("Number", int, Column, NDArray[np.int64])
 Clocks = Mapping[int, TaskClock]
 """The clocks of tasks that an operator has reset, by the task's number."""
 
-_NONE_RESET: Clocks = {}
+NONE_RESET: Clocks = {}
 _MOST_PARTITIONS = 1 << 16
 _TIME_BITS = 42  # milliseconds until the year 2109
 _CANDIDATES = 64  # candidates for each partition, so that each gets one
@@ -113,7 +114,7 @@ class Routes:
         done = self.of_journals(log(spark, url, topics=self.journals).select(*record_columns()))
         return emitted.unionAll(done.select(*ROUTED.names))
 
-    def in_order(self, routed: DataFrame, clocks: Clocks = _NONE_RESET) -> DataFrame:
+    def in_order(self, routed: DataFrame, clocks: Clocks = NONE_RESET) -> DataFrame:
         """Return rows of `ROUTED` task by task in time order: at one time by offset, journal entries after outputs."""
         order_ms = self.order_ms(clocks)
         last = f.greatest("role", f.lit(CONSUMED | EMITTED))
@@ -135,9 +136,28 @@ class Routes:
 
     async def clocks(self, opened: EventLog) -> Clocks:
         """Return the clocks of the tasks that an operator has reset."""
-        found = await clocks_of(opened, map(self.task, self.numbers))
+        return {number: at.clock for number, at in (await self._positions(opened)).items() if at.clock.resets}
+
+    async def shared_clocks(self, opened: EventLog) -> Clocks:
+        """Return clocks that order what all tasks have done together; none where no operator has reset any.
+
+        What one wrong clock has set ahead, in whatever tasks, counts as done before the first of them was reset; a task that
+        is ahead still counts as reset now.
+        """
+        known, now = await self._positions(opened), now_ms()
+        clocks = {number: at.clock for number, at in known.items() if at.clock.resets}
+        for number, at in known.items() if clocks else ():
+            if at.at_ms > now:
+                clocks[number] = at.clock.with_reset(now + 1, at.at_ms, now)
+        resets = [reset for clock in clocks.values() for reset in clock.resets]
+        return {
+            number: TaskClock(tuple(_with_first(r, resets) for r in each.resets)) for number, each in clocks.items()
+        }
+
+    async def _positions(self, opened: EventLog) -> Mapping[int, Positions]:
+        found = await readable_positions(opened, map(self.task, self.numbers))
         services = {service.name: service for service in self.services}
-        return {self.number(services[name], partition): clock for (name, partition), clock in found.items()}
+        return {self.number(services[name], partition): at for (name, partition), at in found.items()}
 
     def _place(self) -> Column:
         """Return a number for each task that gives it a partition of its own in a shuffle.
@@ -201,6 +221,12 @@ class Routes:
         return f.when(emitting.isNotNull() & ~is_consumed_at_home, elsewhere).otherwise(
             f.array(*consumed) if consumed else nowhere
         )
+
+
+def _with_first(reset: ClockReset, resets: Sequence[ClockReset]) -> ClockReset:
+    """Return a reset as if it was done with the first that took back any of the same times."""
+    same = (each for each in resets if each.first_ms <= reset.last_ms and reset.first_ms <= each.last_ms)
+    return reset._replace(at_ms=min(each.at_ms for each in same))
 
 
 def _route(task: Column, role: Column) -> Column:

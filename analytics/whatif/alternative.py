@@ -13,7 +13,7 @@ from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.identity import derived_id
 from eventlib.model.record import Record, key_text
 from eventlib.replay.journal_steps import NONE_REFUSED, Refusal
-from eventlib.runtime.records import JournalEntry, Step
+from eventlib.runtime.records import JournalEntry, Step, TaskTime
 from eventlib.runtime.transaction import Answer
 
 
@@ -43,9 +43,13 @@ class Alternative(Timeline):
         """Take note that a deadline passed then, later than it was due."""
         self._announced.add((task, due))
 
-    def moment(self, at_ms: int, records: Iterable[Record], entries: Iterable[tuple[TaskName, JournalEntry]]) -> None:
+    def moment(
+        self, time: TaskTime, records: Iterable[Record], entries: Iterable[tuple[TaskName, JournalEntry]]
+    ) -> None:
         """Play what has one recorded time."""
-        self._advance(at_ms)
+        order_ms, at_ms = time
+        self._advance(order_ms)
+        self._ahead_ms = at_ms - order_ms
         self._twins = {}
         for record in records:
             self._arrive(record)
@@ -57,7 +61,8 @@ class Alternative(Timeline):
         in_order = [MomentTask(self._tasks[name].service.emits_as, items) for name, items in tasks.items()]
         for number, item in in_causal_order(at_ms, in_order, self._is_there):
             self._do(names[number], item, at_ms)
-        self._advance(at_ms + 1)
+        self._ahead_ms = 0
+        self._advance(order_ms + 1)
         for twin in self._twins.values():
             self._touch(twin)
             self.rows.append(

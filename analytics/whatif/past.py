@@ -9,7 +9,8 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from analytics.audit.application import Application
-from analytics.audit.routing import ROUTED, Routes
+from analytics.audit.order import in_order
+from analytics.audit.routing import ROUTED, Clocks, Routes
 from analytics.audit.rows import batches_of, record_columns, records_of
 from analytics.log import log
 from analytics.whatif.components import with_parts
@@ -19,12 +20,19 @@ from eventlib.runtime.records import JournalEntry
 ANNOUNCED, RECORDED, JOURNALLED = 0, 1, 2
 """What a row is: a deadline that passes later (at the time when it falls due), a record of a topic, a journal entry."""
 
-PAST = t.StructType([*ROUTED.fields, t.StructField("part", t.IntegerType())])
-"""A record with its role, its task when it is of a journal, and the part of the work that it belongs to."""
+PAST = t.StructType([
+    *ROUTED.fields,
+    t.StructField("part", t.IntegerType()),
+    t.StructField("order_ms", t.LongType()),
+])  # fmt: skip
+"""A record with its role, its task when it is of a journal, the part of the work that it belongs to, and what orders it."""
 
 
-def past(spark: SparkSession, url: str, application: Application, parts: int) -> tuple[DataFrame, int]:
-    """Return the log as rows of `PAST`, part by part in the order of time, and how many parts there are, `parts` at most."""
+def past(spark: SparkSession, url: str, application: Application, parts: int, clocks: Clocks) -> tuple[DataFrame, int]:
+    """Return the log as rows of `PAST`, part by part in the order of time, and how many parts there are, `parts` at most.
+
+    `clocks` are those of `Routes.shared_clocks`.
+    """
     routes = Routes(application.choreography)
     records = log(spark, url, topics=routes.topics).select(*record_columns())
     journals = routes.of_journals(log(spark, url, topics=routes.journals).select(*record_columns()))
@@ -33,15 +41,18 @@ def past(spark: SparkSession, url: str, application: Application, parts: int) ->
     announced = with_deadlines.mapInArrow(partial(_announced, application=application, url=url), ROUTED)
     split, count = with_parts(records, application, parts)
     everywhere = f.explode(f.sequence(f.lit(0), f.lit(count - 1))).alias("part")
-    recorded = split.withColumns({"task": f.lit(-1), "role": f.lit(RECORDED)}).select(*PAST.names)
+    recorded = split.withColumns({"task": f.lit(-1), "role": f.lit(RECORDED)}).select(*PAST.names[:-1])
     rows = recorded.unionAll(journals.unionAll(announced).select("*", everywhere))
+    rows = in_order(rows.withColumn("order_ms", f.col("at_ms")), application, clocks, "order_ms")
     placed = rows.repartition(count, "part") if count > 1 else rows.coalesce(1)
-    return placed.sortWithinPartitions("part", "at_ms", "role", "task", "topic", "partition", "offset"), count
+    return placed.sortWithinPartitions(
+        "part", "order_ms", "at_ms", "role", "task", "topic", "partition", "offset"
+    ), count
 
 
-def last_ms(spark: SparkSession, url: str, application: Application) -> int:
+def last_ms(spark: SparkSession, url: str, application: Application, clocks: Clocks) -> int:
     """Return the newest time in the journals: until then, the recorded past is known."""
-    journals = log(spark, url, topics=Routes(application.choreography).journals)
+    journals = in_order(log(spark, url, topics=Routes(application.choreography).journals), application, clocks)
     found = journals.agg(f.max(f.unix_millis("recorded_at"))).collect()[0][0]
     return int(found or 0)
 

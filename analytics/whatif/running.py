@@ -27,13 +27,13 @@ from analytics.whatif.sagas import sagas_of
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.record import Record
-from eventlib.runtime.records import JournalEntry
+from eventlib.runtime.records import JournalEntry, TaskTime
 from eventlib.runtime.runtime import collect_garbage_seldom
 
 _REFUSED = re.compile(r"^eventlib\.errors\.WiringError: (.+)$", re.MULTILINE)
 """What a worker has refused, in the text that Spark makes of it."""
 
-_PART, _TIME = itemgetter(4), itemgetter(1)  # of a row, its part and its time
+_PART, _TIME = itemgetter(4), itemgetter(5, 1)  # of a row, its part; what orders it, and its time
 _OBJECTS = 500_000
 
 
@@ -58,8 +58,10 @@ def what_if(
     Raises: WiringError for rules that do not fit the log; LogUnavailable when the log has dropped records.
     """
     hypothesis.load()
-    horizon_ms = last_ms(spark, url, hypothesis.today)
-    rows, parts = past(spark, url, hypothesis.today, most_parts or spark.sparkContext.defaultParallelism)
+    with hypothesis.today.running(url) as (opened, run):
+        clocks = run(Routes(hypothesis.today.choreography).shared_clocks(opened))
+    horizon_ms = last_ms(spark, url, hypothesis.today, clocks)
+    rows, parts = past(spark, url, hypothesis.today, most_parts or spark.sparkContext.defaultParallelism, clocks)
     schema = row_schema(hypothesis.figures)
     played = rows.mapInArrow(partial(_played, hypothesis=hypothesis, url=url, horizon_ms=horizon_ms), schema)
     events = _written(played, place / "whatif_events")
@@ -110,19 +112,19 @@ class _Part:
 
     def rows(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         alternative = self._alternative
-        for at_ms, moment in groupby(rows, key=_TIME):
-            if not self._switched and at_ms >= self._hypothesis.since_ms:
+        for time, moment in groupby(rows, key=_TIME):
+            if not self._switched and time[0] >= self._hypothesis.since_ms:
                 alternative.play_by(self._tomorrow)
                 self._switched = True
-            self._play(at_ms, moment)
+            self._play(time, moment)
             yield from alternative.rows
             alternative.rows.clear()
         alternative.end()
         yield from alternative.rows
 
-    def _play(self, at_ms: int, moment: Iterable[tuple[Any, ...]]) -> None:
+    def _play(self, time: TaskTime, moment: Iterable[tuple[Any, ...]]) -> None:
         records, entries = list[Record](), list[tuple[tuple[str, int], JournalEntry]]()
-        for record, _, number, role, _ in moment:
+        for record, at_ms, number, role, _, _ in moment:
             if role == JOURNALLED:
                 entry = self._recorded.codec.decode(JournalEntry, record.value or b"")
                 entries.append((self._task(number), entry))
@@ -131,7 +133,7 @@ class _Part:
                 self._alternative.announce(self._task(number), due)
             else:
                 records.append(record)
-        self._alternative.moment(at_ms, records, entries)
+        self._alternative.moment(time, records, entries)
 
     def _task(self, number: int) -> tuple[str, int]:
         service, partition = self._routes.task(number)

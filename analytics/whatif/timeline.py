@@ -77,7 +77,7 @@ class Timeline:
     """The tasks of an alternative past, what waits for them, and what is asked of the outside world.
 
     `rows` has what came of it since it was last emptied. `_twins` are the recorded events of the current time that no
-    alternative one has matched, by id; `_consumers` the tasks that read a partition, of which `_journalled` have a past.
+    alternative one has matched, by id; a wrong clock had set what is played `_ahead_ms` ahead. `_consumers` are the tasks that read a partition, of which `_journalled` have a past.
     """
 
     def __init__(self, recorded: EventLog, hypothesis: Hypothesis, horizon_ms: int) -> None:
@@ -100,6 +100,7 @@ class Timeline:
         self._deciders_then = {decider.name: decider for decider in hypothesis.today.choreography.deciders}
         self._novel = list[Novel]()
         self._numbers = count()
+        self._ahead_ms = 0
         self._twins = dict[str, Record]()
 
     def play_by(self, log: EventLog) -> None:
@@ -174,7 +175,7 @@ class Timeline:
             if asks and twin is not None and twin.type == record.type:
                 self._asked[record.event_id] = asked
             elif asks and (modelled := self._modelled(name, asked)) is not None:
-                self._push(at_ms, AnswerDue(name, record.type or "", modelled))
+                self._push(at_ms - self._ahead_ms, AnswerDue(name, record.type or "", modelled))
 
     def _is_same(self, record: Record, event: Event, twin: Record) -> bool:
         if (record.type, record.topic, record.key) != (twin.type, twin.topic, twin.key):
@@ -191,7 +192,10 @@ class Timeline:
         topic, _, offset = place
         left = {name for name in names if name in self._journalled and self._passed.get((name, topic), -1) < offset}
         if len(left) < len(names):  # others have no past, or came past it before it was there
-            self._push(record.timestamp_ms, Delivery(record, event, [name for name in names if name not in left]))
+            self._push(
+                record.timestamp_ms - self._ahead_ms,
+                Delivery(record, event, [name for name in names if name not in left]),
+            )
         if left:
             self._placed[place] = Placed(record, event, left)
             for name in left:
@@ -205,7 +209,7 @@ class Timeline:
     def _deliver(self, at_ms: int, record: Record, event: Event | None) -> None:
         names = self._consumers_of(record)
         if names:
-            self._push(at_ms, Delivery(record, event, names))
+            self._push(at_ms - self._ahead_ms, Delivery(record, event, names))
 
     def _consumers_of(self, record: Record) -> list[TaskName]:
         names = self._consumers.get((record.topic, record.partition), ())

@@ -13,25 +13,30 @@ from eventlib.runtime.records import POSITION_KEY, Positions, TaskClock
 
 async def clocks_of(log: EventLog, tasks: Iterable[tuple[Service, int]]) -> Mapping[tuple[str, int], TaskClock]:
     """Return the clocks of those of these tasks that were ever reset, by service and partition."""
-    readable = EventLog(SkippingReader(log.port), log.codec, log.choreography)
-    there, found = await log.port.topics(), dict[tuple[str, int], TaskClock]()
-    for service, partition in tasks:
-        if service.changelog.name in there:
-            clock = await _readable_clock(readable, service, partition)
-            if clock.resets:
-                found[service.name, partition] = clock
-    return found
+    known = await readable_positions(log, tasks)
+    return {task: positions.clock for task, positions in known.items() if positions.clock.resets}
 
 
-async def _readable_clock(log: EventLog, service: Service, partition: int) -> TaskClock:
-    """Return a task's clock by the newest of its positions that can be read: damaged ones stop no reader."""
+async def readable_positions(
+    log: EventLog, tasks: Iterable[tuple[Service, int]]
+) -> Mapping[tuple[str, int], Positions]:
+    """Return the newest positions of tasks that can be read, by service and partition: damaged ones stop no reader."""
+    readable, there = EventLog(SkippingReader(log.port), log.codec, log.choreography), await log.port.topics()
+    return {
+        (service.name, partition): await _readable(readable, service, partition)
+        for service, partition in tasks
+        if service.changelog.name in there
+    }
+
+
+async def _readable(log: EventLog, service: Service, partition: int) -> Positions:
     offset: int | None = None
     while record := await newest_of_key(log, service.changelog.name, partition, POSITION_KEY, offset):
         try:
-            return (await decoded(log, Positions, record)).clock
+            return await decoded(log, Positions, record)
         except ContractError:
             offset = record.offset
-    return TaskClock()
+    return Positions()
 
 
 async def positions_of(log: EventLog, service: Service, partition: int) -> Positions:

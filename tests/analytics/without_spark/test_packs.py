@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from analytics.audit import past
 from analytics.audit.application import Application
 from analytics.audit.newest import ByKey, newest_of_all
+from analytics.audit.order import NO_TASK
 from analytics.audit.packs import Pack, packed, sorted_on_disk, unpacked
 from analytics.audit.past import SharePacking, past_of_shares
 from analytics.audit.rows import RECORD
@@ -73,7 +74,7 @@ def _pack(number: int, rows: Sequence[tuple[int, int]]) -> Pack:
     kinds = {"value": pa.binary(), "sequence": pa.int64(), "headers": pa.list_(pa.struct([("name", pa.string())]))}
     columns = [known.get(name, pa.nulls(count, kinds.get(name, pa.string()))) for name in RECORD.names]
     names = [*RECORD.names, "emitting"]
-    batch = pa.RecordBatch.from_arrays([*columns, pa.array([past.NO_TASK] * count)], names)
+    batch = pa.RecordBatch.from_arrays([*columns, pa.array([NO_TASK] * count)], names)
     return (5, min(at_ms for at_ms, _ in rows)), packed(batch)
 
 
