@@ -1,4 +1,4 @@
-"""Every log of this library passes the public suite."""
+"""Every log and every store of this library passes the public suite."""
 
 import asyncio
 import sqlite3
@@ -14,10 +14,15 @@ from eventlib.log.overlay import OverlayLog
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
+from eventlib.state.base import Stores
+from eventlib.state.memory import MemoryStores
+from eventlib.state.rocksdb import RocksStores
+from eventlib.state.sqlite import SqliteStores
 from eventlib.testing.log_contract import LogContract
 from eventlib.testing.log_fixture import flipped, record
 from eventlib.testing.ownership_contract import until_owns
 from eventlib.testing.reading_contract import ReadingContract
+from eventlib.testing.store_contract import StoreContract
 
 
 class TestMemoryLog(LogContract):
@@ -98,3 +103,20 @@ class TestSqliteLog(LogContract):
             values = (flipped(written.value or b"", bits), written.value)
             assert connection.execute("UPDATE records SET value = ? WHERE value = ?", values).rowcount == 1
             connection.commit()
+
+
+class TestMemoryStores(StoreContract):
+    durable = False
+
+    def open_stores(self, place: Path) -> Stores:  # noqa: ARG002  the memory has no place
+        return MemoryStores()
+
+
+class TestSqliteStores(StoreContract):
+    def open_stores(self, place: Path) -> Stores:
+        return SqliteStores(place / "stores")
+
+
+class TestRocksStores(StoreContract):
+    def open_stores(self, place: Path) -> Stores:
+        return RocksStores(place / "stores")

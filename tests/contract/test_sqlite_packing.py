@@ -9,12 +9,14 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
+from zstandard import ZstdCompressor
 
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.log import SqliteLog
-from eventlib.log.sqlite.packing import MOST
+from eventlib.log.sqlite.packing import MOST, contents
 from tests import forked
 from tests.contract.batched import ROWS, numbered, opened, placed, read_all, rows
 from tests.in_rows import change_row
@@ -113,3 +115,13 @@ async def test_a_file_of_the_second_format_is_read_upgraded_by_the_first_write_a
         assert connection.execute("PRAGMA user_version").fetchone() == (3,)
     for each in (log, reader):
         await each.close()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"no frame", ZstdCompressor().compress(b"no batch"), ZstdCompressor().compress(msgspec.msgpack.encode(7))],
+    ids=["empty", "no frame", "another content", "another type"],
+)
+def test_what_is_no_batch_is_refused_as_one(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r"it (is not a batch of records|has another size)"):
+        contents(7, value)

@@ -1,4 +1,4 @@
-"""The whole real file, imported and replayed: its own code differs in nothing, a changed handler in its own orders."""
+"""Large logs replayed: the code that made them differs in nothing, a changed handler in its own orders."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from eventlib.replay import replay
 from services import shop
 from services.stock.events import LineRequested, LineReserved
 from services.stock.shelf import shelves
-from tests.saga.shop_runs import REAL_ORDERS, ShopLog
+from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
 
 @pytest.mark.slow
@@ -43,3 +43,15 @@ async def test_the_whole_real_file_differs_only_where_a_handler_was_changed(
     (handler,) = report.differing
     assert handler.handler == "stock/shelf.reserve_more"
     assert set(handler.sagas) == {order_id for order_id in reserved if order_id.endswith("7")}
+
+
+_ORDERS = 1_500
+
+
+@pytest.mark.heavy
+@pytest.mark.extended
+def test_a_large_backlog_is_decided_in_the_order_that_its_journal_says(tmp_path: Path) -> None:
+    log = ShopLog(tmp_path)
+    log.run_import(order_file(tmp_path, _ORDERS), "--decline", "0.05", "--undeliverable", "0.01", longest_s=600)
+    found = log.replay(longest_s=600)
+    assert (found["differences"], found["unknown"], found["events"] > 25 * _ORDERS) == (0, [], True)

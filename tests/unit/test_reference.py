@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from eventlib import errors
-from tests.api_names import renewed
+from tests.api_names import API, BLOCK, listed, renewed
 from tests.reference_pages import REFERENCE, generated
 
 PAGES = sorted(path.stem for path in (REFERENCE / "api").glob("*.md") if path.stem != "index")
-BLOCK = re.compile(r"<!-- generated: (.+) -->")
 ERRORS = [name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, Exception)]
 
 
@@ -56,3 +55,21 @@ def test_links_between_reference_pages_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#:]+)", (REFERENCE / page).read_text(encoding="utf-8")):
         target = ((REFERENCE / page).parent / link).resolve()
         assert target.is_file() or not target.is_relative_to(REFERENCE), link
+
+
+def test_the_page_of_public_names_is_as_the_source_has_them() -> None:
+    text = (API.parent / "names.md").read_text(encoding="utf-8")
+    blocks = listed()
+    assert sorted(BLOCK.findall(text)) == sorted(blocks)
+    assert renewed(text, blocks) == text, "renew it: python -m tests.api_names"
+
+
+def test_each_name_has_its_signature_and_its_first_sentence() -> None:
+    blocks = listed()
+    assert "- `Units(name: str)`: Marks a field that counts something" in blocks["eventlib"]
+    assert (
+        "    - `follows(*event_types: type[Event]) -> None`: Declare events that only change the state"
+        in blocks["eventlib"]
+    )
+    assert "- `FOREVER`: For compensations: they do not give up." in blocks["eventlib"]
+    assert "- `is_final(error: BaseException) -> bool`: Return whether no retry helps" in blocks["errors"]

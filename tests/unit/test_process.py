@@ -1,15 +1,50 @@
-"""A system without what POSIX has is named, with what to do about it."""
+"""What a process answers to those who ask whether it lives, how seldom it looks for cycles, and what it lacks outside POSIX."""
 
+import gc
 import re
 import runpy
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from eventlib.cli import run
+from eventlib.command_line import collect_garbage_seldom
 from eventlib.errors import WiringError
 from eventlib.ground import posix
+
+
+async def test_a_process_lives_from_the_start_and_is_ready_when_nothing_is_missing_any_more() -> None:
+    from eventlib.telemetry.http import Measured
+
+    lacks = "3 tasks are being restored"
+
+    async def exposition() -> bytes:
+        return b"figures"
+
+    measured = Measured(exposition, lambda: lacks)
+    transport = httpx.ASGITransport(measured)
+    async with httpx.AsyncClient(transport=transport, base_url="http://process") as client:
+        answers = [await client.get(path) for path in ("/healthz", "/readyz", "/metrics", "/")]
+        assert [(answer.status_code, answer.text) for answer in answers[:3]] == [
+            (200, "well\n"),
+            (503, "3 tasks are being restored\n"),
+            (200, "figures"),
+        ]
+        assert answers[3].status_code == 404
+        lacks = ""
+        assert (await client.get("/readyz")).status_code == 200
+
+
+def test_cycles_are_looked_for_seldom_and_not_in_what_is_there_already() -> None:
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    try:
+        collect_garbage_seldom(growth=77_000)
+        assert gc.get_threshold() == (77_000, 50, 1_000)
+        assert gc.get_freeze_count() > frozen
+    finally:
+        gc.set_threshold(*before)
 
 
 @pytest.mark.parametrize("module", ["fcntl", "resource"])
