@@ -11,8 +11,8 @@ from pyspark.sql import types as t
 
 from eventlib.codec.avro.write import fits
 from eventlib.errors import WiringError
+from eventlib.index.columns import digits_of, quantized
 from eventlib.model.schema.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
-from eventlib.sql.columns import digits_of, quantized
 
 MOST_DIGITS = 38
 """The precision of Spark's decimal; a longer one is text."""

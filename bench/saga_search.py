@@ -48,10 +48,13 @@ QUERIES = [
     ("reason is null and country like '%nce'", "customer_id"),
 ]
 _SAGAS = """
-INSERT INTO sagas (saga, open, state, is_overdue, outcome, reason, reason_at, started_at, last_at, ended_at, duration_ms,
-steps, failures, customer_id, country, currency, amount_cents) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO _sagas (saga, open, state, is_overdue, outcome, _ending_reason, started_at, last_at, ended_at,
+steps, failures, customer_id, country, currency, amount_cents) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_WAITS = "INSERT INTO saga_waits VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?)"
+_WAITS = """
+INSERT INTO _waits (origin, name, saga, service, decider, kind, since, due_at, reason, partition)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
+"""
 
 
 def sagas(count: int, now: int, chance: random.Random) -> Iterator[tuple[Any, ...]]:
@@ -65,9 +68,8 @@ def sagas(count: int, now: int, chance: random.Random) -> Iterator[tuple[Any, ..
         reason = chance.choice(["declined", "out of stock"]) if is_bad else None
         yield (
             f"o{number}", is_open, "placed" if is_open else None, is_open and chance.random() < 0.2, outcome, reason,
-            None if reason is None else "", started, started + took, ended, None if is_open else took,
-            chance.randrange(7, 40), int(is_bad), f"c{chance.randrange(1 + count // 5)}", chance.choice(_COUNTRIES),
-            chance.choice(["GBP", "EUR"]), int(chance.lognormvariate(9, 1.2)),
+            started, started + took, ended, chance.randrange(7, 40), int(is_bad), f"c{chance.randrange(1 + count // 5)}",
+            chance.choice(_COUNTRIES), chance.choice(["GBP", "EUR"]), int(chance.lognormvariate(9, 1.2)),
         )  # fmt: skip
 
 
@@ -89,7 +91,7 @@ def fill(search: SagaSearch, count: int) -> None:
     chance, db = random.Random(count), search.db
     db.execute("BEGIN IMMEDIATE")
     db.executemany(_SAGAS, sagas(count, now_ms(), chance))
-    opened = db.execute("SELECT saga, started_at FROM sagas WHERE open").fetchall()
+    opened = db.execute("SELECT saga, started_at FROM _sagas WHERE open").fetchall()
     db.executemany(_WAITS, waits(iter(opened), chance))
     db.execute("COMMIT")
 

@@ -28,7 +28,7 @@ from eventlib.console.sessions import SessionIdentity
 from eventlib.http.gate import rules_of
 from eventlib.http.serving import METRICS_RULES
 from eventlib.identity import Identity, IdentityOptions, Role, Rule
-from eventlib.sql.tables import ONLY_REBUILT, live_tables
+from eventlib.index.tables import ONLY_REBUILT, live_tables
 from eventlib.telemetry.catalogue import METRICS
 from services import shop
 from services.order.api import create_app

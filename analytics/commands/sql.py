@@ -22,7 +22,7 @@ from analytics.connectors import fetch_for_formats, fetch_needed
 from analytics.stores import Place, VersionPlace, format_of, needed, read_manifest, store_of, version_at
 from eventlib import command_line
 from eventlib.errors import EventlibError, WiringError
-from eventlib.sql.columns import digits_of
+from eventlib.index.columns import digits_of
 
 _MOST_SHOWN = 1_000
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"

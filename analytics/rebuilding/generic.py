@@ -17,9 +17,9 @@ from analytics.rebuilding.steps import STEPS, Steps
 from analytics.schema import SCHEMA
 from analytics.tables import Events, Table
 from eventlib.errors import WiringError
+from eventlib.index.tables import WAITS_FOR, Awaited, awaited
 from eventlib.model.event import Event, contract_of
 from eventlib.model.schema.derive import record_of
-from eventlib.sql.tables import WAITS_FOR, Awaited, awaited
 from eventlib.values import snake_case
 
 _META = {

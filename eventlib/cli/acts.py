@@ -8,7 +8,7 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, SinceOption, run_on_log
-from eventlib.operations.acts import Act
+from eventlib.index.acts import Act
 from eventlib.operations.acts import acts as acts_on
 from eventlib.values import from_ms, iso, to_ms
 

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from eventlib.console.reading import records_to_go
 from eventlib.console.rendering import Pages
 from eventlib.identity.principal import READERS, allow
-from eventlib.operations.act_index import ActIndex
+from eventlib.operations.acts import ActIndex
 from eventlib.values import now_ms
 
 _DAYS = (1, 7, 30, 365)

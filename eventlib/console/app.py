@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -24,7 +23,7 @@ from eventlib.console.overview import overview_routes
 from eventlib.console.parked_acts import parked_act_routes
 from eventlib.console.parked_page import parked_routes
 from eventlib.console.pause_page import pause_routes
-from eventlib.console.reading import SagaReader, StatusWatch
+from eventlib.console.reading import ConsoleIndex, SagaReader, StatusWatch
 from eventlib.console.records import record_routes
 from eventlib.console.rendering import ASSETS, Pages
 from eventlib.console.rerun_pages import rerun_routes
@@ -41,11 +40,8 @@ from eventlib.http.problems import Refusal, refusal_of, try_later
 from eventlib.http.problems import problem as problem_of
 from eventlib.identity.principal import READERS, IdentityUnavailable, allow, public
 from eventlib.operations.act import NotThere
-from eventlib.operations.act_index import ActIndex, acts_view
+from eventlib.operations.acts import ActIndex
 from eventlib.operations.reprocessing.jobs import RerunJobs
-from eventlib.queries.projection import Projection
-from eventlib.queries.saga_index import SagaIndex
-from eventlib.search.saga_search import SagaSearch
 
 _AT_ONCE = 200
 """How many records an index takes in before pages are answered again, while it is made from a long log."""
@@ -61,7 +57,7 @@ def create_console(
     connectors: Sequence[Connector] = (),
     app_name: str | None = None,
 ) -> FastAPI:
-    """Return the console on a log, which opens its own indexes with its lifespan.
+    """Return the console on a log, which opens its own index with its lifespan.
 
     `state_dir` is where processes of this machine keep their local stores; `connectors` stand in the picture of the
     choreography, too; `app_name` is the application's (`module:name`), if it is not the one of pyproject.toml.
@@ -73,17 +69,13 @@ def create_console(
         title=f"{log.choreography.name}: console", docs_url=None, redoc_url=None, openapi_url=None, lifespan=_opened
     )
     pages = Pages(log.choreography.name, identity.seals)
-    search = SagaSearch(log)
-    index = _events_of(log)
-    acts = index or Projection(log, acts_view(log))
-    reader, watch, traffic = SagaReader(log, index), StatusWatch(log, state_dir), TrafficWatch(log, connectors)
+    search = ConsoleIndex(log)
+    reader, watch, traffic = SagaReader(search), StatusWatch(log, state_dir), TrafficWatch(log, connectors)
     sagas = SagaList(search)
     jobs, previews = RerunJobs(log, state_dir), DeploymentPreviews(log.port.url, app_name)
     app.state.pages, app.state.traffic, app.state.jobs, app.state.previews = pages, traffic, jobs, previews
-    app.state.indexes = [search, acts]
-    for each in app.state.indexes:
-        each.batch = _AT_ONCE
-        each.waits_for_topics = True
+    app.state.index = search
+    search.batch, search.waits_for_topics = _AT_ONCE, True
     issuer = None if options.client_id is None else IssuerLogin(identity, options)
     app.include_router(login_routes(pages, identity, issuer))
     for routes in (
@@ -97,12 +89,12 @@ def create_console(
         choreography_routes(pages, traffic, search),
         topic_routes(pages, log),
         send_routes(pages, log),
-        act_routes(pages, ActIndex(log, acts)),
+        act_routes(pages, ActIndex(log, search)),
         rerun_routes(pages, log, jobs),
         reset_routes(pages, log, jobs),
         pause_routes(pages, log),
         deployment_routes(pages, previews),
-        live_routes(reader, search),
+        live_routes(search),
     ):
         app.include_router(routes)
     _serve_files(app, pages)
@@ -116,20 +108,11 @@ def create_console(
 @asynccontextmanager
 async def _opened(app: FastAPI) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
-        for index in app.state.indexes:
-            await stack.enter_async_context(index)
+        await stack.enter_async_context(app.state.index)
         await stack.enter_async_context(app.state.traffic.opened())
         stack.push_async_callback(app.state.jobs.close)
         stack.push_async_callback(app.state.previews.close)
         yield
-
-
-def _events_of(log: EventLog) -> SagaIndex[Any] | None:
-    """Return the index that has the events of each saga, and the acts; None where no decider knows how sagas stand."""
-    states = log.choreography.sagas
-    if states is None or states.decider.key is None:
-        return None
-    return SagaIndex(log, states.decider, name="console-events", beside=[acts_view(log)])
 
 
 def _serve_files(app: FastAPI, pages: Pages) -> None:
@@ -144,8 +127,7 @@ def _serve_files(app: FastAPI, pages: Pages) -> None:
     @app.get("/readyz")
     @public
     async def healthz() -> Response:
-        has_failed = any(index.error is not None for index in app.state.indexes)
-        return Response(status_code=503 if has_failed else 200)
+        return Response(status_code=200 if app.state.index.error is None else 503)
 
     @app.get("/")
     @allow(*READERS)

@@ -3,18 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from time import monotonic
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from sse_starlette import ServerSentEvent
 
-from eventlib.console.reading import SagaReader
 from eventlib.errors import EventlibError
 from eventlib.http.open_streams import CountedStream, OpenStreams
 from eventlib.http.paths import KEY
 from eventlib.identity.principal import READERS, allow
-from eventlib.queries.saga_index import SagaIndex
 from eventlib.search.saga_search import SagaSearch
 
 _STREAMS = 24
@@ -23,7 +20,7 @@ _HEARTBEAT_S = 15
 _JUDGED_AGAIN_S = 300.0
 
 
-def live_routes(reader: SagaReader, search: SagaSearch) -> APIRouter:
+def live_routes(search: SagaSearch) -> APIRouter:
     """Return the streams: of the whole log, and of one saga. Each ends after five minutes, and its caller is judged again."""
     routes = APIRouter()
     streams = OpenStreams(_STREAMS)
@@ -42,7 +39,7 @@ def live_routes(reader: SagaReader, search: SagaSearch) -> APIRouter:
     @routes.get(f"/live/{KEY}")
     @allow(*READERS)
     async def live_saga(request: Request, key: str) -> Response:
-        return streamed(request, _of_log(search) if reader.index is None else _of_saga(reader, key))
+        return streamed(request, _of_saga(search, key))
 
     return routes
 
@@ -59,9 +56,7 @@ async def _of_log(search: SagaSearch) -> AsyncIterator[ServerSentEvent]:
             yield ServerSentEvent(data="", event="changed")
 
 
-async def _of_saga(reader: SagaReader, key: str) -> AsyncIterator[ServerSentEvent]:
-    index = reader.index
-    assert index is not None  # noqa: S101  its caller asks
+async def _of_saga(index: SagaSearch, key: str) -> AsyncIterator[ServerSentEvent]:
     until = monotonic() + _JUDGED_AGAIN_S
     seen = _newest(index, key)
     try:
@@ -74,6 +69,6 @@ async def _of_saga(reader: SagaReader, key: str) -> AsyncIterator[ServerSentEven
         return
 
 
-def _newest(index: SagaIndex[Any], key: str) -> int:
-    """Return the number of a saga's newest event."""
-    return max((number for number, _ in index.events(key)), default=0)
+def _newest(index: SagaSearch, key: str) -> int:
+    """Return the number of events of a saga."""
+    return len(index.events_of(key))

@@ -1,4 +1,4 @@
-"""What the pages read: sagas and their histories, from the console's own index where it has one, masked by the roles of the reader."""
+"""What the pages read: sagas and their histories, by the console's own index, masked by the roles of the reader."""
 
 import asyncio
 from collections import OrderedDict
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
-from eventlib.errors import ContractError, LogUnavailable, UnknownKey
+from eventlib.errors import LogUnavailable, UnknownKey
 from eventlib.eventlog import EventLog
+from eventlib.index.acts import sent_topics
 from eventlib.model.event import Event, contract_of
 from eventlib.model.identity import is_sampled
 from eventlib.model.personal import masked
@@ -16,36 +17,37 @@ from eventlib.model.saga import Saga, saga_of
 from eventlib.operations.status import Status, StatusReader
 from eventlib.queries.parked import Parking
 from eventlib.queries.projection import Projection
-from eventlib.queries.saga_index import SagaIndex
-from eventlib.queries.sagas import find_saga
 from eventlib.replay.key_history import KeyHistory, key_history
+from eventlib.search.saga_search import SagaSearch
 
 _FRESH_S = 1.0
 _HISTORIES = 64
 
 
+class ConsoleIndex(SagaSearch):
+    """The index of a log with all that pages show: sagas, the places of their events, and acts."""
+
+    def _topics_of(self, log: EventLog) -> list[str]:
+        services = log.choreography.services
+        acted = [topic.name for service in services for topic in (service.control, service.journal)]
+        return [*super()._topics_of(log), *acted, *(topic.name for topic in sent_topics(log))]
+
+
 class SagaReader:
-    """Reads one saga after the other: its events from `index` (None: from the log), its histories from the journals.
+    """Reads one saga after the other: its events from the log, by an index of their places, its histories from the journals.
 
     The histories of the sagas that were looked at last are kept, until their sagas go on.
     """
 
-    def __init__(self, log: EventLog, index: SagaIndex[Any] | None) -> None:
-        self.log = log
+    def __init__(self, index: SagaSearch) -> None:
+        self.log = index.log
         self.index = index
         self._histories = OrderedDict[str, tuple[int, Sequence[KeyHistory]]]()
         self._reading = asyncio.Lock()
 
     async def saga(self, key: str, *, personal: bool) -> Saga | None:
         """Return a saga; None when no event has its key. Without `personal` its personal fields are masked."""
-        if self.index is None:
-            try:
-                found = await find_saga(self.log, key)
-            except ContractError:
-                return None
-            records = [event.record for event in found.events]
-        else:
-            records = [record for _, record in self.index.events(key)]
+        records = [record for place in self.index.events_of(key) if (record := await self.record(*place)) is not None]
         once = {record.event_id: record for record in reversed(records)}
         if not once:
             return None

@@ -12,8 +12,8 @@ from eventlib.console.reading import records_to_go
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import ContractError
 from eventlib.identity.principal import READERS, allow
-from eventlib.search.attributes import Attribute, declared_in
-from eventlib.search.language import KEYWORDS, QueryError
+from eventlib.index.attributes import KEYWORDS, Attribute, declared_in
+from eventlib.search.language import QueryError
 from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
 
 _MOST_COUNTED = 1_000

@@ -121,6 +121,17 @@ class Choreography:
         made.default_log = self.default_log
         return made
 
+    @property
+    def saga_field(self) -> str:
+        """The field whose values are the keys of sagas: of those who know their status, else of the events that end them.
+
+        Empty where neither is there: then a saga is what follows from one input.
+        """
+        if self.sagas is not None and self.sagas.decider.key:
+            return self.sagas.decider.key
+        contracts = [contract_of(event) for event in self.events]
+        return next((each.key for each in contracts if each.final and each.key), "")
+
     def service(self, name: str) -> Service:
         """Return a service by name. Raises: WiringError when there is none."""
         return _named(name, {service.name: service for service in self.services}, "service")

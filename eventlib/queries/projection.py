@@ -46,7 +46,7 @@ class Projection:
     log is gone past and stays named in `damaged`; once it has been repaired, the next start reads everything again. A record
     whose values the tables do not take (`apply` raises ContractError, ValueError, ArithmeticError or IntegrityError, as for NaN
     in a column that is NOT NULL) is left out, logged, and named in `misfits`: it does not end what the others are read by.
-    Memory: one batch.
+    Memory: one batch, and 64 records of each partition.
     """
 
     batch = 500
@@ -69,7 +69,7 @@ class Projection:
         self._path = None if path is None else Path(path)
         self._topics = frozenset(view.inputs if topics is None else topics)
         self._is_personal = has_personal(log.choreography)
-        self._reader = ViewReader(log, view, [each for each in view.inputs if each in self._topics])
+        self._reader = self._reader_of(view)
         self._waiters = Waiters()
         self._freshness = Freshness(self._has_reached)
         self._file: ViewFile | None = None
@@ -81,8 +81,13 @@ class Projection:
     async def __aenter__(self) -> Self:
         """Open the file, and begin to follow the log. Raises: LogUnavailable when another process has the file."""
         self._file = ViewFile.opened(self.view, self._path, self.log.port, self._topics)
+        if self._file.view is not self.view:
+            self.view, self._reader = self._file.view, self._reader_of(self._file.view)
         self._following = asyncio.create_task(self._follow(), name=f"projection {self.view.name}")
         return self
+
+    def _reader_of(self, view: View) -> ViewReader:
+        return ViewReader(self.log, view, [each for each in view.inputs if each in self._topics])
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -31,7 +31,7 @@ class View:
     Of a compacted topic only the newest records of each key are sure to come, as for every reader of it.
     `apply` may return the keys whose rows it changed: those who wait for them (`Projection.until`) then look again.
     Another `version`, other topics or other tables begin the file again; so give `apply` another version when it
-    changes.
+    changes. A file that was made by the view `wider`, of the same topics with more tables, serves, and stays as that has it.
     """
 
     name: str
@@ -40,6 +40,7 @@ class View:
     apply: Apply
     undecoded: Sequence[str] = ()
     version: int | str = 1
+    wider: "View | None" = None
 
     @classmethod
     def combined(cls, name: str, views: Sequence["View"]) -> "View":
@@ -102,7 +103,7 @@ class ViewFile:
 
     def __init__(self, view: View, path: Path | None, log_id: str, topics: Collection[str]) -> None:
         self.path = path or Path(":memory:")
-        self._view = view
+        self.view = view
         self._log_id = log_id
         self._topics = to_json(sorted(topics)).decode()
         self.db = self._opened()
@@ -140,8 +141,8 @@ class ViewFile:
         there = self.db.execute("SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").fetchall()
         drops = [f'DROP {kinds[kind]} IF EXISTS "{name}";' for kind, name in there if kind in kinds]
         try:
-            self.db.executescript(f"BEGIN IMMEDIATE; {''.join(drops)} {_OWN_TABLES} {self._view.tables};")
-            self.db.execute("INSERT INTO eventlib_projection VALUES (?, ?)", (self._log_id, self._view.fingerprint))
+            self.db.executescript(f"BEGIN IMMEDIATE; {''.join(drops)} {_OWN_TABLES} {self.view.tables};")
+            self.db.execute("INSERT INTO eventlib_projection VALUES (?, ?)", (self._log_id, self.view.fingerprint))
             self.db.execute("COMMIT")
         finally:
             if self.db.in_transaction:
@@ -233,7 +234,9 @@ class ViewFile:
             )  # files of older releases lack them
         except sqlite3.OperationalError:
             return False  # a new file, or another's tables
-        return bool(row == (self._log_id, self._view.fingerprint))
+        if self.view.wider is not None and row == (self._log_id, self.view.wider.fingerprint):
+            self.view = self.view.wider
+        return bool(row == (self._log_id, self.view.fingerprint))
 
     def _positions(self) -> dict[TopicPartition, int]:
         rows = self.db.execute("SELECT topic, partition, next FROM eventlib_positions")

@@ -50,7 +50,7 @@ class StateIndex(Projection, Generic[S]):
     Guarantee: a state is exactly what its service committed; none is older than one that was read here before. When
     the modules of the decider change, the tables are made again from the log.
     A state whose attribute no column can have, such as NaN, is found by its key, and in no index of that attribute; the log says so.
-    Cost: the memory of one batch; a query reads the rows that it returns. Raises: WiringError for an attribute that
+    Cost: the memory of a projection; a query reads the rows that it returns. Raises: WiringError for an attribute that
     the state does not have, or that cannot be compared.
     """
 

@@ -263,6 +263,34 @@ def state_key(decider: str, key: str) -> str:
     return f"{STATE}{decider}/{key}"
 
 
+class ChangelogKey(NamedTuple):
+    """What a changelog record is about, as its key says.
+
+    `kind` is `state`, `effect`, `parked`, `pause`, `skip`, `request`, or the name of a task's own note, such as `position`.
+    `decider` and `key` are those of a state, a parked key or a request that was answered; of an effect, and of an input to be
+    skipped, `key` is the id.
+    """
+
+    kind: str
+    decider: str = ""
+    key: str = ""
+
+
+_OF_DECIDERS = frozenset({"state", "parked"})
+
+
+def changelog_key(key: str) -> ChangelogKey:
+    """Return what a record under a key of a changelog is about; the key of a request has its id behind it."""
+    kind, _, rest = key.partition("/")
+    if kind in _OF_DECIDERS:
+        decider, _, rest = rest.partition("/")
+        return ChangelogKey(kind, decider, rest)
+    if kind == "request":
+        decider, of, _ = request_name(key)
+        return ChangelogKey(kind, decider, of)
+    return ChangelogKey(kind, "", rest)
+
+
 def state_name(key: str) -> tuple[str, str]:
     """Return the decider and the key whose state stands under a changelog key."""
     _, decider, key = key.split("/", 2)

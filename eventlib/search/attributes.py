@@ -1,32 +1,11 @@
-"""What a query can name: the attributes that every saga has, and those that events and states declare."""
+"""What a query can name: the attributes of one kind of thing."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
-from eventlib.errors import WiringError
 from eventlib.ground.arguments import did_you_mean
+from eventlib.index.attributes import OF_SAGAS, Attribute, declared_in
 from eventlib.model.choreography import Choreography
-from eventlib.model.event import Event, contract_of
-from eventlib.model.searchable import Kind, SearchField, searchable_fields
-from eventlib.search.language import KEYWORDS, QueryError
-
-TEXT, INTEGER, TIME, DURATION = Kind("text"), Kind("integer"), Kind("time"), Kind("duration")
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """A name in queries: the values that it has, and where an index has them.
-
-    `sql` is an expression on a row `s`; with `of` it is one on a row `m` of that table, which has any number of rows
-    for each `s`. `index` is the column with an index, by which rows are ordered, too; empty: it only filters.
-    """
-
-    name: str
-    kind: Kind
-    about: str
-    sql: str
-    of: str = ""
-    index: str = ""
+from eventlib.search.language import QueryError
 
 
 class Catalogue:
@@ -54,139 +33,6 @@ class Catalogue:
             can = ", ".join(sorted(each.name for each in self if each.index))
             raise QueryError(f"{self.what} cannot be ordered by {name}: they can by {can}", column)
         return found
-
-
-STATUSES = ("open", "overdue", "ended")
-WAITS = ("effect", "deadline", "parked", "paused", "event")
-IS_OVERDUE = "(s.is_overdue OR coalesce(s.overdue_at <= :now, 0))"
-_STATUS = f"CASE WHEN NOT s.open THEN 'ended' WHEN {IS_OVERDUE} THEN 'overdue' ELSE 'open' END"
-
-OF_SAGAS = (
-    Attribute("saga", TEXT, "the key of the saga's events", "s.saga", index="saga"),
-    Attribute(
-        "status",
-        Kind("text", STATUSES),
-        "`open`, `overdue` (open, and later than it may be), or `ended`",
-        _STATUS,
-    ),
-    Attribute("state", TEXT, "what the application calls its state, as long as the service keeps that", "s.state"),
-    Attribute("outcome", TEXT, "the type of the event that ended it, in snake case; `open` before", "s.outcome"),
-    Attribute(
-        "reason",
-        TEXT,
-        "why: the `reason` of the event that ended it; while it is open, or where a failure or a compensation without one "
-        "ended it, that of its first failure, or that failure's name",
-        "s.reason",
-    ),
-    Attribute("started_at", TIME, "the time of its first event", "s.started_at", index="started_at"),
-    Attribute("last_at", TIME, "the time of its last event", "s.last_at", index="last_at"),
-    Attribute("ended_at", TIME, "the time of the event that ended it", "s.ended_at", index="ended_at"),
-    Attribute("overdue_at", TIME, "when it is late", "s.overdue_at"),
-    Attribute("age", DURATION, "since its first event, until now", "s.started_at", index="started_at"),
-    Attribute("duration", DURATION, "from its first event to the end", "s.duration_ms", index="duration_ms"),
-    Attribute("steps", INTEGER, "how many events it has", "s.steps"),
-    Attribute("failures", INTEGER, "how many of them are failures", "s.failures"),
-    Attribute("compensations", INTEGER, "how many of them compensate", "s.compensations"),
-    Attribute(
-        "waiting_for",
-        TEXT,
-        "what it waits for: an effect's port (its function without one), `decider.deadline`, or the decider of what is parked",
-        "m.name",
-        "saga_waits",
-    ),
-    Attribute("waiting_kind", Kind("text", WAITS[:4]), "whether that is an effect, a deadline, or parked or paused", "m.kind", "saga_waits"),
-    Attribute("waiting_since", TIME, "since when", "m.since", "saga_waits"),
-    Attribute("due_at", TIME, "when a deadline passes that it waits for", "m.due_at", "saga_waits"),
-    Attribute("service", TEXT, "the service where it waits", "m.service", "saga_waits"),
-    Attribute("decider", TEXT, "the decider where it waits", "m.decider", "saga_waits"),
-    Attribute("parked_reason", TEXT, "why something of it is parked, or paused", "m.reason", "saga_waits"),
-)  # fmt: skip
-"""The attributes that every saga has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A searchable field, and where its values come from: events, or the states of a decider."""
-
-    field: SearchField
-    decider: str = ""
-
-    @property
-    def attribute(self) -> Attribute:
-        """What queries see of it."""
-        name, kind, many = self.field.name, self.field.kind, self.field.many
-        source = f"the state of {self.decider}" if self.decider else f"the event {contract_of(self.field.cls).type}"
-        if many:
-            return Attribute(name, kind, f"`{self.field.field}` of each {source[4:]}", "m.value", f"saga_values/{name}")
-        return Attribute(name, kind, f"`{self.field.field}` of {source}", f's."{name}"', index=name)
-
-
-def saga_field(choreography: Choreography) -> str:
-    """Return the field whose values are the keys of sagas: of those who know their status, else of the events that end them.
-
-    Raises: WiringError when there is none.
-    """
-    if choreography.sagas is not None and choreography.sagas.decider.key:
-        return choreography.sagas.decider.key
-    contracts = [contract_of(event) for event in choreography.events]
-    found = next((each.key for each in contracts if each.final and each.key), None)
-    if found is None:
-        raise WiringError(
-            f"{choreography.name} does not say what its sagas are: declare the event that ends one, final=True, or "
-            "give the choreography `sagas=SagaStates(decider, state_of)`"
-        )
-    return found
-
-
-def declared_in(choreography: Choreography) -> Mapping[str, Declared]:
-    """Return what a choreography's events and states declare to be searchable, by name.
-
-    Raises: WiringError for what could not be told apart, or belongs to no saga.
-    """
-    key = saga_field(choreography)
-    found = dict[str, Declared]()
-    for each in _declared(choreography, key):
-        name = each.field.name
-        if name in found:
-            raise WiringError(
-                f"{each.field.place} and {found[name].field.place} are both searchable as {name!r}: mark one of them, or "
-                'name one differently, Searchable(name="...")'
-            )
-        if name in KEYWORDS or name in {known.name for known in OF_SAGAS} | _COLUMNS:
-            raise WiringError(
-                f'{each.field.place}: every saga has a {name!r} already: name it differently, Searchable(name="...")'
-            )
-        found[name] = each
-    return found
-
-
-_COLUMNS = {"open", "is_overdue", "duration_ms", "rowid", "oid", "_rowid_", "failed_at", "failure_reason", "end_reason"}
-
-
-def _declared(choreography: Choreography, key: str) -> Iterator[Declared]:
-    for event in choreography.events:
-        for field in searchable_fields(event).values():
-            _check_event(event, field, key)
-            yield Declared(field)
-    for decider in choreography.deciders:
-        for field in searchable_fields(decider.state).values():
-            if decider.key != key or field.many:
-                instead = "many=True is for events" if field.many else f"its decider has the key {decider.key}"
-                raise WiringError(
-                    f"{field.place} is searchable, but {instead}: sagas are found by states under {key}, which have one value; "
-                    "mark a field of the events instead"
-                )
-            yield Declared(field, decider.name)
-
-
-def _check_event(event: type[Event], field: SearchField, key: str) -> None:
-    if key not in event.model_fields:
-        raise WiringError(f"{field.place} is searchable, but the event has no {key}, so it belongs to no saga")
-    if contract_of(event).key != key and not field.many:
-        raise WiringError(
-            f"{field.place} is searchable, but the event's key is not {key}: a saga may have many of them, in no order of "
-            "their own. Write Searchable(many=True): then each value counts"
-        )
 
 
 def sagas_of(choreography: Choreography) -> Catalogue:

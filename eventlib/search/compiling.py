@@ -8,7 +8,8 @@ from datetime import date
 from decimal import Decimal
 
 from eventlib.errors import ContractError
-from eventlib.search.attributes import Attribute, Catalogue
+from eventlib.index.attributes import Attribute
+from eventlib.search.attributes import Catalogue
 from eventlib.search.language import Comparison, Duration, Every, Not, Operator, QueryError, Some, Term, Value
 from eventlib.values import time_of, to_ms
 
@@ -113,10 +114,10 @@ class _Compiler:
             return None
         if attribute.of:
             rows = self.many(attribute, "is null" if operator == "like" else operator, values)
-            return f"SELECT s.rowid FROM (SELECT DISTINCT m.saga FROM {rows} LIMIT :most) AS m CROSS JOIN sagas AS s ON s.saga = m.saga"  # noqa: S608  names of a catalogue
+            return f"SELECT s.rowid FROM (SELECT DISTINCT m.saga FROM {rows} LIMIT :most) AS m CROSS JOIN _sagas AS s ON s.saga = m.saga"  # noqa: S608  names of a catalogue
         if operator == "like" or (attribute.name not in _DRIVING and not attribute.index):
             return None
-        return f"SELECT s.rowid FROM sagas AS s WHERE {self.condition(attribute, operator, values)} LIMIT :most"  # noqa: S608  names of a catalogue
+        return f"SELECT s.rowid FROM _sagas AS s WHERE {self.condition(attribute, operator, values)} LIMIT :most"  # noqa: S608  names of a catalogue
 
     def window(self, bounds: Sequence[Comparison]) -> str | None:
         """Return the rowids between several bounds of one attribute, if an index has them: few may be where each bound has many."""
@@ -125,7 +126,7 @@ class _Compiler:
         if attribute.of or not attribute.index:
             return None
         within = " AND ".join(self.condition(*each) for each in meanings)
-        return f"SELECT s.rowid FROM sagas AS s WHERE {within} LIMIT :most"  # noqa: S608  names of a catalogue
+        return f"SELECT s.rowid FROM _sagas AS s WHERE {within} LIMIT :most"  # noqa: S608  names of a catalogue
 
     def of_status(self, found: Comparison) -> str | None:
         if found.operator not in {"=", "in"} or any(each.value == "ended" for each in found.values):
@@ -133,7 +134,7 @@ class _Compiler:
         return _OPEN
 
 
-_OPEN = "SELECT s.rowid FROM sagas AS s WHERE s.open LIMIT :most"
+_OPEN = "SELECT s.rowid FROM _sagas AS s WHERE s.open LIMIT :most"
 _DRIVING = {"state", "outcome", "reason", "overdue_at"}
 """Attributes with an index that nothing is ordered by."""
 

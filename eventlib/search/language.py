@@ -7,13 +7,13 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from eventlib.errors import ContractError
+from eventlib.index.attributes import KEYWORDS
 from eventlib.values import unsafe_in
 
 MOST_TEXT = 4_000
 """How long a query may be, in characters."""
 MOST_TERMS = 200
 MOST_DEPTH = 40
-KEYWORDS = frozenset({"and", "or", "not", "in", "like", "between", "is", "null", "true", "false", "asc", "desc"})
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "like", "is null"]
 
 

@@ -12,16 +12,17 @@ from pydantic_core import to_json
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.ground.arguments import A_LOG, check
+from eventlib.index.attributes import Attribute, declared_in, saga_key
+from eventlib.index.log_index import LogIndex
 from eventlib.log.sqlite.errors import explained
+from eventlib.model.event import contract_of
 from eventlib.queries.parked import retry_command
-from eventlib.queries.projection import Projection
 from eventlib.queries.projection_file import WHAT
 from eventlib.runtime.bootstrap import is_of_past
 from eventlib.runtime.records import EFFECT
-from eventlib.search.attributes import Attribute, declared_in, sagas_of
+from eventlib.search.attributes import sagas_of
 from eventlib.search.compiling import compiled
 from eventlib.search.language import Every, QueryError, parse_order, parse_where
-from eventlib.search.saga_view import SagaView
 from eventlib.search.scan import Sort, page_of
 from eventlib.values import from_ms, now_ms
 
@@ -62,10 +63,10 @@ class SagaPage:
     damaged: int
 
 
-class SagaSearch(Projection):
+class SagaSearch(LogIndex):
     """Finds the sagas of a log: `async with SagaSearch(log) as search: await search.page(SagaQuery("status = 'open'"))`.
 
-    It follows the log in a file of its own, as every `Projection`, and needs no running service.
+    It follows the log in the file of its index, which `eventlib sql` reads too, and needs no running service.
     Guarantee: pages neither repeat nor miss a saga that does not change meanwhile. A page costs the same at any number
     of sagas: it looks at some thousand of them at most.
     Raises: WiringError for a choreography that does not say what its sagas are, or declares what cannot be searched.
@@ -75,14 +76,21 @@ class SagaSearch(Projection):
         check(log, EventLog, "log", A_LOG)
         self.catalogue = sagas_of(log.choreography)
         self._declared = declared_in(log.choreography)
-        super().__init__(log, SagaView(log).view(), path)
+        super().__init__(log, path=path, topics=self._topics_of(log))
+
+    def _topics_of(self, log: EventLog) -> list[str]:
+        """Return the topics that are read: those of the events of sagas, and what services note."""
+        app, key = log.choreography, saga_key(log.choreography)
+        events = {contract_of(event).topic.name for event in app.events if key in event.model_fields}
+        return [*events, *(service.changelog.name for service in app.services)]
 
     async def page(self, query: SagaQuery) -> SagaPage:
         """Return a page of sagas. Raises: QueryError, with the place; ContractError for a wrong limit or `after`."""
         age_s = await self.age_s()
         rowids, further = self._find(query)
-        place = {f"{topic}/{partition}": offset for (topic, partition), offset in sorted(self.positions.items())}
-        return SagaPage(self._shown(rowids, now_ms()), further, place, int(age_s * 1000), len(self.damaged))
+        place = {f"{topic}/{partition}": offset for (topic, partition), offset in self.read_positions.items()}
+        damaged = sum(topic in self._topics for topic, _, _ in self.damaged)
+        return SagaPage(self._shown(rowids, now_ms()), further, place, int(age_s * 1000), damaged)
 
     async def full_page(self, query: SagaQuery, within_s: float = float("inf")) -> SagaPage:
         """Return as many sagas as are wanted, if there are so many, from as many pages as it takes, for about `within_s`.
@@ -132,12 +140,12 @@ class SagaSearch(Projection):
 
     def one(self, saga: str) -> dict[str, Any] | None:
         """Return one saga; None when there is none, or it was not read yet."""
-        rows = self.rows("SELECT rowid FROM sagas WHERE saga = ?", (saga,))
+        rows = self.rows("SELECT rowid FROM _sagas WHERE saga = ?", (saga,))
         return self._shown([row[0] for row in rows], now_ms())[0] if rows else None
 
     def of_correlation(self, correlation_id: str) -> list[str]:
         """Return the sagas that an event with this correlation id belongs to; none that were not read yet."""
-        rows = self.rows("SELECT saga FROM saga_stories WHERE correlation_id = ? ORDER BY saga", (correlation_id,))
+        rows = self.rows("SELECT saga FROM _stories WHERE correlation_id = ? ORDER BY saga", (correlation_id,))
         return [row[0] for row in rows]
 
     def _shown(self, rowids: Sequence[int], now: int) -> list[dict[str, Any]]:
@@ -145,7 +153,7 @@ class SagaSearch(Projection):
         attributes += [each.attribute for each in self._declared.values() if not each.field.many]
         columns = ", ".join(f"({each.sql})" for each in attributes)
         those = "s.rowid IN (SELECT value FROM json_each(:rowids))"
-        question = f"SELECT s.rowid, {columns} FROM sagas AS s WHERE {those}"  # noqa: S608  of the catalogue
+        question = f"SELECT s.rowid, {columns} FROM _sagas AS s WHERE {those}"  # noqa: S608  of the catalogue
         rows = self.db.execute(question, {"rowids": to_json(rowids).decode(), "now": now})
         shown = {
             rowid: {_name(each): _value(each, value, now) for each, value in zip(attributes, values, strict=True)}
@@ -163,7 +171,7 @@ class SagaSearch(Projection):
         `command` is what lets an effect of the past run.
         """
         question = (
-            "SELECT saga, kind, name, service, decider, since, due_at, reason, origin FROM saga_waits "
+            "SELECT saga, kind, name, service, decider, since, due_at, reason, origin FROM _waits "
             "WHERE saga IN (SELECT value FROM json_each(?))"
         )
         found = dict[object, list[dict[str, Any]]]()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from eventlib.errors import ContractError
-from eventlib.search.attributes import Attribute
+from eventlib.index.attributes import Attribute
 from eventlib.search.compiling import Compiled
 
 FEW = 2_000
@@ -85,7 +85,7 @@ def _sorted(
         if after.value is not None:
             behind = f"({column} IS NULL OR ({column}, s.saga) {sign} (:after, :saga))"
     rows = db.execute(
-        f"WITH few AS MATERIALIZED ({driver}) SELECT s.rowid, {column}, s.saga FROM few CROSS JOIN sagas AS s "  # noqa: S608  as above
+        f"WITH few AS MATERIALIZED ({driver}) SELECT s.rowid, {column}, s.saga FROM few CROSS JOIN _sagas AS s "  # noqa: S608  as above
         f"ON s.rowid = few.rowid WHERE {condition.sql} AND {behind} "
         f"ORDER BY {column} IS NULL, {column} {direction}, s.saga {direction} LIMIT :enough",
         values,
@@ -108,7 +108,7 @@ def _scanned(db: sqlite3.Connection, condition: Compiled, sort: Sort, after: Pla
             having += f" AND s.saga {sign} :saga" if is_null else f" AND ({column}, s.saga) {sign} (:after, :saga)"
         having += " AND s.open" if condition.is_open else ""
         rows = db.execute(
-            f"SELECT s.rowid, {column}, s.saga, {condition.sql} FROM sagas AS s INDEXED BY {_index(condition, sort)} "  # noqa: S608  as above
+            f"SELECT s.rowid, {column}, s.saga, {condition.sql} FROM _sagas AS s INDEXED BY {_index(condition, sort)} "  # noqa: S608  as above
             f"WHERE {having} ORDER BY {column} {direction}, s.saga {direction}",
             values,
         )
@@ -134,5 +134,5 @@ def _direction(sort: Sort) -> tuple[str, str]:
 def _index(condition: Compiled, sort: Sort) -> str:
     """Return the index that has the order; for open sagas by time, one that has no others."""
     if condition.is_open and sort.attribute.index == "started_at":
-        return "sagas_open"
-    return f'"sagas_{sort.attribute.index}"'
+        return "_sagas_open"
+    return f'"_sagas_{sort.attribute.index}"'

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from eventlib.ground.facade import lazy
 
 if TYPE_CHECKING:
+    from eventlib.index.tables import LiveTable, live_tables
     from eventlib.sql.asking import Answer, SqlQuery, ask
-    from eventlib.sql.tables import LiveTable, live_tables
 
 __all__ = ["Answer", "LiveTable", "SqlQuery", "ask", "live_tables"]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
     __getattr__ = lazy(
         __name__,
-        {"sql.asking": ["Answer", "SqlQuery", "ask"], "sql.tables": ["LiveTable", "live_tables"]},
+        {"sql.asking": ["Answer", "SqlQuery", "ask"], "index.tables": ["LiveTable", "live_tables"]},
     )

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,11 @@ import eventlib.ground.posix  # noqa: F401  what the worker needs of the system:
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.eventlog import EventLog
 from eventlib.ground.arguments import A_LOG, check, did_you_mean
+from eventlib.index.log_index import LogIndex
+from eventlib.index.schema import core_schema, typed_schema
+from eventlib.index.tables import ONLY_REBUILT, Declared, LiveTable, event_fields, live_tables, state_fields
 from eventlib.queries.projection import Projection
-from eventlib.sql.live_view import LiveView
 from eventlib.sql.needed import topics_of
-from eventlib.sql.tables import ONLY_REBUILT, Declared, LiveTable, event_fields, live_tables, state_fields
-from eventlib.sql.views import schema
 
 MOST_ROWS = 100_000
 MOST_S = 600.0
@@ -62,14 +62,6 @@ class Answer:
     damaged: int
 
 
-class LiveTables(Projection):
-    """The tables of a log, in a file beside it that each question first brings up to date, as far as it needs these topics."""
-
-    def __init__(self, log: EventLog, *, path: Path | str | None = None, topics: Collection[str] | None = None) -> None:
-        check(log, EventLog, "log", A_LOG)
-        super().__init__(log, LiveView(log).view(), path, topics=topics)
-
-
 Wait = Callable[[Projection], Awaitable[None]]
 
 
@@ -91,8 +83,10 @@ async def ask(log: EventLog, query: SqlQuery, *, up_to_now: Wait = _caught_up) -
         async with _worker() as worker:
             named = await worker.answer_to(_asked(log, query), query.within_s + _GRACE_S)
             topics = set() if isinstance(named, dict) else topics_of(log.choreography, map(tuple, named))
-            async with LiveTables(log, path=Path(scratch) / "sql.db" if in_memory else None, topics=topics) as tables:
+            path = Path(scratch) / "index.db" if in_memory else None
+            async with LogIndex(log, path=path, topics=topics, is_typed=_is_typed(named)) as tables:
                 await up_to_now(tables)
+                tables.index_causes()
                 where = {
                     "file": f"{tables.file.absolute().as_uri()}?mode=ro",
                     "made_by": [log.port.log_id, tables.view.fingerprint],
@@ -105,13 +99,18 @@ async def ask(log: EventLog, query: SqlQuery, *, up_to_now: Wait = _caught_up) -
     return Answer(found["columns"], found["rows"], found["is_cut"], position, found["damaged"])
 
 
+def _is_typed(named: Any) -> bool:
+    """Return whether a question reads a table of the fields of events or states."""
+    return not isinstance(named, dict) and any(table.startswith(("_event_", "_state_")) for _, table in named)
+
+
 def _asked(log: EventLog, query: SqlQuery) -> dict[str, Any]:
     declared = Declared(log.choreography)
     fields = [each for event in declared.events.values() for each in event_fields(event)]
     fields += [each for decider in declared.deciders.values() for each in state_fields(decider)]
     decimals = {each.type.declared for each in fields if each.type.declared.startswith("DECIMAL_")}
     return {
-        "schema": schema(declared),
+        "schema": f"{core_schema(declared, ())};{typed_schema(declared)}",
         "question": query.question,
         "limit": query.limit,
         "within_s": query.within_s,

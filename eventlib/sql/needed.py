@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable
 
+from eventlib.index.tables import Declared, event_table, state_table
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
-from eventlib.sql.tables import Declared, event_table, state_table
-
-_NOTED = {"_pending", "_due", "_parked_keys"}
 
 
 def topics_of(app: Choreography, named: Iterable[tuple[str, str]]) -> set[str]:
@@ -20,7 +18,7 @@ def topics_of(app: Choreography, named: Iterable[tuple[str, str]]) -> set[str]:
             found.add(events[view])
         elif table.removeprefix("_") in states:
             found.add(states[table.removeprefix("_")])
-        elif table in _NOTED:
+        elif table == "_waits":
             found |= {service.changelog.name for service in app.services}
         elif table == "_parked_inputs":
             found |= {service.parked.name for service in app.services}

@@ -8,7 +8,7 @@ import pytest
 
 from eventlib import EventLog
 from eventlib.console.moments import moment_of
-from eventlib.console.reading import SagaReader
+from eventlib.console.reading import ConsoleIndex, SagaReader
 from eventlib.json_form import json_of
 from tests.console.browsers import visiting
 from tests.integration.shop_log import order
@@ -38,13 +38,15 @@ async def test_the_page_of_an_open_saga_works(browser: "Browser", console: str) 
 
 @pytest.mark.parametrize("key", ["broken", "declined"])
 async def test_now_is_after_what_handled_the_last_event(log: EventLog, key: str) -> None:
-    reader = SagaReader(log, None)
-    saga = await reader.saga(key, personal=True)
-    assert saga is not None
-    histories = [
-        replace(each, steps=[*each.steps[:-1], replace(each.steps[-1], at=each.steps[-1].at + timedelta(hours=1))])
-        for each in await reader.histories(saga)
-    ]
+    async with ConsoleIndex(log) as index:
+        assert await index.caught_up(30)
+        reader = SagaReader(index)
+        saga = await reader.saga(key, personal=True)
+        assert saga is not None
+        histories = [
+            replace(each, steps=[*each.steps[:-1], replace(each.steps[-1], at=each.steps[-1].at + timedelta(hours=1))])
+            for each in await reader.histories(saga)
+        ]
     now = moment_of(saga, histories, len(saga.events), personal=True)
     shown = {each.decider: {field.name: field.value for field in each.fields} for each in now.deciders}
     latest = {each.decider.name: each.steps[-1].after for each in histories}

@@ -180,9 +180,9 @@ async def opened(
 
 
 async def caught_up(console: FastAPI) -> None:
-    """Wait until a console that has begun has all of the log in its indexes."""
+    """Wait until a console that has begun has all of the log in its index."""
     async with asyncio.timeout(_WAITS_S):
-        while any([await records_to_go(each) for each in console.state.indexes]):
+        while await records_to_go(console.state.index):
             await asyncio.sleep(0.01)
 
 

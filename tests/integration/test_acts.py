@@ -13,10 +13,10 @@ from eventlib import Publication, open_log
 from eventlib.admin.api import create_admin
 from eventlib.cli import run
 from eventlib.identity import Identity, IdentityOptions, Role, add_token
-from eventlib.operations.act_index import ActIndex, ActPage, acts_view
+from eventlib.index.log_index import LogIndex
+from eventlib.operations.acts import ActIndex, ActPage
 from eventlib.operations.acts import acts as acts_on
 from eventlib.publication import Signature
-from eventlib.queries.projection import Projection
 from tests.integration import parked_app
 
 KEY = "ab" * 16
@@ -128,7 +128,7 @@ async def test_an_index_has_the_acts_that_are_read_from_the_log(url: str, tmp_pa
     sent = Publication(event, "once", signature=signature)
     async with (
         open_log(url, parked_app.app) as log,
-        Projection(log, acts_view(log), tmp_path / "acts.db") as projection,
+        LogIndex(log, path=tmp_path / "index.db") as projection,
     ):
         await asyncio.to_thread(retry, url)
         told = [each for p in range(4) for each in await log.port.read("told", p, 0, 1)]

@@ -5,10 +5,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from eventlib.operations.act_index import ActIndex, acts_view
 
 from eventlib import EventLog, Publication, open_log
 from eventlib.errors import ContractError
-from eventlib.operations.act_index import ActIndex, acts_view
 from eventlib.operations.acts import acts
 from eventlib.operations.clock_reset import preview_clock_reset, reset_clocks
 from eventlib.operations.doctor.tasks import examine_task_times

@@ -93,7 +93,7 @@ def test_a_question_reads_the_topics_of_its_tables_only(tmp_path: Path) -> None:
     asyncio.run(filled())
     one_by_one = {each: answer(url, each) for each in QUESTIONS}
     assert {each: topics_in(found) for each, found in one_by_one.items()} == QUESTIONS
-    for file in tmp_path.glob("log.db.sql.*"):
+    for file in tmp_path.glob("log.db.index*"):
         file.unlink()
     answer(url, "SELECT 1 FROM sagas, parked, state_parcel WHERE 0")
     assert {each: answer(url, each) for each in QUESTIONS} == one_by_one

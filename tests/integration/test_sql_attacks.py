@@ -51,7 +51,7 @@ def before(sent: tuple[str, Any]) -> dict[str, str]:
         "DELETE FROM sagas",
         "DELETE FROM _events",
         "UPDATE eventlib_positions SET next = 0",
-        "INSERT INTO _pending VALUES ('a', 'b', 'c')",
+        "INSERT INTO _stories VALUES ('a', 'b')",
         "DROP VIEW sagas",
         "CREATE TABLE mine (x)",
         "CREATE TEMP TABLE mine (x)",
@@ -85,7 +85,7 @@ def contents_of(file: Path) -> dict[str, str]:
     kept = (
         each for each in sorted(file.parent.iterdir()) if each.is_file() and not each.name.endswith(("-shm", "-wal"))
     )
-    return {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in kept if ".sql." not in each.name} | {
+    return {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in kept if ".index." not in each.name} | {
         "tables": said(*command(f"sqlite:///{file}", "SELECT count(*), sum(n) FROM _events", "--json")).partition(
             '"pos'
         )[0]
@@ -129,7 +129,7 @@ async def test_personal_fields_are_masked_whatever_rights_a_log_was_opened_with(
         events = await ask(log, SqlQuery("SELECT * FROM event_letter_submitted"))
         states = await ask(log, SqlQuery("SELECT * FROM state_letter"))
     told = repr((events, states))
-    tables = (tmp_path / "letters.db.sql.db").read_bytes()
+    tables = (tmp_path / "letters.db.index.db").read_bytes()
     for text in person(1).values():
         assert text not in told
         assert not any(trace in tables for trace in traces(text))

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from eventlib.index.attributes import Attribute
 from eventlib.model.searchable import Kind
-from eventlib.search.attributes import Attribute, Catalogue
+from eventlib.search.attributes import Catalogue
 from eventlib.search.compiling import compiled
 from eventlib.search.language import QueryError, parse_order, parse_where
 

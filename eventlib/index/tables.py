@@ -6,12 +6,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from eventlib.errors import WiringError
+from eventlib.index.columns import SqlType, column_type, contains_itself
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
 from eventlib.model.personal import personal_fields
 from eventlib.model.schema.derive import record_of
-from eventlib.sql.columns import SqlType, column_type, contains_itself
 from eventlib.values import snake_case
 
 META = {
@@ -82,11 +82,10 @@ class Declared:
 
     choreography: Choreography
 
-    @cached_property
+    @property
     def saga_field(self) -> str:
-        """The key field of the events that end a saga; empty without such events: then a correlation id is a saga."""
-        contracts = [contract_of(event) for event in self.choreography.events]
-        return next((each.key for each in contracts if each.final and each.key), "")
+        """The field whose values are the keys of sagas; empty: then a correlation id is a saga."""
+        return self.choreography.saga_field
 
     @cached_property
     def events(self) -> dict[str, type[Event]]:
@@ -99,7 +98,8 @@ class Declared:
     def steps(self) -> dict[str, type[Event]]:
         """The events that are steps of sagas, by type."""
         story = self.saga_field
-        return {name: event for name, event in self.events.items() if not story or story in event.model_fields}
+        every = {contract_of(event).type: event for event in self.choreography.events}
+        return {name: event for name, event in every.items() if not story or story in event.model_fields}
 
     @cached_property
     def deciders(self) -> dict[str, Decider[Any]]:
