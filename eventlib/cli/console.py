@@ -28,7 +28,7 @@ def console(  # noqa: PLR0913, PLR0917  one argument for each option
 ) -> None:
     """Serve the console, until Ctrl-C: find a saga, see why, act, in a browser.
 
-    It runs in its own process, with indexes of its own that it makes from the
+    It runs in its own process, with an index of its own that it makes from the
     log: services pay nothing for it. Operators act, auditors look; personal
     data is masked for auditors. Without an identity (EVENTLIB_IDENTITY_…) it
     serves this machine only. People log in at the issuer with

@@ -150,7 +150,7 @@ def test_two_questions_at_once_have_the_same_answer(sent: tuple[str, Any]) -> No
 def test_another_applications_log_is_named(sent: tuple[str, Any]) -> None:
     done = ended("sql", "SELECT 1 FROM sagas", "--log", sent[0], "--app", "services:shop")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "the log has no topic 'order" in done.stderr
+    assert "the log has no topic '" in done.stderr
     assert "another application's than shop" in done.stderr
 
 
