@@ -56,9 +56,8 @@ class Application:
 
     @property
     def story_field(self) -> str:
-        """The key field of the events that end a saga: an order's, in a shop; empty without such events."""
-        contracts = [contract_of(event) for event in self.choreography.events]
-        return next((each.key for each in contracts if each.final and each.key), "")
+        """The field whose values are the keys of sagas: an order's, in a shop; empty where there is none."""
+        return self.choreography.saga_field
 
     @property
     def sources(self) -> Mapping[str, str]:

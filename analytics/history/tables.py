@@ -9,6 +9,7 @@ from pyspark.sql import types as t
 from analytics.audit.routing import Routes
 from analytics.columns import struct_of
 from analytics.projection import Projection
+from eventlib.index.tables import PLAIN
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.model.personal import personal_fields
@@ -19,26 +20,10 @@ EFFECTS, PARKED, DEADLINES, ERRORS = "effects", "parked", "deadlines", "fold_err
 
 _TEXT, _TIME, _NUMBER, _FLAG = t.StringType(), t.TimestampType(), t.LongType(), t.BooleanType()
 
+_TYPES: dict[str, t.DataType] = {"string": _TEXT, "timestamp": _TIME, "bigint": _NUMBER}
 _PLAIN: dict[str, dict[str, t.DataType]] = {
-    EFFECTS: {
-        **dict.fromkeys(("id", "service", "decider", "handler", "port", "key", "saga"), _TEXT),
-        **dict.fromkeys(("requested_at", "answered_at"), _TIME),
-        "attempts": _NUMBER,
-        "outcome": _TEXT,
-        "latency_ms": _NUMBER,
-    },
-    PARKED: {
-        **dict.fromkeys(("service", "decider", "key", "saga"), _TEXT),
-        "parked_at": _TIME,
-        **dict.fromkeys(("reason", "input_id", "input_type"), _TEXT),
-        "attempts": _NUMBER,
-        "released_at": _TIME,
-        "how": _TEXT,
-    },
-    DEADLINES: {
-        **dict.fromkeys(("service", "decider", "name", "key", "saga"), _TEXT),
-        **dict.fromkeys(("set_at", "due_at", "passed_at", "cancelled_at"), _TIME),
-    },
+    name: {column: _TYPES[kind] for column, (kind, _) in columns.items()} for name, (_, columns) in PLAIN.items()
+} | {
     ERRORS: {
         **dict.fromkeys(("service", "decider", "key", "input_id", "input_type"), _TEXT),
         "at": _TIME,

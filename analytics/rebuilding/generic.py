@@ -1,6 +1,6 @@
 """The tables of any choreography, from its contracts alone: each event's, and one row per saga."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -17,22 +17,12 @@ from analytics.rebuilding.steps import STEPS, Steps
 from analytics.schema import SCHEMA
 from analytics.tables import Events, Table
 from eventlib.errors import WiringError
-from eventlib.index.tables import WAITS_FOR, Awaited, awaited
+from eventlib.index.tables import META, SAGAS, AskedFor, Awaited, asked_for, awaited
 from eventlib.model.event import Event, contract_of
 from eventlib.model.schema.derive import record_of
 from eventlib.values import snake_case
 
-_META = {
-    "topic": "The topic of its record.",
-    "partition": "The partition of its record.",
-    "offset": "The offset of its record.",
-    "key": "The key of its record.",
-    "recorded_at": "When it was written to the log (UTC).",
-    "id": "The event's id.",
-    "source": "The service and decider that emitted it.",
-    "correlation_id": "The same for all events that follow from one input.",
-    "causation_id": "The id of the input that led to it.",
-}
+_DOCS = {name: doc for name, (_, doc) in META.items()}
 PLACE = ("topic", "partition", "offset")
 _REASON = "reason"
 _FACTS = "saga_facts"
@@ -56,7 +46,7 @@ def _event_table(event: type[Event]) -> Table:
 
     kinds = {column_of(each.name): each.dataType for each in struct_of(record_of(event)).fields}
     schema = t.StructType([
-        *(SCHEMA[name] for name in _META),
+        *(SCHEMA[name] for name in META),
         *(t.StructField(name, kinds[name]) for name in map(column_of, fields)),
     ])  # fmt: skip
     where: dict[str, str | bool] = {"decoded": True, "type": contract_of(event).type}
@@ -67,7 +57,7 @@ def _event_table(event: type[Event]) -> Table:
         reads={"facts": Events((event,), fields)},
         key=PLACE,
         increment="append",
-        columns={name: declared.Column(doc) for name, doc in {**_META, **docs}.items()},
+        columns={name: declared.Column(doc) for name, doc in {**_DOCS, **docs}.items()},
         doc=(event.__doc__ or "").partition("\n")[0],
         projection=projection,
     )
@@ -82,7 +72,7 @@ def _saga_facts(steps: Steps) -> Table:
     failing = steps.application.choreography.failures
     telling = tuple(e for e in steps.events if (contract_of(e).final or e in failing) and is_tabular(e))
     reasoned = tuple(event for event in telling if _has_reason(event))
-    waits = _effects(steps.application)
+    waits = asked_for(steps.application.choreography)
 
     def make(saga_steps: DataFrame, **selected: DataFrame) -> DataFrame:
         numbers = _numbers(steps, waits)
@@ -116,23 +106,19 @@ def _saga_facts(steps: Steps) -> Table:
     )
 
 
-_Effects = Mapping[type[Event], tuple[str, tuple[type[Event], ...]]]
 _COUNTS = ("steps", "failures", "compensations")
 
 
-def _numbers(steps: Steps, waits: _Effects) -> dict[str, Column]:
+def _numbers(steps: Steps, waits: Sequence[AskedFor]) -> dict[str, Column]:
     failing = steps.application.choreography.failures
 
     def count(condition: Column) -> Column:
         return f.sum(condition.cast("bigint"))
 
     open_effects = {
-        name: count(f.col("type") == contract_of(request).type)
-        - count(
-            f.col("type").isin(*_types(answers))
-            & f.coalesce(f.col("cause_type") == contract_of(request).type, f.lit(False))
-        )
-        for name, (request, (_, answers)) in zip(_asked(waits), waits.items(), strict=True)
+        name: count(f.col("type") == request)
+        - count(f.col("type").isin(*answers) & f.coalesce(f.col("cause_type") == request, f.lit(False)))
+        for name, (request, _, answers) in zip(_asked(waits), waits, strict=True)
     }
     return {
         "first_at": f.min("recorded_at"),
@@ -145,7 +131,7 @@ def _numbers(steps: Steps, waits: _Effects) -> dict[str, Column]:
 
 
 def _sagas(steps: Steps) -> Table:
-    waits = _effects(steps.application)
+    waits = asked_for(steps.application.choreography)
     later = awaited(steps.application.choreography)
     turned = {e for e in steps.events if e in steps.application.choreography.failures or contract_of(e).reverses}
 
@@ -166,34 +152,21 @@ def _sagas(steps: Steps) -> Table:
         if deadlines is not None:
             saga_facts = saga_facts.join(_awaiting(deadlines, later), "saga", "left")
             waiting = f.coalesce("awaited", waiting)  # an effect that was not answered comes first, below
-        for name, (label, _) in reversed([*zip(_asked(waits), waits.values(), strict=True)]):
-            waiting = f.when(f.col(name) > 0, f"effect:{label}").otherwise(waiting)
+        for name, each in reversed([*zip(_asked(waits), waits, strict=True)]):
+            waiting = f.when(f.col(name) > 0, each.label).otherwise(waiting)
         took = (f.unix_millis(ended_at) - f.unix_millis("first_at")).alias("duration_ms")
         return saga_facts.filter(f.col("first_at").isNotNull()).select(
             *("saga", f.col("first_at").alias("started_at"), ended_at.alias("ended_at"), outcome.alias("outcome")),
             *(reason.alias("reason"), took, *_COUNTS, "last_at", f.when(~has_ended, waiting).alias("waits_for")),
         )
 
-    docs = {
-        "saga": "The saga: the key of what ends it, or the correlation id where nothing does.",
-        "started_at": "The time of its first event (UTC).",
-        "ended_at": "The time of its first final event (UTC); NULL while it is open.",
-        "outcome": "The type of that event in snake case, or `open`.",
-        "reason": "What that event gives as its reason, or what its first failure does.",
-        "duration_ms": "From its first event to its end.",
-        "steps": "How many events it has.",
-        "failures": "How many of them are failures.",
-        "compensations": "How many of them reverse another.",
-        "last_at": "The time of its last event so far (UTC).",
-        "waits_for": WAITS_FOR,
-    }
     return Table(
         name="sagas",
         make=make,
         reads={_FACTS: _FACTS} | ({DEADLINES: DEADLINES} if later else {}),
         key=("saga",),
-        columns={name: declared.Column(doc) for name, doc in docs.items()},
-        doc="One row per saga: how it went, how it ended, and what it waits for.",
+        columns={name: declared.Column(doc) for name, (_, doc) in SAGAS.columns.items()},
+        doc=SAGAS.doc,
     )
 
 
@@ -218,17 +191,8 @@ def _types(events: Iterable[type[Event]]) -> list[str]:
     return [contract_of(event).type for event in events]
 
 
-def _effects(application: Application) -> _Effects:
-    """Return the question of each effect, with its port and handler, and its answers."""
-    return {
-        request: (f"{effect.ask.port or '-'}/{getattr(effect.ask.call, '__name__', request.__name__)}", effect.emits)
-        for decider in application.choreography.deciders
-        for request, effect in decider.effects.items()
-    }
-
-
-def _asked(waits: Mapping[type[Event], object]) -> list[str]:
-    return [f"asked_{snake_case(contract_of(request).type)}" for request in waits]
+def _asked(waits: Iterable[AskedFor]) -> list[str]:
+    return [f"asked_{snake_case(each.request)}" for each in waits]
 
 
 def _has_reason(event: type[Event]) -> bool:

@@ -26,6 +26,7 @@ from analytics.selection import Only, Selection
 from analytics.sqlite import sources
 from analytics.tasks import finished, run_tasks
 from eventlib.ground.url import log_file
+from eventlib.index.tables import is_keyed
 from eventlib.log.archive.place import SCHEME, is_stored, place_of
 from eventlib.model.event import Event, contract_of
 from eventlib.model.schema.derive import record_of
@@ -139,9 +140,7 @@ class LogPass:
     def _step(self, event: type[Event], kinds: Mapping[str, t.DataType]) -> Mapping[str, str] | None:
         """Return the facts' column for each of a step's."""
         contract, story, schema = contract_of(event), self._steps.application.story_field, self._steps.schema
-        saga = (
-            "correlation_id" if not story else "key" if contract.request and contract.key == story else column_of(story)
-        )
+        saga = "correlation_id" if not story else "key" if is_keyed(event, story) else column_of(story)
         wanted = [] if contract.request else [name for name in self._steps.wanted if name in kinds]
         if any(schema[column_of(name)].dataType != kinds[name] for name in wanted):
             return None

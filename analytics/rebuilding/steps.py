@@ -19,6 +19,7 @@ from analytics.columns import struct_of
 from analytics.rebuilding.layout import Fields, column_of
 from analytics.schema import SCHEMA
 from eventlib.errors import WiringError
+from eventlib.index.tables import is_keyed
 from eventlib.model.event import Event, contract_of
 from eventlib.model.schema.derive import record_of
 
@@ -66,11 +67,11 @@ class Steps:
         return tuple(name for name in (story, *self.wanted) if name in event.model_fields)
 
     def saga(self) -> Column:
-        """Return the saga of a fact; NULL where it cannot be decoded."""
+        """Return the saga of a fact; NULL where only its field tells it, and cannot be decoded."""
         story = self.application.story_field
         if not story:
             return f.col("correlation_id")
-        keyed = [contract_of(e).type for e in self.events if contract_of(e).request and contract_of(e).key == story]
+        keyed = [contract_of(event).type for event in self.events if is_keyed(event, story)]
         field = f.col(column_of(story)).cast("string")
         return f.when(f.col("type").isin(*keyed), f.col("key")).otherwise(field) if keyed else field
 

@@ -13,7 +13,7 @@ from eventlib.index.attributes import Declared as Searched
 from eventlib.index.attributes import declared_in
 from eventlib.index.columns import Convert, column_type, iso_ms
 from eventlib.index.schema import core_schema, typed_schema
-from eventlib.index.tables import Declared, event_fields, event_table, state_fields, state_table
+from eventlib.index.tables import Declared, event_fields, event_table, is_keyed, state_fields, state_table
 from eventlib.index.waits import WaitFold
 from eventlib.model.event import Event, contract_of
 from eventlib.model.personal import masked, personal_fields
@@ -53,7 +53,7 @@ class IndexFold:
         self._log = log
         self._declared = declared = Declared(app)
         self._events = {contract_of(event).type: event for event in app.events}
-        self._keyed = {name for name, event in declared.steps.items() if _is_keyed(event, declared.saga_field)}
+        self._keyed = {name for name, event in declared.steps.items() if is_keyed(event, declared.saga_field)}
         self._failures = {*declared.types(failing=True)}
         self._reversals = {*declared.types(reversing=True)}
         self._finals = {*declared.types(final=True)}
@@ -200,12 +200,6 @@ class IndexFold:
             values = [_value(each.type.value, getattr(value, each.name)) if each.is_shown else None for each in fields]
             row = about.key, *values, record.causation_id, iso_ms(record.timestamp_ms), record.partition
             db.execute(f"INSERT INTO {table} VALUES (?{', ?' * (len(row) - 1)})", row)  # noqa: S608  as above
-
-
-def _is_keyed(event: type[Event], field: str) -> bool:
-    """Return whether a saga is the key of an event's record: it is known then without the event."""
-    contract = contract_of(event)
-    return bool(field) and contract.key == field and contract.external is None
 
 
 def _set(db: sqlite3.Connection, saga: str, values: Mapping[str, object]) -> None:

@@ -7,7 +7,17 @@ import re
 from collections.abc import Iterable, Iterator
 
 from eventlib.index.columns import COLLATIONS
-from eventlib.index.tables import META, Declared, Field, awaited, event_fields, event_table, state_fields, state_table
+from eventlib.index.tables import (
+    META,
+    Declared,
+    Field,
+    asked_for,
+    awaited,
+    event_fields,
+    event_table,
+    state_fields,
+    state_table,
+)
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.signatures import name_of
@@ -176,16 +186,13 @@ def _waits(declared: Declared) -> str:
 
     Then what such an effect awaits, as long as the deadline is there that ends that.
     """
-    app, cases = declared.choreography, list[str]()
-    for decider in app.deciders:
-        for request, effect in decider.effects.items():
-            asked, answers = contract_of(request).type, _texts(contract_of(each).type for each in effect.emits)
-            label = f"effect:{effect.ask.port or '-'}/{getattr(effect.ask.call, '__name__', request.__name__)}"
-            cases.append(
-                f"WHEN (SELECT count(*) FROM _events AS q WHERE q.saga = s.saga AND q.type = {_text(asked)}) > "  # noqa: S608  names of types
-                f"(SELECT count(*) FROM _events AS q JOIN _events AS a ON a.causation_id = q.id AND a.saga = s.saga "
-                f"WHERE q.saga = s.saga AND q.type = {_text(asked)} AND a.type IN ({answers})) THEN {_text(label)}"
-            )
+    app = declared.choreography
+    cases = [
+        f"WHEN (SELECT count(*) FROM _events AS q WHERE q.saga = s.saga AND q.type = {_text(request)}) > "  # noqa: S608  names of types
+        f"(SELECT count(*) FROM _events AS q JOIN _events AS a ON a.causation_id = q.id AND a.saga = s.saga "
+        f"WHERE q.saga = s.saga AND q.type = {_text(request)} AND a.type IN ({_texts(answers)})) THEN {_text(label)}"
+        for request, label, answers in asked_for(app)
+    ]
     cases += [
         f"WHEN EXISTS (SELECT 1 FROM _waits AS d WHERE {_of_saga(app, declared.saga_field, each.decider)} "  # noqa: S608  names
         f"AND d.name = {_text(f'{each.decider}.{each.deadline}')}) THEN {_text(each.label)}"

@@ -35,8 +35,25 @@ ONLY_REBUILT = {
 """Columns that only the rebuilt tables have: a log's newest records do not tell them."""
 
 
-WAITS_FOR = "What an open one waits for: the answer of an effect, what an effect awaits, or an event."
-"""What the column `waits_for` is, live and rebuilt."""
+class AskedFor(NamedTuple):
+    """What a saga waits for by an effect: its request's type, how `waits_for` shows it, and the types of its answers."""
+
+    request: str
+    label: str
+    answers: tuple[str, ...]
+
+
+def asked_for(choreography: Choreography) -> list[AskedFor]:
+    """Return the effects of a choreography, in its order: an open saga waits for the first one without an answer."""
+    return [
+        AskedFor(
+            contract_of(request).type,
+            f"effect:{effect.ask.port or '-'}/{getattr(effect.ask.call, '__name__', request.__name__)}",
+            tuple(contract_of(each).type for each in effect.emits),
+        )
+        for decider in choreography.deciders
+        for request, effect in decider.effects.items()
+    ]
 
 
 class Awaited(NamedTuple):
@@ -123,6 +140,12 @@ class Declared:
         ]
 
 
+def is_keyed(event: type[Event], field: str) -> bool:
+    """Return whether a saga is the key of an event's record: it is known then without the event."""
+    contract = contract_of(event)
+    return bool(field) and contract.key == field and contract.external is None
+
+
 def event_fields(event: type[Event]) -> list[Field]:
     """Return an event's fields; personal ones are masked when a row is written."""
     return _fields(event, "event", _OF_EVENTS)
@@ -158,14 +181,18 @@ def live_tables(choreography: Choreography) -> list[LiveTable]:
         **{name: META[name] for name in ("topic", "partition", "offset")},
     }
     steps = LiveTable("saga_steps", "One row per event of each saga, with its cause.", step)
-    return [_SAGAS, steps, *states, *_PLAIN, *events]
+    plain = [
+        LiveTable(name, doc, {column: kind for column, kind in columns.items() if column not in ONLY_REBUILT[name]})
+        for name, (doc, columns) in PLAIN.items()
+    ]
+    return [SAGAS, steps, *states, *plain, *events]
 
 
 def _texts(names: str, kind: str = "string") -> dict[str, tuple[str, str]]:
     return dict.fromkeys(names.split(), (kind, ""))
 
 
-_SAGAS = LiveTable(
+SAGAS = LiveTable(
     "sagas",
     "One row per saga: how it went, how it ended, and what it waits for.",
     {
@@ -179,34 +206,37 @@ _SAGAS = LiveTable(
         "failures": ("bigint", "How many of them are failures."),
         "compensations": ("bigint", "How many of them reverse another."),
         "last_at": ("timestamp", "The time of its last event so far (UTC)."),
-        "waits_for": ("string", WAITS_FOR),
+        "waits_for": (
+            "string",
+            "What an open one waits for: the answer of an effect, what an effect awaits, or an event.",
+        ),
     },
 )
-_PLAIN = (
-    LiveTable(
-        "effects",
+PLAIN: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
+    "effects": (
         "One row per request to the outside world, with its answer.",
         _texts("id service decider handler port key saga")
         | _texts("requested_at answered_at", "timestamp")
+        | _texts("attempts", "bigint")
         | {"outcome": ("string", "The answer's type, `open`, or `parked`; NULL: it was given up.")}
         | _texts("latency_ms", "bigint"),
     ),
-    LiveTable(
-        "parked",
+    "parked": (
         "One row per input or effect that is parked now; what was released is in the rebuilt tables.",
         _texts("service decider key saga")
         | _texts("parked_at", "timestamp")
         | _texts("reason input_id input_type")
+        | _texts("attempts", "bigint")
         | {"released_at": ("timestamp", "NULL."), "how": ("string", "NULL.")},
     ),
-    LiveTable(
-        "deadlines",
+    "deadlines": (
         "One row per deadline to come; those that are over are in the rebuilt tables.",
         _texts("service decider name key saga")
-        | {"due_at": ("timestamp", "")}
+        | _texts("set_at due_at", "timestamp")
         | {"passed_at": ("timestamp", "NULL."), "cancelled_at": ("timestamp", "NULL.")},
     ),
-)
+}
+"""The tables of what waits: what their rows are live, and their columns in order, also those that only rebuilt ones have."""
 
 
 def _of_event(event: type[Event]) -> LiveTable:
