@@ -17,7 +17,7 @@ from analytics.rebuilding.steps import STEPS, Steps
 from analytics.schema import SCHEMA
 from analytics.tables import Events, Table
 from eventlib.errors import WiringError
-from eventlib.index.tables import META, SAGAS, AskedFor, Awaited, asked_for, awaited
+from eventlib.index.tables import META, SAGAS, AskedFor, Awaited, asked_for, awaited, reason_of
 from eventlib.model.event import Event, contract_of
 from eventlib.model.schema.derive import record_of
 from eventlib.values import snake_case
@@ -71,7 +71,7 @@ def saga_tables(steps: Steps) -> list[Table]:
 def _saga_facts(steps: Steps) -> Table:
     failing = steps.application.choreography.failures
     telling = tuple(e for e in steps.events if (contract_of(e).final or e in failing) and is_tabular(e))
-    reasoned = tuple(event for event in telling if _has_reason(event))
+    reasoned = tuple(event for event in telling if reason_of(event) is not None)
     waits = asked_for(steps.application.choreography)
 
     def make(saga_steps: DataFrame, **selected: DataFrame) -> DataFrame:
@@ -81,7 +81,7 @@ def _saga_facts(steps: Steps) -> Table:
         )
         for facts in selected.values():
             place = ("recorded_at", "topic", "partition", "offset", "type")
-            reason = f.when(f.col("type").isin(*_types(reasoned)), f.col(_REASON)) if reasoned else f.lit(None)
+            reason = f.col(_REASON) if _REASON in facts.columns else f.lit(None)
             told = f.struct(*place, reason.cast("string").alias(_REASON))
             final = f.col("type").isin(*_types(e for e in telling if contract_of(e).final))
             fails = f.col("type").isin(*_types(e for e in telling if e in failing))
@@ -92,12 +92,14 @@ def _saga_facts(steps: Steps) -> Table:
             counted = counted.unionByName(kept.filter(f.col("saga").isNotNull()), allowMissingColumns=True)
         return counted
 
-    fields = tuple(name for name in (steps.application.story_field, *([_REASON] if reasoned else [])) if name)
+    story = (steps.application.story_field,) if steps.application.story_field else ()
+    silent = tuple(event for event in telling if event not in reasoned)
+    ends = {"ends": Events(reasoned, (*story, _REASON)), "silent": Events(silent, story)}
     merges = {"first_at": "min", "last_at": "max"} | dict.fromkeys([*_COUNTS, *_asked(waits)], "sum")
     return Table(
         name=_FACTS,
         make=make,
-        reads={STEPS: STEPS} | ({"ends": Events(telling, fields)} if telling else {}),
+        reads={STEPS: STEPS} | {name: events for name, events in ends.items() if events.types},
         key=("saga",),
         increment="merge",
         merges=merges | (dict.fromkeys(("ending", "failure"), "min") if telling else {}),
@@ -193,7 +195,3 @@ def _types(events: Iterable[type[Event]]) -> list[str]:
 
 def _asked(waits: Iterable[AskedFor]) -> list[str]:
     return [f"asked_{snake_case(each.request)}" for each in waits]
-
-
-def _has_reason(event: type[Event]) -> bool:
-    return any(each.name == _REASON and each.dataType == t.StringType() for each in struct_of(record_of(event)).fields)

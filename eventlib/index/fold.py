@@ -11,12 +11,12 @@ from eventlib.eventlog import EventLog
 from eventlib.index.acts import ActFold
 from eventlib.index.attributes import Declared as Searched
 from eventlib.index.attributes import declared_in
-from eventlib.index.columns import Convert, column_type, iso_ms
+from eventlib.index.columns import Convert, iso_ms
 from eventlib.index.schema import core_schema, typed_schema
-from eventlib.index.tables import Declared, event_fields, event_table, is_keyed, state_fields, state_table
+from eventlib.index.tables import Declared, event_fields, event_table, is_keyed, reason_of, state_fields, state_table
 from eventlib.index.waits import WaitFold
-from eventlib.model.event import Event, contract_of
-from eventlib.model.personal import masked, personal_fields
+from eventlib.model.event import contract_of
+from eventlib.model.personal import masked
 from eventlib.model.record import Record, key_text
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_text
@@ -58,7 +58,7 @@ class IndexFold:
         self._reversals = {*declared.types(reversing=True)}
         self._finals = {*declared.types(final=True)}
         tells = self._failures | self._finals
-        self._reasons = {name: convert for name in tells if (convert := _reason_of(declared.steps[name])) is not None}
+        self._reasons = {name: convert for name in tells if (convert := reason_of(declared.steps[name])) is not None}
         self._searched = declared_in(app) if declared.saga_field else {}
         self._of_events, self._of_states = _by_source(self._searched)
         self._waits = WaitFold(log, declared.saga_field)
@@ -223,12 +223,3 @@ def _by_source(
 
 def _value(convert: Convert, value: Any) -> Any:
     return None if value is None else convert(value)
-
-
-def _reason_of(event: type[Event]) -> Convert | None:
-    """Return the function to what an event gives as its reason; None where that is personal, or no text."""
-    found = next((each for each in record_of(event).fields if each.name == "reason"), None)
-    if found is None or "reason" in personal_fields(event):
-        return None
-    kind = column_type(found.node)
-    return kind.value if kind.name == "string" else None

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from eventlib.errors import WiringError
-from eventlib.index.columns import SqlType, column_type, contains_itself
+from eventlib.index.columns import Convert, SqlType, column_type, contains_itself
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
@@ -144,6 +144,15 @@ def is_keyed(event: type[Event], field: str) -> bool:
     """Return whether a saga is the key of an event's record: it is known then without the event."""
     contract = contract_of(event)
     return bool(field) and contract.key == field and contract.external is None
+
+
+def reason_of(event: type[Event]) -> Convert | None:
+    """Return the function to what an event gives as its reason; None where that is personal, or no text."""
+    found = next((each for each in record_of(event).fields if each.name == "reason"), None)
+    if found is None or "reason" in personal_fields(event):
+        return None
+    kind = column_type(found.node)
+    return kind.value if kind.name == "string" else None
 
 
 def event_fields(event: type[Event]) -> list[Field]:

@@ -13,6 +13,7 @@ from analytics.cli import run
 from analytics.rebuilding import How, Rebuilt, rebuild
 from eventlib import Runtime, open_log
 from examples.transfers.purchases import PurchaseSubmitted, TransferConfirmed
+from tests.analytics import generated
 from tests.analytics.sources import REPAIRS
 from tests.commands import ended, said
 from tests.integration.parcels_app import APP
@@ -113,6 +114,32 @@ def test_what_an_effect_awaits_is_shown_as_what_its_saga_waits_for(spark: SparkS
         "unanswered": "effect:bank/transfer",
     }
     assert rebuilt(tmp_path / "tables", "SELECT saga, outcome, waits_for FROM sagas") == found
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.extended) if n else each for n, each in enumerate(generated.MADE)]
+)
+def test_a_log_has_one_table_of_sagas(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """By the search, by SQL and by Spark, of choreographies that were made by chance."""
+    url, app = f"sqlite:///{tmp_path}/log.db", Application(f"tests.analytics.generated:{name}")
+    asyncio.run(generated.filled(name, url))
+    tables = ("sagas", "saga_steps", "effects", "parked", "deadlines")
+    rebuild(spark, url, tmp_path / "tables", application=app, how=How(select=tables))
+    for table in tables:
+        columns, condition = columns_of(url, app, table), OPEN.get(table, "TRUE")
+        if table == "saga_steps":
+            condition = "TRUE"
+        question = f"SELECT {columns} FROM {table} WHERE {condition}"  # noqa: S608  names of tables
+        assert live(url, app, question) == rebuilt(tmp_path / "tables", question), table
+    found = {row["saga"]: row for row in live(url, app, "SELECT * FROM sagas")}
+    listed = json.loads(said("sagas", "list", "--limit", "1000", "--json", "--log", url, "--app", str(app.named)))[
+        "sagas"
+    ]
+    assert found
+    assert {each["saga"] for each in listed} == found.keys()
+    for each in listed:
+        alike = each.keys() & found[each["saga"]].keys()
+        assert {name: each[name] for name in alike} == {name: found[each["saga"]][name] for name in alike}
 
 
 def test_what_waits_is_the_same(repair_log: str, repaired: tuple[Path, Rebuilt]) -> None:

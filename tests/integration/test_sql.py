@@ -4,9 +4,11 @@ import asyncio
 import csv
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,38 @@ def test_a_question_reads_the_topics_of_its_tables_only(tmp_path: Path) -> None:
         file.unlink()
     answer(url, "SELECT 1 FROM sagas, parked, state_parcel WHERE 0")
     assert {each: answer(url, each) for each in QUESTIONS} == one_by_one
+
+
+def test_one_file_serves_search_and_questions_and_keeps_the_tables_of_fields(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/log.db"
+
+    async def filled() -> None:
+        async with open_log(url, APP) as log:
+            await send(log, 20)
+
+    asyncio.run(filled())
+    sagas = {each["saga"] for each in listed(url)}
+    assert {row["saga"] for row in answer(url, "SELECT saga FROM sagas")["rows"]} == sagas
+    assert not tables_of_fields(tmp_path)
+    taken = answer(url, "SELECT count(*) AS n FROM event_parcel_taken")["rows"]
+    assert {each["saga"] for each in listed(url)} == sagas
+    assert "_event_parcel_taken" in tables_of_fields(tmp_path)
+    assert answer(url, "SELECT count(*) AS n FROM event_parcel_taken")["rows"] == taken
+    assert [each.name for each in tmp_path.glob("log.db.*.db")] == ["log.db.index.db"]
+
+
+def listed(url: str) -> list[dict[str, Any]]:
+    app = ("--app", "tests.integration.parcels_app:APP")
+    found: list[dict[str, Any]] = json.loads(said("sagas", "list", "--limit", "99", "--json", "--log", url, *app))[
+        "sagas"
+    ]
+    return found
+
+
+def tables_of_fields(directory: Path) -> set[str]:
+    with closing(sqlite3.connect(directory / "log.db.index.db")) as db:
+        names = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    return {name for (name,) in names if name.startswith(("_event_", "_state_"))}
 
 
 def topics_in(found: dict[str, Any]) -> set[str]:
