@@ -1,6 +1,6 @@
 """SQL over what is on a log now: the tables of the analytics, as far as they exist live, kept in SQLite beside the log.
 
-It knows queries and the runtime's records. Begin with `tables`.
+It knows the index. Begin with `asking`.
 """
 
 from typing import TYPE_CHECKING

@@ -5,15 +5,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from eventlib.operations.act_index import ActIndex, acts_view
 
 from eventlib import EventLog, Publication, open_log
 from eventlib.errors import ContractError
-from eventlib.operations.acts import acts
+from eventlib.index.log_index import LogIndex
+from eventlib.operations.acts import ActIndex, acts
 from eventlib.operations.clock_reset import preview_clock_reset, reset_clocks
 from eventlib.operations.doctor.tasks import examine_task_times
 from eventlib.operations.seek import act
-from eventlib.queries.projection import Projection
 from eventlib.queries.state import newest_of_key
 from eventlib.queries.task_clock import clocks_of, positions_of
 from eventlib.queries.task_metadata import TaskNotes
@@ -172,7 +171,7 @@ async def test_what_an_infected_task_did_on_purpose_is_listed_before_what_came_a
 ) -> None:
     partition = await infected(log, monkeypatch)
     await act_on_purpose(log, partition, "os:eve: before")
-    async with Projection(log, acts_view(log)) as grown:
+    async with LogIndex(log) as grown:
         index = ActIndex(log, grown)
         assert await grown.caught_up(30)
         assert (await index.page(0, "", "", 9)).acts[0].at_ms > now_ms() + 9 * YEAR_MS
