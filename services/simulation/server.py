@@ -16,9 +16,8 @@ from eventlib.identity import Identity, Role, allow, guard, identity_of, public
 from services.settings import ShopSettings
 from services.simulation.faults import AllFaults
 from services.simulation.ledger import open_ledger
-from services.simulation.lines import Line
 from services.simulation.routes import carrier_routes, gateway_routes
-from services.simulation.simulators import Simulators
+from services.simulation.simulators import Line, Simulators
 
 
 def make_app(simulators: Simulators, identity: Identity | None = None) -> FastAPI:

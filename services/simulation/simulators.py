@@ -1,14 +1,17 @@
 """The simulated gateway and carrier behind a connection that fails: one durable ledger, and faults that change while they run."""
 
+import asyncio
 import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, ClassVar, cast
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
+from eventlib.http import BoundedProtocol
 from services.dispatch.http_carrier import BOOK, RECALL
 from services.dispatch.ports import Planned
 from services.payment.http_gateway import CHARGE, REFUND, VOID
@@ -19,7 +22,49 @@ from services.simulation.carrier import SimulatedCarrier
 from services.simulation.faults import AllFaults, AnswerLost, Chance, HttpFaults, NeverArrived
 from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger, LedgerConflict
-from services.simulation.lines import Line
+
+Address = tuple[str, int]
+
+
+class Line(BoundedProtocol):
+    """One client's connection, which can be cut in the middle of a call; `Line.of` finds that of a request."""
+
+    open: ClassVar[dict[Address, "Line"]] = {}
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._address: Address = ("", 0)
+        self._gone = asyncio.Event()
+
+    @classmethod
+    def of(cls, request: Request) -> "Line":
+        """Return the connection that a request came on."""
+        client = request.client
+        assert client is not None  # noqa: S101  it came over TCP
+        return cls.open[client.host, client.port]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Register a connection."""
+        super().connection_made(transport)
+        self._address = cast("Address", transport.get_extra_info("peername")[:2])
+        Line.open[self._address] = self
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Unregister a connection."""
+        super().connection_lost(exc)
+        Line.open.pop(self._address, None)
+        self._gone.set()
+
+    def cut(self) -> None:
+        """Close the connection at once, unsent data included."""
+        self.transport.abort()
+
+    async def hang(self, longest_s: float) -> None:
+        """Wait until the client closes the connection, or the time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await self._gone.wait()
+
 
 _OUTCOMES = {kind: outcome for answers in (CHARGE, VOID, REFUND, BOOK, RECALL) for outcome, kind in answers.items()}
 LATER = (Accepted, Planned)

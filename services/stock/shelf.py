@@ -1,7 +1,8 @@
-"""The shelf decider: reserves one product's units for order lines while they last."""
+"""The shelf decider reserves one product's units while they last; the delivery decider puts each delivery on its shelves."""
 
 from eventlib import Decider, Event, replace
 from services.stock.events import (
+    DeliverySubmitted,
     LineRefused,
     LineReleased,
     LineReleaseRequested,
@@ -10,11 +11,12 @@ from services.stock.events import (
     LineShipped,
     StockReceived,
 )
-from services.stock.state import Shelf
+from services.stock.state import Delivery, Shelf
 
 OUT_OF_STOCK = "out_of_stock"
 
 shelves = Decider("shelf", state=Shelf, key="sku")
+deliveries = Decider("delivery", state=Delivery, key="delivery_id")
 
 
 @shelves.evolve
@@ -57,3 +59,17 @@ def release(_: Shelf, line: LineReleaseRequested) -> list[LineReleased]:
 
 
 shelves.follows(StockReceived, LineShipped)
+
+
+@deliveries.evolve
+def remember(delivery: Delivery, event: Event) -> Delivery:
+    """Remember that the units are on their shelves."""
+    return replace(delivery, received=True) if isinstance(event, StockReceived) else delivery
+
+
+@deliveries.on
+def receive(delivery: Delivery, arrived: DeliverySubmitted) -> list[StockReceived]:
+    """Emit one event for each line's shelf."""
+    if delivery.received:
+        return []
+    return [StockReceived(sku=line.sku, quantity=line.quantity) for line in arrived.lines]

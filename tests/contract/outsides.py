@@ -19,9 +19,8 @@ from services.simulation.carrier import SimulatedCarrier
 from services.simulation.faults import AllFaults
 from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger
-from services.simulation.lines import Line
 from services.simulation.server import make_app
-from services.simulation.simulators import Simulators
+from services.simulation.simulators import Line, Simulators
 from tests.serving import serving_app
 
 SEED = 3

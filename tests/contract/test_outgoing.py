@@ -17,7 +17,7 @@ from eventlib.errors import LogUnavailable, OutcomeUnknown, RegistryUnavailable
 from eventlib.ground.http_client import http_client
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.security import NoToken, connection_arguments
-from services.analytics.orders_api import OrdersApi
+from services.analytics.live import OrdersApi
 from services.http_calls import open_calls
 from services.payment.http_gateway import HttpGateway
 from services.settings import ShopSettings

@@ -7,10 +7,9 @@ import pytest
 from eventlib.model.event import Event
 from eventlib.testing import given
 from eventlib.testing.given import DEFAULT_TIME
-from services.stock.delivery import deliveries
 from services.stock.events import DeliveryLine, DeliverySubmitted, StockReceived
 from services.stock.reservation import KEPT, reservations
-from services.stock.shelf import shelves
+from services.stock.shelf import deliveries, shelves
 from tests.unit.services.telling import (
     A_RELEASE,
     A_RELEASED,
