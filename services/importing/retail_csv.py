@@ -197,4 +197,8 @@ def _decoded(source: Source) -> Iterator[str]:
             raise UnreadableFile(
                 f"{file}: line {utf8} is UTF-8, and line {other} is not: save the file in one encoding, best UTF-8"
             )
+        if "\r" in text:
+            raise UnreadableFile(
+                f"{file}, line {number}: a carriage return is within it: end lines with LF, or with CR and LF"
+            )
         yield f"{text}\n"

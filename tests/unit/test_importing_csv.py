@@ -118,6 +118,7 @@ def test_what_is_not_certain_is_refused_as_a_whole(tmp_path: Path, rows: list[st
             "line 3 is not",
         ),
         (f"{HEADER}\n".encode() + FIRST.encode().replace(b"WHITE", b"\x81"), "byte 0x81 is neither UTF-8 nor"),
+        (f"{HEADER}\r{FIRST}\r{NEXT}".encode(), "line 1: a carriage return .*: end lines with LF"),
     ],
 )
 def test_a_file_of_another_form_is_named(tmp_path: Path, whole: bytes, says: str) -> None:
