@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_sessionm
 from eventlib.errors import LogUnavailable, OwnershipLost, WiringError
 from eventlib.ground.postgres import connection_to
 from eventlib.log.base import TopicPartition
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import WITHHELD, KeptError
 from eventlib.model.record import Record
 from eventlib.sinks.declaration import SqlSink
 from eventlib.sinks.tables import (
@@ -30,6 +30,7 @@ from eventlib.sinks.tables import (
     TAKE_OVER,
     UNPARK,
     WAITING,
+    WITHHOLD,
 )
 
 _RAISED = "P0"
@@ -137,6 +138,8 @@ class SinkDatabase:
         values = {"log_id": log_id, "version": self.sink.version, **self._of(begins, fence)}
         async with self.transaction() as session:
             rows = await self.rows(session, TAKE_OVER, values)
+            if self.sink.is_personal:
+                await self.changed(session, WITHHOLD, {"sink": self.sink.name, "withheld": WITHHELD})
             for row in rows:
                 self._refuse_other(row.version, row.log_id, log_id)
         return {(row.topic, row.partition): row.next_offset for row in rows}

@@ -90,6 +90,11 @@ COUNTS = text("SELECT count(*) AS parked, count(error) AS failed FROM eventlib_s
 
 UNPARK = text("DELETE FROM eventlib_sink_parked WHERE id = :id")
 KEEP = text("UPDATE eventlib_sink_parked SET error = :error WHERE id = :id")
+WITHHOLD = text("""
+UPDATE eventlib_sink_parked SET error = split_part(error, ': ', 1) || ': ' || cast(:withheld AS text)
+WHERE sink = :sink AND strpos(error, ': ') > 0
+""")
+"""Leaves of errors that an earlier version has kept their types."""
 RETRY = text("""
 UPDATE eventlib_sink_parked SET error = NULL
 WHERE sink = :sink AND error IS NOT NULL AND (cast(:id AS bigint) IS NULL OR id = :id)

@@ -22,8 +22,8 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _TOLD = logging.getLogger("eventlib.told")
 """Messages of commands to their users."""
-TALKATIVE = ("botocore", "boto3", "urllib3", "httpcore", "hpack")
-"""Loggers that write whole requests and answers at DEBUG, the keys of personal data among them."""
+TALKATIVE = ("aiokafka", "boto3", "botocore", "django.db.backends", "faust", "httpcore", "sse_starlette", "urllib3")
+"""Loggers that write at DEBUG what passes: events, rows, and the key of the keys of personal data."""
 
 
 class _Withholding(logging.Formatter):
