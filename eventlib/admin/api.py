@@ -10,11 +10,9 @@ from fastapi.responses import JSONResponse
 from eventlib.admin.acts import add_act
 from eventlib.admin.deployment_previews import DeploymentPreviews
 from eventlib.admin.deployments import add_deployments
-from eventlib.admin.events import add_events
 from eventlib.admin.parked import add_parked
 from eventlib.admin.pauses import add_pauses
 from eventlib.admin.reruns import add_reruns
-from eventlib.admin.subjects import add_subjects
 from eventlib.errors import ContractError, EventlibError, UndecodableRecord, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.ground.body_limit import RefusedBody, StrictRoute
@@ -76,11 +74,9 @@ def create_admin(
     app.get("/healthz")(handlers.health)
     app.get("/status")(handlers.status)
     add_deployments(app, previews)
-    add_events(app, log)
     add_parked(app, log)
     add_pauses(app, log)
     add_reruns(app, log, jobs)
-    add_subjects(app, log)
     for act in ACTS:
         add_act(app, lambda by: Desk(log, by, reruns=jobs), act)
     guard(app, identity.with_tokens("admin-token", tokens, Role.OPERATOR))

@@ -8,16 +8,17 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from eventlib.console.edit_form import EditField, fields_of, initial_values, values_in
-from eventlib.console.forms import Form, OwnForm
+from eventlib.console.edit_form import fields_of, initial_values, values_in
+from eventlib.console.forms import OwnForm
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.http.gate import Caller
 from eventlib.http.problems import Refusal
 from eventlib.identity.principal import Role, allow
-from eventlib.model.event import Event, Position, contract_of, key_of
-from eventlib.operations.sending import event_of, is_sendable, refuse_facts, refuse_masked, send_event
+from eventlib.model.event import Event, Position, contract_of
+from eventlib.operations.act import Desk
+from eventlib.operations.sending import Send, is_sendable, refuse_facts
 
 _KEPT = 200
 _LONGEST_ONCE = 64
@@ -31,11 +32,13 @@ class _Sent:
         self._known = OrderedDict[str, Position]()
         self._sending = asyncio.Lock()
 
-    async def send(self, once: str, event: Event, by: str, reason: str) -> Position:
+    async def send(self, once: str, act: Send, by: str) -> Position:
         """Send an event, or return where this form's event is already."""
         async with self._sending:
             if once not in self._known:
-                self._known[once] = await send_event(self._log, event, by, reason, f"console:{once}")
+                place = (await act.perform(Desk(self._log, by))).place
+                assert place is not None  # noqa: S101  it is no dry run
+                self._known[once] = place
             while len(self._known) > _KEPT:
                 self._known.popitem(last=False)
             return self._known[once]
@@ -59,14 +62,20 @@ def send_routes(pages: Pages, log: EventLog) -> APIRouter:
         once = form.get("once")[:_LONGEST_ONCE] or content["once"]
         content |= {"form": form, "once": once}
         try:
-            event = _event(wanted, content["fields"], form)
+            about = {
+                "event_type": event_type,
+                "data": values_in(content["fields"], form.under("field."), form.under("none.")),
+            }
+            seen = await Send.of({**about, "dry_run": True}).perform(Desk(log, ""))
             if form.get("step") == "send":
-                place = await sent.send(f"{caller.by} {once}", event, caller.by, form.reason())
+                name = f"{caller.by} {once}"
+                act = form.act(Send, **about, idempotency_key=f"console:{name}")
+                place = await sent.send(name, act, caller.by)
                 return RedirectResponse(path_of("record", place.topic, place.partition, place.offset), 303)
         except ContractError as error:
             content["wrong"] = str(error)
             return pages.render(request, "send.html", 422, **content)
-        return pages.render(request, "send.html", **content | _preview(event))
+        return pages.render(request, "send.html", **content | {"event": seen.event, "partition": seen.partition})
 
     return routes
 
@@ -77,12 +86,6 @@ def _sendable(log: EventLog, event_type: str) -> type[Event]:
         refuse_facts(log.choreography, found)
         raise Refusal(422, "external", f"{event_type} is written by others: it is not sent from here")
     return found
-
-
-def _event(event_type: type[Event], fields: list[EditField], form: Form) -> Event:
-    event = event_of(event_type, values_in(fields, form.under("field."), form.under("none.")))
-    refuse_masked(event)
-    return event
 
 
 def _page(log: EventLog, event_type: type[Event]) -> dict[str, Any]:
@@ -99,8 +102,3 @@ def _page(log: EventLog, event_type: type[Event]) -> dict[str, Any]:
         "event": None,
         "partition": None,
     }
-
-
-def _preview(event: Event) -> dict[str, Any]:
-    key, topic = key_of(event), contract_of(type(event)).topic
-    return {"event": event, "partition": None if key is None else topic.partition_of(key.encode())}

@@ -10,16 +10,19 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from eventlib.errors import ContractError
 from eventlib.log.base import Log
 from eventlib.log.open import open_port
 from eventlib.log.reading import SkippingReader, chunks
 from eventlib.model.record import Record
-from eventlib.operations.dry_run import refuse_moved, token_of
+from eventlib.operations.act import Act, Desk, Outcome
+from eventlib.operations.dry_run import token_of
 from eventlib.personal.base import is_ciphertext
-from eventlib.personal.opening import found_store
+from eventlib.personal.opening import found_store, open_store, personal_classes, personal_options
 from eventlib.personal.receipt import (
     BODY_HASH,
     ERASED_TYPE,
@@ -54,8 +57,8 @@ async def forget(log: Log, store: "KeyStore", subject: str, reason: str, by: str
     return await _complete(log, store, begun, count=count)
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetPreview:
+@dataclass(frozen=True)
+class ForgetPreview(Outcome):
     """What erasing a subject would cover: whether it has a key, since when it is erased, and records by topic.
 
     `records` are those that can no longer be decrypted then; None when they are not counted.
@@ -67,9 +70,52 @@ class ForgetPreview:
     records: dict[str, int] | None
 
     @property
-    def token(self) -> str:
+    def token(self) -> str:  # type: ignore[override]  # it follows from the rest
         """What names it: with it the erasure is refused when it would cover something else by then."""
         return token_of("forget", self.subject, self.has_key, self.erased_at, self.records)
+
+    def json(self, *, personal: bool = False) -> dict[str, object]:
+        """See `Outcome`."""
+        del personal
+        return {"done": False, **asdict(self), "as_previewed": self.token}
+
+
+@dataclass(frozen=True)
+class Forgotten(Outcome):
+    """The receipt of an erasure."""
+
+    receipt: Receipt
+
+    def json(self, *, personal: bool = False) -> dict[str, object]:
+        """See `Outcome`."""
+        del personal
+        return {"done": True, **asdict(self.receipt)}
+
+
+class Forget(Act[str, ForgetPreview | Forgotten]):
+    """Erase a person: destroy the key of their personal data, and return the receipt."""
+
+    path: ClassVar[str] = "/subjects/{subject:key}/forget"
+    subject: Annotated[str, Field(description="The person's id, as the personal fields name it.")]
+    uncounted: Annotated[bool, Field(description="Do not count the records that the receipt covers.")] = False
+
+    async def select(self, desk: Desk) -> str:
+        """Return the subject. Raises: ContractError when this application keeps nothing personal."""
+        if not any(True for _ in personal_classes(desk.log.choreography)):
+            name = desk.log.choreography.name
+            raise ContractError(f"{name} has no personal fields: name the application whose events or states have them")
+        return self.subject
+
+    async def preview(self, desk: Desk, about: str) -> ForgetPreview:
+        """Return what it would cover. Raises: as `preview_forget`."""
+        with found_store(desk.log.port.url) as store:
+            return await preview_forget(desk.log.port, store, about, count=not self.uncounted)
+
+    async def apply(self, desk: Desk, about: str) -> Forgotten:
+        """Erase them. Raises: as `forget`; NoKeys where the keys have no place."""
+        count = not self.uncounted
+        with open_store(desk.log.port.url, personal_options(), create=True) as store:
+            return Forgotten(await forget(desk.log.port, store, about, self.reason, desk.by, count=count))
 
 
 async def preview_forget(log: Log, store: "KeyStore | None", subject: str, *, count: bool = True) -> ForgetPreview:
@@ -85,14 +131,6 @@ async def preview_forget(log: Log, store: "KeyStore | None", subject: str, *, co
     if count:
         records = {} if row is None else (await _counted(log, marker_of(row.id)))[0]
     return ForgetPreview(subject, has_key, erased_at, records)
-
-
-async def refuse_changed(
-    log: Log, store: "KeyStore | None", subject: str, as_previewed: str, *, count: bool = True
-) -> None:
-    """Refuse an erasure whose preview has shown something else. Raises: ContractError."""
-    if as_previewed:
-        refuse_moved(as_previewed, (await preview_forget(log, store, subject, count=count)).token)
 
 
 async def resume(log: Log, store: "KeyStore") -> list[Receipt]:

@@ -1,35 +1,83 @@
 """Sends an external event by hand: checked against its contract, and on the log with who sent it and why."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.ground.pydantic_errors import sentence_of
-from eventlib.json_form import read_json
+from eventlib.json_form import json_text, read_json
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, Position, contract_of, key_of
 from eventlib.model.personal import MASKED, personal_fields
+from eventlib.operations.act import Act, Desk, Outcome
+from eventlib.operations.dry_run import token_of
 from eventlib.publication import Publication, Signature
 
 
-async def send_event(log: EventLog, event: Event, by: str, reason: str, idempotency_key: str | None = None) -> Position:
-    """Append an event from outside to the log, signed with who sends it and why, and return its position.
+@dataclass(frozen=True)
+class SendOutcome(Outcome):
+    """Where an event is on the log, or would be: then it has no place yet, and without a key no partition."""
 
-    Guarantee: durable when it returns; the signature is in the record itself. The same `idempotency_key` gives the same
-    event id, so that a request is handled once.
-    Raises: ContractError without a reason, for an event that deciders emit, and for the mask of a personal field; NoRight
-    where a field is personal, and this process may not write it; as `EventLog.publish`.
-    """
-    if not reason.strip():
-        raise ContractError("give a reason: it is stored on the log")
-    refuse_facts(log.choreography, type(event))
-    refuse_masked(event)
-    await prepare_sending(log, type(event))
-    publication = Publication(event, idempotency_key, signature=Signature(by, reason.strip()))
-    return (await log.publish_many([publication]))[0]
+    event: Event
+    place: Position | None = None
+    token: str = ""
+
+    @property
+    def partition(self) -> int | None:
+        """The partition that it is in, or would be; None where the log chooses."""
+        key = key_of(self.event)
+        if self.place is not None:
+            return self.place.partition
+        return None if key is None else contract_of(type(self.event)).topic.partition_of(key.encode())
+
+    def json(self, *, personal: bool = False) -> dict[str, object]:
+        """See `Outcome`."""
+        del personal
+        contract, place = contract_of(type(self.event)), self.place
+        found = {"type": contract.type, "key": key_of(self.event), "topic": contract.topic.name}
+        if place is not None:
+            return found | {"partition": place.partition, "offset": place.offset}
+        return found | {"partition": self.partition, "done": False, "as_previewed": self.token}
+
+
+class Send(Act[Event, SendOutcome]):
+    """Send an event from outside, signed with who sends it and why; the same idempotency key gives the same event id."""
+
+    path: ClassVar[str] = "/events/{event_type}"
+    status: ClassVar[int] = 201
+    event_type: str
+    data: dict[str, object]
+    idempotency_key: Annotated[str | None, Field(min_length=1, max_length=1_000)] = None
+
+    async def select(self, desk: Desk) -> Event:
+        """Return the event.
+
+        Raises: WiringError for an unknown type; ContractError, naming the field, for what does not fit, for an event that
+        deciders emit, and for the mask of a personal field.
+        """
+        event = event_of(desk.log.choreography.event(self.event_type), self.data)
+        refuse_facts(desk.log.choreography, type(event))
+        refuse_masked(event)
+        return event
+
+    async def preview(self, desk: Desk, about: Event) -> SendOutcome:
+        """Return where it would be."""
+        del desk
+        return SendOutcome(about, token=token_of("send", self.event_type, json_text(about)))
+
+    async def apply(self, desk: Desk, about: Event) -> SendOutcome:
+        """Append it. Guarantee: durable when it returns; the signature is in the record itself.
+
+        Raises: NoRight where a field is personal, and this process may not write it; as `EventLog.publish`.
+        """
+        await prepare_sending(desk.log, type(about))
+        publication = Publication(about, self.idempotency_key, signature=Signature(desk.by, self.reason))
+        return SendOutcome(about, (await desk.log.publish_many([publication]))[0])
 
 
 async def prepare_sending(log: EventLog, event_type: type[Event]) -> None:

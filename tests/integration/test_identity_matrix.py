@@ -83,7 +83,7 @@ ADMIN = table(
     GET  /pauses                                401 403 403 403 200 200 403 200
     POST /services/{service}/pause                 401 403 403 403 422 403 403 422
     POST /services/{service}/resume                401 403 403 403 422 403 403 422
-    POST /subjects/{key}/forget                    401 403 403 403 422 403 403 422
+    POST /subjects/{subject}/forget                 401 403 403 403 422 403 403 422
     """
 )
 # Those that may are refused for what the body lacks (422): that is behind the gate.
@@ -185,6 +185,7 @@ async def test_the_admin_api_answers_each_role_as_it_should(tmp_path: Path) -> N
                     service="orders",
                     decider="order",
                     key="a",
+                    subject="a",
                     name="again",
                     event_type="Nothing",
                 )

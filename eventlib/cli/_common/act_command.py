@@ -185,7 +185,8 @@ def _own(name: str, field: FieldInfo, is_address: bool) -> Parameter:
     if is_address:
         return _parameter(name, Annotated[kind, typer.Argument(metavar=name.upper(), help=about)])
     least = next((each.ge for each in field.metadata if isinstance(each, Ge)), None)
-    option = _option(name, _METAVARS.get(name, "TEXT" if least is None else "N"), about, min=least)
+    metavar = "" if kind is bool else _METAVARS.get(name, "TEXT" if least is None else "N")
+    option = _option(name, metavar, about, min=least)
     return _parameter(name, Annotated[kind, option], field.default)
 
 
