@@ -37,7 +37,7 @@ from eventlib.invariants import Fold, judged_by_events
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.model.record import Record
-from eventlib.runtime.records import STATE
+from eventlib.runtime.records import changelog_key
 
 _ROWS_OF_A_GROUP = 250_000
 _AT_ONCE = 50_000  # rows, of which those of a key go on together
@@ -174,7 +174,7 @@ def _states(rows: Iterable[Newest], check: InvariantCheck) -> Iterator[Row]:
     judged = judged_deciders(check.application.choreography)
     shared, story = check.shared, check.application.story_field
     for topic, partition, offset, at_ms, key, value, event_id in rows:
-        decider, _, about = key.removeprefix(STATE).partition("/")
+        _, decider, about, _ = changelog_key(key)
         source = judged.get(decider)
         if source is not None and value and (shared is None or (source.key == story and about in shared)):
             record = Record(topic, partition, offset, at_ms, key.encode(), value, event_id)

@@ -18,7 +18,7 @@ from eventlib.invariants import Fold, InvariantChecker, Violation, judged_by_eve
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.record import Record, key_text
 from eventlib.queries.causal_order import causes_first
-from eventlib.runtime.records import state_name
+from eventlib.runtime.records import changelog_key
 
 _LAST: Final = 5
 _NO_META: Final = Meta("")
@@ -141,7 +141,7 @@ class KeyChecker:
                 checked.found.setdefault(violation.invariant.name, _finding(violation, story, evidence))
 
     def _known(self, watch: InvariantChecker, record: Record) -> list[Violation]:
-        decider, key = state_name((record.key or b"").decode())
+        _, decider, key, _ = changelog_key((record.key or b"").decode())
         source = self._deciders[decider]
         return watch.changed(source, key, self._log.codec.decode(source.state, record.value or b""))
 

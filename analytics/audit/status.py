@@ -11,7 +11,7 @@ from analytics.audit.newest import Newest
 from eventlib.eventlog import EventLog
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record, key_text
-from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, Positions
+from eventlib.runtime.records import POSITION_KEY, Positions, changelog_key
 
 
 @dataclass(frozen=True)
@@ -62,20 +62,20 @@ def status_of(newest: "RDD[Newest]", url: str, application: Application) -> LogS
     positions, parked, pending = dict[tuple[str, str, int], int](), set[tuple[str, str]](), set[str]()
     with application.opened(url) as opened:
         for topic, partition, _, _, key, value, _ in newest.filter(_tells).collect():
+            about = changelog_key(key)
             if key == POSITION_KEY:
                 service = topic.removesuffix(".changelog")
                 for read, offset in _positions(opened, value or b"").items():
                     positions[service, read, partition] = offset
-            elif key.startswith(PARKED):
-                decider, _, name = key.removeprefix(PARKED).partition("/")
-                parked.add((decider, name))
-            elif key.startswith(EFFECT):
-                pending.add(key.removeprefix(EFFECT))
+            elif about.kind == "parked":
+                parked.add((about.decider, about.key))
+            elif about.kind == "effect":
+                pending.add(about.key)
     return LogStatus(positions, frozenset(parked), frozenset(pending))
 
 
 def _tells(record: Newest) -> bool:
-    return bool(record.value) and not record.key.startswith(STATE)
+    return bool(record.value) and changelog_key(record.key).kind != "state"
 
 
 def _positions(opened: EventLog, value: bytes) -> Mapping[str, int]:

@@ -33,7 +33,7 @@ from eventlib.replay.push_scanner import PushScanner
 from eventlib.replay.report import Tally
 from eventlib.replay.spilling_cache import Spill, SpillingCache, spilling_caches
 from eventlib.runtime.keyed_state import KeyedState, entry_of
-from eventlib.runtime.records import DUE, STATE, JournalEntry, due_key, state_name
+from eventlib.runtime.records import DUE, JournalEntry, changelog_key, due_key
 from eventlib.values import from_ms
 
 _NOTHING_IS_JUDGED = OutputQuery(since_ms=1 << 62)
@@ -194,8 +194,9 @@ def _sources_of(live: Sequence[Record]) -> list[_Source]:
         where, until = record.source or "", record.subject or ""
         source = found.setdefault((where, until), _Source(where, until))
         key = key_text(record)
-        if key.startswith(STATE):
-            source.states[state_name(key)] = record
+        about = changelog_key(key)
+        if about.kind == "state":
+            source.states[about.decider, about.key] = record
         elif key.startswith(DUE):
             source.due.add(key)
     return [*found.values()]

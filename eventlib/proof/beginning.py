@@ -14,7 +14,7 @@ from eventlib.proof.past_effects import NotExplorable, with_past_effects
 from eventlib.proof.under_way import SagaUnderWay, TaskName, UnderWay
 from eventlib.runtime.inputs import DAMAGE
 from eventlib.runtime.parking.parked import original_of, parked_facts
-from eventlib.runtime.records import EFFECT, STATE, ParkedKey, parked_key, state_name
+from eventlib.runtime.records import ParkedKey, changelog_key, parked_key
 from eventlib.runtime.transaction import Inputs, Release
 from eventlib.simulation.exhaustive.moment import Moment, put
 from eventlib.simulation.exhaustive.steps import Steps
@@ -148,9 +148,10 @@ class Preparing:
         return record.replace(value=(await self._translated.event(original)).value)
 
     async def _record(self, service: str, name: str, record: Record) -> Record:
-        if name.startswith(EFFECT):
+        about = changelog_key(name)
+        if about.kind == "effect":
             return (await self._translated.event(record)).replace(headers=())  # a parked one is tried again
-        decider = self._deciders.get((service, state_name(name)[0])) if name.startswith(STATE) else None
+        decider = self._deciders.get((service, about.decider)) if about.kind == "state" else None
         return record if decider is None else await self._translated.state(decider, record)
 
 
@@ -170,7 +171,7 @@ def begin(steps: Steps, saga: Prepared) -> tuple[list[Moment], list[str]]:
     moment = steps.first._replace(at_ms=saga.at_ms)
     for task, known in saga.knows.items():
         for name, record in known.items():
-            if name.startswith(EFFECT) and (task[0], record.type or "") not in steps.effects:
+            if changelog_key(name).kind == "effect" and (task[0], record.type or "") not in steps.effects:
                 raise CannotGoOn(f"the effect for {record.type} is pending, and the current code has none")
         moment = moment._replace(knows=put(moment.knows, task, tasks.know(known)))
     for place, records in saga.waiting.items():
@@ -193,9 +194,10 @@ def _states(steps: Steps, saga: Prepared) -> Iterator[State]:
     deciders = {decider.name: decider for service in steps.stage.played.services for decider in service.deciders}
     for known in saga.knows.values():
         for name, record in known.items():
-            if name.startswith(STATE) and record.value and (decider := deciders.get(state_name(name)[0])):
+            about = changelog_key(name)
+            if about.kind == "state" and record.value and (decider := deciders.get(about.decider)):
                 state = steps.log.codec.decode(decider.state, record.value)
-                yield State(decider.name, state_name(name)[1], state, canonical((name, state)))
+                yield State(decider.name, about.key, state, canonical((name, state)))
 
 
 def _released(steps: Steps, saga: Prepared, moment: Moment) -> tuple[Moment, list[str]]:

@@ -12,7 +12,7 @@ from eventlib.model.topic import Topic
 from eventlib.proof.under_way import SagaUnderWay, TaskName, UnderWay
 from eventlib.replay.in_flight import records_between
 from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.records import POSITION_KEY, STATE, state_key, state_name
+from eventlib.runtime.records import POSITION_KEY, STATE, changelog_key, state_key
 
 _APART_MS = 3_600_000
 """By how much the time of a record may lie after that of the next one: clocks differ, and transactions take time."""
@@ -121,7 +121,8 @@ class Doubts:
 
     def is_unsure(self, task: TaskName, name: str) -> bool:
         """Return whether a state that sagas share may be another one than is known."""
-        if task not in self._unsure or not name.startswith(STATE) or state_name(name)[0] in self._keyed:
+        about = changelog_key(name)
+        if task not in self._unsure or about.kind != "state" or about.decider in self._keyed:
             return False
         known = self._found.shared.get(task, {}).get(name)
         return known is None or known.offset <= self._unsure[task]

@@ -9,7 +9,7 @@ from enum import Enum
 from pydantic import BaseModel
 
 from eventlib.proof.beginning import Prepared
-from eventlib.runtime.records import EFFECT, STATE, state_name
+from eventlib.runtime.records import changelog_key
 from eventlib.simulation.exhaustive.steps import Steps
 
 _COUNTED = 3
@@ -27,9 +27,10 @@ def shape_of(steps: Steps, saga: Prepared) -> Hashable:
     known = list[Hashable]()
     for (service, _), records in saga.knows.items():
         for name, record in records.items():
-            if name.startswith(EFFECT):
+            about = changelog_key(name)
+            if about.kind == "effect":
                 known.append((service, "effect", record.type))
-            elif name.startswith(STATE) and record.value and (decider := deciders.get(state_name(name)[0])):
+            elif about.kind == "state" and record.value and (decider := deciders.get(about.decider)):
                 known.append((service, decider.name, alike(steps.log.codec.decode(decider.state, record.value))))
     waiting = [(place[0], record.type) for place, records in saga.waiting.items() for record in records]
     parked = [(task[0], note.decider, note.reason) for task, note, _ in saga.parked]

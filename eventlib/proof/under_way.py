@@ -15,17 +15,7 @@ from eventlib.model.service import Service
 from eventlib.replay.in_flight import InFlightSagas, records_between
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.parking.parked import waiting_behind
-from eventlib.runtime.records import (
-    EFFECT,
-    PARKED,
-    POSITION_KEY,
-    REQUEST,
-    STATE,
-    ParkedKey,
-    Positions,
-    request_name,
-    state_name,
-)
+from eventlib.runtime.records import POSITION_KEY, ParkedKey, Positions, changelog_key
 
 TaskName = tuple[str, int]
 Place = tuple[str, int, str]
@@ -165,7 +155,7 @@ class _Reading:
                 self._key_of.setdefault(correlation_id, key_text(record))
             left.add(correlation_id)
         for changelog in self._changelogs.values():
-            left |= {r.correlation_id or "" for name, r in changelog.items() if name.startswith(EFFECT)}
+            left |= {r.correlation_id or "" for name, r in changelog.items() if changelog_key(name).kind == "effect"}
         left -= self._key_of.keys()
         if left:
             async for record in self._all_events():
@@ -191,15 +181,15 @@ class _Reading:
         own = {decider.name for decider in service.deciders if decider.key == self._found.key}
         for name, record in self._changelogs[task].items():
             by_cause = self._key_of.get(record.correlation_id or "", "")
-            if name.startswith((STATE, REQUEST)):
-                decider, key = state_name(name) if name.startswith(STATE) else request_name(name)[:2]
+            kind, decider, key, _ = changelog_key(name)
+            if kind in {"state", "request"}:
                 if decider not in own:
                     self._found.shared.setdefault(task, {})[name] = record
                 elif key in self._found.sagas:
                     self._found.sagas[key].knows.setdefault(task, {})[name] = record
-            elif name.startswith(EFFECT) and by_cause in self._found.sagas:
+            elif kind == "effect" and by_cause in self._found.sagas:
                 self._found.sagas[by_cause].knows.setdefault(task, {})[name] = record
-            elif name.startswith(PARKED):
+            elif kind == "parked":
                 await self._parked(service, partition, record)
 
     async def _parked(self, service: Service, partition: int, record: Record) -> None:

@@ -13,7 +13,7 @@ from eventlib.personal.receipt import ERASURES, read_receipt
 from eventlib.runtime.lost_owners import LOST_OWNERS, LostOwners
 from eventlib.runtime.parking.control import read_request
 from eventlib.runtime.parking.parked import SkippedInput, original_of
-from eventlib.runtime.records import POSITION_KEY, JournalEntry, ParkedKey, Pause, Positions
+from eventlib.runtime.records import POSITION_KEY, JournalEntry, ParkedKey, Pause, Positions, changelog_key
 
 
 class Reading(NamedTuple):
@@ -90,13 +90,13 @@ class RecordReader:
     def _change(self, record: Record) -> object | None:
         if not record.value:
             return None
-        kind, _, rest = key_text(record).partition("/")
-        if kind == "effect":
+        about = changelog_key(key_text(record))
+        if about.kind == "effect":
             return self._event(record)
-        if kind in _OWN:
-            return self._log.codec.decode(_OWN[kind], record.value)
-        decider = self._deciders.get(rest.partition("/")[0])
-        if kind != "state" or decider is None:
+        if about.kind in _OWN:
+            return self._log.codec.decode(_OWN[about.kind], record.value)
+        decider = self._deciders.get(about.decider)
+        if about.kind != "state" or decider is None:
             raise EventlibError(f"{self._log.choreography.name} has no decider that writes under this key")
         state: object = self._log.codec.decode(decider.state, record.value)
         return state

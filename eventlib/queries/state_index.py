@@ -16,7 +16,7 @@ from eventlib.queries.index_columns import column_of, columns_of, quoted, stored
 from eventlib.queries.projection import Projection
 from eventlib.queries.projection_file import View
 from eventlib.queries.state import task_of
-from eventlib.runtime.records import POSITION_KEY, STATE, Positions, modules_version, state_name
+from eventlib.runtime.records import Positions, changelog_key, modules_version
 from eventlib.values import from_ms
 
 S = TypeVar("S")
@@ -186,17 +186,14 @@ class StateIndex(Projection, Generic[S]):
     # --- what each record of the changelog means
 
     def _changed(self, db: sqlite3.Connection, record: Record, value: Any) -> Iterable[Hashable]:
-        name = key_text(record)
-        if name == POSITION_KEY and isinstance(value, Positions):
+        about = changelog_key(key_text(record))
+        if isinstance(value, Positions):
             rows = [(topic, record.partition, offset) for topic, offset in value.next.items()]
             db.executemany("INSERT OR REPLACE INTO handled VALUES (?, ?, ?)", rows)
             return [_task(record.partition)]
-        if not name.startswith(STATE):
+        if (about.kind, about.decider) != ("state", self.decider.name):
             return ()
-        decider, key = state_name(name)
-        if decider != self.decider.name:
-            return ()
-        key = key if self.decider.key is not None else str(record.partition)
+        key = about.key if self.decider.key is not None else str(record.partition)
         if not record.value:  # forgotten
             db.execute("DELETE FROM states WHERE _key = ?", (key,))
         else:

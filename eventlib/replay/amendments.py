@@ -17,7 +17,7 @@ from eventlib.queries.parked import ParkedQuery, parkings, waiting_inputs
 from eventlib.replay.journal import TaskJournal
 from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.parking.control import ParkedInputDiscarded, ParkedInputEdited, request_in
-from eventlib.runtime.records import PARKED, STATE, Step, state_name
+from eventlib.runtime.records import Step, changelog_key
 from eventlib.values import from_ms
 
 _ENDS = {"edit", "discard", "refuse"}
@@ -118,19 +118,12 @@ async def rerun_changelog(
     """
     async for records in chunks(log.port, changelog, 0):
         for record in records:
-            kind, (decider, key) = _kind_and_name(key_text(record))
-            if kind == PARKED:
+            kind, decider, key, _ = changelog_key(key_text(record))
+            if kind == "parked":
                 yield RerunKey(decider, key, None, is_parked=record.value is not None)
-            elif kind == STATE and record.value is None:
+            elif kind == "state" and record.value is None:
                 yield RerunKey(decider, key, KeyedState())
-            elif kind == STATE and decider in deciders:
+            elif kind == "state" and decider in deciders:
                 yield RerunKey(
                     decider, key, await log.codec.known(partial(entry_of, record, deciders[decider], log.codec))
                 )
-
-
-def _kind_and_name(key: str) -> tuple[str, tuple[str, str]]:
-    for kind in (STATE, PARKED):
-        if key.startswith(kind):
-            return kind, state_name(key)
-    return "", ("", "")

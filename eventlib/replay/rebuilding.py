@@ -23,16 +23,13 @@ from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import NO_MEMORY, KeyLocation, moved_record
 from eventlib.runtime.processor import body_hash, stalled
 from eventlib.runtime.records import (
-    EFFECT,
     POSITION_KEY,
-    REQUEST,
-    STATE,
     JournalEntry,
     Pause,
     Positions,
+    changelog_key,
     effect_key,
     pause_key,
-    request_name,
     state_key,
 )
 from eventlib.runtime.transaction import Hold
@@ -89,7 +86,7 @@ async def _around(port: Log, changelog: TopicPartition, damaged: DamagedRecord) 
 
 def _is_timed(record: Record) -> bool:
     """Return whether a record has its transaction's time: pending effects have their requests'."""
-    return key_text(record).startswith((STATE, POSITION_KEY))
+    return changelog_key(key_text(record)).kind in {"state", POSITION_KEY}
 
 
 class _Rebuilding:
@@ -116,13 +113,14 @@ class _Rebuilding:
         known = {state_key(*name): name for name in self._names}
         found = list[Record]()
         names: Iterable[tuple[str, str]]
-        if key is not None and key.startswith(REQUEST):
-            names = [request_name(key)[:2]]
+        about = changelog_key(key or "")
+        if about.kind == "request":
+            names = [(about.decider, about.key)]
         elif key in known:
             names = [known[key]]
         elif key == POSITION_KEY or key in self._paused:
             names = ()
-        elif self._unprovable and not (key or "").startswith(EFFECT):
+        elif self._unprovable and about.kind != "effect":
             raise ContractError(f"it may belong to journal steps of kind {', '.join(sorted(self._unprovable))}")
         else:
             names = self._names
@@ -217,7 +215,7 @@ class _Rebuilding:
     def _requests(self, decider: Decider[Any], key: str, steps: Sequence[HistoryStep[Any]]) -> Iterator[Record]:
         """Yield the entries of requests that the damaged record may have been."""
         memory, around = NO_MEMORY, self._around
-        is_request = (around.key or "").startswith(REQUEST)
+        is_request = changelog_key(around.key or "").kind == "request"
         for step in steps:
             event, at_ms = None if step.input is None else step.input.event, to_ms(step.at)
             if step.kind == "switched":

@@ -21,7 +21,7 @@ from eventlib.model.service import Service
 from eventlib.replay.in_flight import InFlightSagas, records_between
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import KeyedState, entry_of
-from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, ParkedKey, Positions, state_name
+from eventlib.runtime.records import POSITION_KEY, ParkedKey, Positions, changelog_key
 
 T = TypeVar("T")
 
@@ -100,17 +100,19 @@ class _ProgressScan:
         newest, samples = await self._newest((service.changelog.name, partition))
         position = newest.pop(POSITION_KEY, None)
         for name, record in newest.items():
-            if name.startswith(PARKED):
+            about = changelog_key(name)
+            if about.kind == "parked":
                 parked = await self._known(partial(codec.decode, ParkedKey, record.value or b""))
                 if parked is not None:
                     self._moved.add(self._by_key.get(parked.key, ""))
-            elif name.startswith(EFFECT):
+            elif about.kind == "effect":
                 self._effect(deciders.get((record.source or "").partition("/")[2]), record)
-            elif name.startswith(STATE) and (decider := deciders.get(state_name(name)[0])) is not None:
-                await self._state(decider, state_name(name)[1], record)
+            elif about.kind == "state" and (decider := deciders.get(about.decider)) is not None:
+                await self._state(decider, about.key, record)
         for name, record in samples.all():
-            if name not in newest and (decider := deciders.get(state_name(name)[0])) is not None:
-                await self._sample(decider, state_name(name)[1], record)
+            about = changelog_key(name)
+            if name not in newest and (decider := deciders.get(about.decider)) is not None:
+                await self._sample(decider, about.key, record)
         if position is None:
             return Positions()
         return await self._known(partial(codec.decode, Positions, position.value or b"")) or Positions()
@@ -121,9 +123,10 @@ class _ProgressScan:
         samples = _Samples()
         async for record in records_between(self._log, changelog, await self._log.port.start(*changelog)):
             name = key_text(record)
-            if name.startswith(STATE):
+            kind = changelog_key(name).kind
+            if kind == "state":
                 samples.add(name, record)
-            if record.value and (record.correlation_id in self._sagas or name.startswith((PARKED, POSITION_KEY))):
+            if record.value and (record.correlation_id in self._sagas or kind in {"parked", POSITION_KEY}):
                 newest[name] = record
             else:
                 newest.pop(name, None)
@@ -213,7 +216,7 @@ class _Samples:
             del self._by_schema[before][name]
         if not record.value:
             return
-        schema = state_name(name)[0], record.value[:HEADER_BYTES]
+        schema = changelog_key(name).decider, record.value[:HEADER_BYTES]
         group = self._by_schema.setdefault(schema, {})
         if len(group) == _SAMPLES:
             oldest = next(iter(group))

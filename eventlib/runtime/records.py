@@ -267,34 +267,30 @@ class ChangelogKey(NamedTuple):
     """What a changelog record is about, as its key says.
 
     `kind` is `state`, `effect`, `parked`, `pause`, `skip`, `request`, or the name of a task's own note, such as `position`.
-    `decider` and `key` are those of a state, a parked key or a request that was answered; of an effect, and of an input to be
-    skipped, `key` is the id.
+    `decider` and `key` are those of a state, a parked key or a `request` (its id) that was answered; of an effect, and of an
+    input to be skipped, `key` is the id.
     """
 
     kind: str
     decider: str = ""
     key: str = ""
+    request: str = ""
 
 
 _OF_DECIDERS = frozenset({"state", "parked"})
 
 
 def changelog_key(key: str) -> ChangelogKey:
-    """Return what a record under a key of a changelog is about; the key of a request has its id behind it."""
+    """Return what a record under a key of a changelog is about."""
     kind, _, rest = key.partition("/")
     if kind in _OF_DECIDERS:
         decider, _, rest = rest.partition("/")
         return ChangelogKey(kind, decider, rest)
     if kind == "request":
-        decider, of, _ = request_name(key)
-        return ChangelogKey(kind, decider, of)
+        decider, length, rest = rest.split("/", 2)
+        end = int(length)
+        return ChangelogKey(kind, decider, rest[:end], rest[end + 1 :])
     return ChangelogKey(kind, "", rest)
-
-
-def state_name(key: str) -> tuple[str, str]:
-    """Return the decider and the key whose state stands under a changelog key."""
-    _, decider, key = key.split("/", 2)
-    return decider, key
 
 
 def effect_key(request_id: str) -> str:
@@ -305,13 +301,6 @@ def effect_key(request_id: str) -> str:
 def request_key(decider: str, key: str, request_id: str) -> str:
     """Return the changelog key of a request that a key has answered before its newest ones."""
     return f"{REQUEST}{decider}/{len(key)}/{key}/{request_id}"
-
-
-def request_name(changelog_key: str) -> tuple[str, str, str]:
-    """Return the decider, the key and the request's id of such a changelog key."""
-    _, decider, length, rest = changelog_key.split("/", 3)
-    end = int(length)
-    return decider, rest[:end], rest[end + 1 :]
 
 
 def skip_key(event_id: str) -> str:

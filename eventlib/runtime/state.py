@@ -8,18 +8,7 @@ from eventlib.codec.base import Codec
 from eventlib.model.decider import Decider
 from eventlib.model.record import Record
 from eventlib.runtime.keyed_state import KeyedState, KeyLocation, entry_of, moved_of
-from eventlib.runtime.records import (
-    DUE,
-    REQUEST,
-    STATE,
-    due_key,
-    due_of,
-    pack,
-    request_name,
-    state_key,
-    state_name,
-    unpack,
-)
+from eventlib.runtime.records import DUE, changelog_key, due_key, due_of, pack, state_key, unpack
 from eventlib.state.base import Store
 
 _EMPTY = KeyedState()
@@ -120,7 +109,7 @@ class TaskState:
         before = self._committed(key)
         for record, is_there in ((before, False), (after, True)):
             if record is not None:
-                decider, of_key, request_id = request_name(key)
+                _, decider, of_key, request_id = changelog_key(key)
                 moved = moved_of(record, request_id)
                 by_number = _number_key(decider, of_key, moved.number)
                 self._index_moves[by_number] = request_id.encode() if is_there else None
@@ -167,10 +156,11 @@ class TaskState:
         newest = {record.key: record for record in records}
         for record in newest.values():
             key = _text(record.key)
-            if key.startswith(STATE):
-                name = state_name(key)
+            about = changelog_key(key)
+            if about.kind == "state":
+                name = about.decider, about.key
                 self._move_due(name, self._stored_due(name), self._due(name, record))
-            elif key.startswith(REQUEST):
+            elif about.kind == "request":
                 self._move_request(key, None if record.value is None else record)
             self._write_later(record)
         self._checkpoint = checkpoint

@@ -19,7 +19,7 @@ from eventlib.model.event import contract_of
 from eventlib.queries.parked import retry_command
 from eventlib.queries.projection_file import WHAT
 from eventlib.runtime.bootstrap import is_of_past
-from eventlib.runtime.records import EFFECT
+from eventlib.runtime.records import changelog_key
 from eventlib.search.attributes import sagas_of
 from eventlib.search.compiling import compiled
 from eventlib.search.language import Every, QueryError, parse_order, parse_where
@@ -195,8 +195,9 @@ class SagaSearch(LogIndex):
 
 
 def _command(kind: str, decider: str, reason: str | None, origin: str) -> str | None:
-    is_past = kind == "parked" and origin.startswith(EFFECT) and is_of_past(reason or "")
-    return retry_command(decider, origin.removeprefix(EFFECT)) if is_past else None
+    about = changelog_key(origin)
+    is_past = kind == "parked" and about.kind == "effect" and is_of_past(reason or "")
+    return retry_command(decider, about.key) if is_past else None
 
 
 def _value(attribute: Attribute, stored: Any, now: int) -> object:

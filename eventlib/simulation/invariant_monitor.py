@@ -16,7 +16,7 @@ from eventlib.model.event import Event, contract_of
 from eventlib.model.record import Record
 from eventlib.runtime.keyed_state import KeyedState
 from eventlib.runtime.parking.parked import is_redated
-from eventlib.runtime.records import POSITION_KEY, STATE, JournalEntry, Positions, state_name
+from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions, changelog_key
 from eventlib.simulation.stage import CONFIG, Stage
 
 
@@ -201,10 +201,9 @@ class InvariantMonitor:
             self.violations += self._watch.emitted(event, record.meta())
 
     def _check_state(self, record: Record) -> None:
-        key = (record.key or b"").decode()
-        if not key.startswith(STATE):
+        kind, name, of, _ = changelog_key((record.key or b"").decode())
+        if kind != "state":
             return
-        name, of = state_name(key)
         decider: Decider[Any] | None = self._lawful.get(name)
         if decider is not None:
             state = self._log.codec.decode(decider.state, record.value) if record.value else None

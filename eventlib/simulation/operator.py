@@ -21,7 +21,7 @@ from eventlib.runtime.parking.control import (
     Request,
     ResumeRequested,
 )
-from eventlib.runtime.records import EFFECT, PARKED, PAUSE, ParkedKey, Pause
+from eventlib.runtime.records import ParkedKey, Pause, changelog_key
 
 
 class Parked(NamedTuple):
@@ -46,12 +46,11 @@ class ParkingTracker:
 
     def apply(self, service: str, record: Record) -> Parked | None:
         """Apply a changelog record; return what it parks, if that was not parked before."""
-        key = (record.key or b"").decode()
-        if key.startswith(PARKED):
-            decider, of = key.removeprefix(PARKED).split("/", 1)
-            parked, waits = Parked(service, record.partition, decider, of), record.value is not None
-        elif key.startswith(EFFECT):
-            parked = Parked(service, record.partition, "", key.removeprefix(EFFECT))
+        kind, decider, of, _ = changelog_key((record.key or b"").decode())
+        parked = Parked(service, record.partition, decider, of)
+        if kind == "parked":
+            waits = record.value is not None
+        elif kind == "effect":
             waits = record.value is not None and any(name == "parked_reason" for name, _ in record.headers)
         else:
             return None
@@ -114,7 +113,7 @@ class PauseTracker:
     def apply(self, service: str, record: Record, codec: Codec) -> None:
         """Apply a changelog record."""
         key = (record.key or b"").decode()
-        if not key.startswith(PAUSE):
+        if changelog_key(key).kind != "pause":
             return
         if record.value is None:
             self._held.pop((service, record.partition, key), None)

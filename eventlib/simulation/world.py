@@ -20,7 +20,7 @@ from eventlib.model.service import Service
 from eventlib.publication import Publication
 from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.committer import TaskCommitter
-from eventlib.runtime.records import STATE, effect_key, state_name
+from eventlib.runtime.records import changelog_key, effect_key
 from eventlib.runtime.restore import restored
 from eventlib.runtime.task import Task
 from eventlib.simulation.fake_stores import NOTHING, FakeStores, Snapshot
@@ -323,9 +323,9 @@ class World:
             self.stage.deadly.pop(((running.source or "").partition("/")[2], running.subject or ""), None)
 
     def _check_kept(self, service_name: str, record: Record) -> None:
-        owner, key = self.owners.get((service_name, record.partition)), (record.key or b"").decode()
-        if owner is not None and key.startswith(STATE):
-            name, of = state_name(key)
+        owner, about = self.owners.get((service_name, record.partition)), changelog_key((record.key or b"").decode())
+        if owner is not None and about.kind == "state":
+            name, of = about.decider, about.key
             decider = next((each for each in owner.service.deciders if each.name == name), None)
             if decider is not None:
                 self.monitor.kept(decider, of, owner.worker.task.state.entry(decider, of), record)

@@ -17,7 +17,7 @@ from eventlib.model.schema.derive import record_of
 from eventlib.replay.key_history import KeyHistory, key_history
 from eventlib.replay.point_in_time import state_at
 from eventlib.runtime.keyed_state import entry_of
-from eventlib.runtime.records import STATE, JournalEntry, state_name
+from eventlib.runtime.records import JournalEntry, changelog_key
 from eventlib.values import from_ms, to_ms
 from tests.analytics.folded import Folded, Row
 from tests.integration.reopening import everything
@@ -34,9 +34,9 @@ async def written_states(log: EventLog) -> dict[tuple[str, str], tuple[Any, str 
     found = dict[tuple[str, str], tuple[Any, str | None, int]]()
     for service in log.choreography.services:
         for record in await everything(log, service.changelog.name):
-            if not key_text(record).startswith(STATE):
+            kind, name, key, _ = changelog_key(key_text(record))
+            if kind != "state":
                 continue
-            name, key = state_name(key_text(record))
             entry = entry_of(record, log.choreography.decider(name), log.codec) if record.value else None
             if entry is None:
                 found.pop((name, key), None)
@@ -97,8 +97,8 @@ async def pending_deadlines(log: EventLog) -> list[tuple[str, str, int, list[str
     found = dict[tuple[str, str], list[str]]()
     for service in log.choreography.services:
         for record in await everything(log, service.changelog.name):
-            if key_text(record).startswith(STATE):
-                name, key = state_name(key_text(record))
+            kind, name, key, _ = changelog_key(key_text(record))
+            if kind == "state":
                 entry = entry_of(record, log.choreography.decider(name), log.codec)
                 found[name, key] = [each for each in entry.due if each != FORGET]
     return [(decider, key, 0, due) for (decider, key), due in found.items()]

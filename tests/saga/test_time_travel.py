@@ -15,7 +15,7 @@ from eventlib.queries.state import KnownState, known_state
 from eventlib.replay.key_history import key_history
 from eventlib.replay.point_in_time import state_at
 from eventlib.runtime.keyed_state import entry_of
-from eventlib.runtime.records import STATE, state_name
+from eventlib.runtime.records import changelog_key
 from eventlib.values import from_ms, to_ms
 from services import shop
 from tests.saga.eventful import Clock, make_eventful
@@ -54,13 +54,12 @@ async def recorded_live(log: EventLog) -> dict[Name, list[Live]]:
             if log.port.url.startswith("sqlite:"):  # Kafka's own marks of transactions take offsets, too
                 assert [record.offset for record in records] == [*range(len(records))], "nothing was compacted away"
             for record in records:
-                key = (record.key or b"").decode()
-                if key.startswith(STATE):
-                    name = state_name(key)
+                kind, *name, _ = changelog_key((record.key or b"").decode())
+                if kind == "state":
                     decider = shop.decider(name[0])
                     at = from_ms(record.timestamp_ms)
                     known = known_state(log, decider, name[1], entry_of(record, decider, log.codec), at)
-                    found[name].append(Live(at, known))
+                    found[name[0], name[1]].append(Live(at, known))
     return found
 
 

@@ -11,7 +11,7 @@ from eventlib.operations.doctor.content import APART_MS, SYNCHRONISE
 from eventlib.operations.doctor.finding import Diagnosis, some, warning
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.runtime.keyed_state import remembered_bytes
-from eventlib.runtime.records import state_name
+from eventlib.runtime.records import changelog_key
 from eventlib.values import from_ms, now_ms
 
 _NEWEST = 500
@@ -64,7 +64,7 @@ async def _largest(port: Log, service: Service) -> Sequence[Record]:
 
 
 def _grown(service: Service, record: Record) -> Diagnosis:
-    decider, key = state_name(key_text(record))
+    _, decider, key, _ = changelog_key(key_text(record))
     size = remembered_bytes(record)
     return warning(
         "requests",

@@ -9,14 +9,14 @@ from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim
 from eventlib.model.decider import Decider
-from eventlib.model.record import Record
+from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.follower import Follower
 from eventlib.operations.reprocessing.output_diff import OriginalOutput, event_in
 from eventlib.operations.reprocessing.running import Rerun
 from eventlib.replay.comparison import Change, changes
 from eventlib.runtime.keyed_state import entry_of
-from eventlib.runtime.records import EFFECT, PARKED, STATE, ParkedKey, state_name
+from eventlib.runtime.records import EFFECT, PARKED, STATE, ParkedKey, changelog_key
 from eventlib.runtime.restore import restored_state
 from eventlib.runtime.state import TaskState
 
@@ -165,13 +165,13 @@ class _StateComparison:
     async def compare(self, old: TaskState, new: TaskState, at_ms: int) -> None:
         """Compare one task's states; `at_ms` is the time up to which the rerun followed it."""
         for key, before, after in side_by_side(old, new, STATE):
-            decider = self._deciders.get(state_name(key)[0])
+            decider = self._deciders.get(changelog_key(key).decider)
             if decider is None:
                 continue  # the current code does not have it
             if before is not None and before.timestamp_ms > at_ms:
                 self.not_yet += 1
             else:
-                await self._compare_states(decider, state_name(key)[1], before, after)
+                await self._compare_states(decider, changelog_key(key).key, before, after)
         for prefix in (EFFECT, PARKED):
             for _, before, after in side_by_side(old, new, prefix):
                 if after is not None and before is None:
@@ -203,10 +203,11 @@ class _StateComparison:
         return await codec.known(lambda: entry_of(record, decider, codec).state)
 
     def _add_open(self, record: Record) -> None:
-        if (record.key or b"").startswith(EFFECT.encode()) and not record.headers:
+        kind = changelog_key(key_text(record)).kind
+        if kind == "effect" and not record.headers:
             decider = (record.source or "").partition("/")[2]
             self.requested.append(Waiting(decider, record.subject or "", record.type or ""))
-        elif (record.key or b"").startswith(PARKED.encode()):
+        elif kind == "parked":
             parked = self._log.codec.decode(ParkedKey, record.value or b"")
             self.parked.append(Waiting(parked.decider, parked.key, reason=parked.reason))
 

@@ -29,10 +29,10 @@ from eventlib.runtime.records import (
     ParkedKey,
     Positions,
     Step,
+    changelog_key,
     effect_key,
     skip_key,
     state_key,
-    state_name,
 )
 from eventlib.runtime.restore import positions_in
 from eventlib.runtime.state import TaskState
@@ -123,7 +123,8 @@ class Takeover:
     def _states(self) -> Iterator[Record]:
         emitted = Counter(_name(record) for record in self._plan.emitted.get(self._task, ()))
         for key, before, after in side_by_side(self._old, self._new, STATE):
-            name = state_name(key)
+            about = changelog_key(key)
+            name = about.decider, about.key
             if after is None:
                 self.states += 1
                 yield self._changelog_record(key, None)

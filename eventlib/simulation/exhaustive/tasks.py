@@ -10,7 +10,7 @@ from eventlib.model.event import Event
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.keyed_state import entry_of
-from eventlib.runtime.records import EFFECT, PARKED, STATE, ParkedKey, Positions, parked_key, state_name
+from eventlib.runtime.records import ParkedKey, Positions, changelog_key, parked_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer, Inputs
@@ -163,8 +163,8 @@ class Tasks:
         deciders = {decider.name: decider for decider in service.deciders if decider.has_deadlines}
         known = self._known[knows]
         for key, record in known.items():
-            name, of = state_name(key) if key.startswith(STATE) else ("", "")
-            if name not in deciders or parked_key(name, of) in known:
+            kind, name, of, _ = changelog_key(key)
+            if kind != "state" or name not in deciders or parked_key(name, of) in known:
                 continue
             entry = entry_of(record, deciders[name], self._log.codec)
             yield from (Due(at, name, of, each) for each, at in entry.due.items())
@@ -177,7 +177,7 @@ class Tasks:
     def pending(self, knows: int) -> Iterator[Record]:
         """Yield the requests of a task's pending effects."""
         for key, record in self._known[knows].items():
-            if key.startswith(EFFECT) and not record.headers:
+            if changelog_key(key).kind == "effect" and not record.headers:
                 yield record
 
     def event(self, record: Record) -> Event:
@@ -195,8 +195,8 @@ class Tasks:
         emitted, renamed = self._canonical_ids(events)
         changed = {(r.key or b"").decode(): r for r in (_renamed(record, renamed) for record in made.changes[:-1])}
         after = {key: r for key, r in {**known, **changed}.items() if r.value is not None or self.shared(name, key)}
-        states = [self._state(service, key, r) for key, r in changed.items() if key.startswith(STATE)]
-        parked = next((r.value for key, r in after.items() if key.startswith(PARKED)), None)
+        states = [self._state(service, key, r) for key, r in changed.items() if changelog_key(key).kind == "state"]
+        parked = next((r.value for key, r in after.items() if changelog_key(key).kind == "parked"), None)
         note = None if parked is None else self._log.codec.decode(ParkedKey, parked)
         return Made(self.know(after), tuple(emitted), tuple(states), note)
 
@@ -229,7 +229,7 @@ class Tasks:
         return Task(service, partition, self._log, state, positions=positions, code_version=self._stage.code_version)
 
     def _state(self, service: Service, key: str, record: Record) -> State:
-        name, of = state_name(key)
+        _, name, of, _ = changelog_key(key)
         decider: Any = next(each for each in service.deciders if each.name == name)
         state = self._log.codec.decode(decider.state, record.value) if record.value else None
         return State(name, of, state, canonical((name, of, state)))
