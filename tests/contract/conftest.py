@@ -10,7 +10,7 @@ import pytest
 from eventlib import open_log
 from eventlib.ground.object_store import ObjectStore
 from tests.contract.catalogue import CATALOGUE, Opened
-from tests.contract.registry_servers import registry
+from tests.contract.registry_servers import listening_registry, registry
 from tests.integration.reopening import reopened
 
 pytest.register_assert_rewrite(
@@ -36,6 +36,13 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     """A client of an empty registry."""
     async with registry() as opened:
         yield opened
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """Where an empty registry listens."""
+    with listening_registry() as listening:
+        yield listening
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("kafka", marks=pytest.mark.heavy)])

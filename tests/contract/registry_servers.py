@@ -5,8 +5,9 @@ import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -16,6 +17,9 @@ from eventlib.http.registry.service import open_service
 from eventlib.http.serving import Listening, Tls
 from eventlib.log.base import Log
 from eventlib.log.memory import MemoryLog
+
+if TYPE_CHECKING:
+    from confluent_kafka.serialization import SerializationContext
 
 
 def self_signed(directory: Path, name: str | None = None) -> Tls:
@@ -62,3 +66,11 @@ def listening_registry(tls: Tls | None = None, **options: Any) -> Iterator[str]:
         stop.set()
         thread.join(30)
         listening.close()
+
+
+@cache
+def value_of(topic: str) -> "SerializationContext":
+    """Say to a client that nobody here wrote where what it reads or writes stands."""
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    return SerializationContext(topic, MessageField.VALUE)

@@ -2,12 +2,10 @@
 
 import gzip
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -27,10 +25,7 @@ from eventlib.model.states import replace
 from eventlib.model.topic import FORMATS, Topic
 from eventlib.queries.state import state_of
 from eventlib.replay import replay
-from tests.contract.registry_servers import listening_registry
-
-if TYPE_CHECKING:
-    from confluent_kafka.serialization import SerializationContext
+from tests.contract.registry_servers import value_of
 
 
 @dataclass(frozen=True)
@@ -120,19 +115,6 @@ def test_a_documents_payloads_are_in_their_topics_format(form: str) -> None:
     assert form in payload["schemaFormat"].replace("schema+json", "json")
 
 
-@pytest.fixture
-def url() -> Iterator[str]:
-    with listening_registry() as listening:
-        yield listening
-
-
-@cache
-def context() -> "SerializationContext":
-    from confluent_kafka.serialization import MessageField, SerializationContext
-
-    return SerializationContext("baskets", MessageField.VALUE)
-
-
 async def codec_at(url: str, form: str) -> FramedCodec:
     codec = FramedCodec(MemoryLog(), RemoteRegistry(url))
     await codec.prepare([("baskets", SHOPS[form].sent)])
@@ -153,9 +135,9 @@ async def test_json_goes_to_and_from_a_client_of_others(url: str) -> None:
     }
     text = codec.schema_of(SHOPS["json"].sent).text
     with SchemaRegistryClient({"url": url}) as client:
-        assert JSONDeserializer(text, schema_registry_client=client)(codec.encode(event), context()) == plain
+        assert JSONDeserializer(text, schema_registry_client=client)(codec.encode(event), value_of("baskets")) == plain
         write: Any = JSONSerializer(TheirSchema(text, "JSON"), client)
-        data = write(plain, context())
+        data = write(plain, value_of("baskets"))
     assert await codec.known(lambda: codec.decode(SHOPS["json"].sent, data)) == event
     await codec.registry.close()
 
@@ -172,12 +154,12 @@ async def test_protobuf_goes_to_and_from_a_client_of_others(url: str) -> None:
     message_class = GetMessageClass(pool.FindMessageTypeByName("BasketSent"))
     with SchemaRegistryClient({"url": url}) as client:
         read: Any = ProtobufDeserializer(message_class, {"use.deprecated.format": False}, client)
-        found = read(codec.encode(event), context())
+        found = read(codec.encode(event), value_of("baskets"))
         assert (found.basket, [line.quantity for line in found.lines]) == ("b1", [2, 3])
         assert found.sent_at.ToJsonString() == "2026-01-02T03:04:05.678Z"
         assert not found.HasField("note")
         write: Any = ProtobufSerializer(message_class, client, {"use.deprecated.format": False})
-        data = write(found, context())
+        data = write(found, value_of("baskets"))
     assert await codec.known(lambda: codec.decode(shop.sent, data)) == event
     await codec.registry.close()
 
@@ -189,6 +171,6 @@ async def test_avro_goes_to_a_client_of_others(url: str) -> None:
     codec, event = await codec_at(url, "avro"), SHOPS["avro"].event("b1", 2)
     with SchemaRegistryClient({"url": url}) as client:
         read: Any = AvroDeserializer(client)
-        found = read(codec.encode(event), context())
+        found = read(codec.encode(event), value_of("baskets"))
     assert (found["basket"], found["lines"]) == ("b1", [{"sku": "sku-0", "quantity": 2}])
     await codec.registry.close()

@@ -21,14 +21,18 @@ from tests.golden.contracts.record import load
 APP = "tests.golden.contracts.{}:post"
 
 
-@pytest.fixture
-async def path(tmp_path: Path) -> Path:
-    """Return a log of the first version."""
-    path = tmp_path / "log.db"
+async def a_log(path: Path, *others: Record) -> Path:
+    """Make a log of the first version."""
     port = await SqliteLog.open(path)
     await load("first", port, EventLog(port, FramedCodec(port), first.post))
+    await port.append(others)
     await port.close()
     return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return asyncio.run(a_log(tmp_path / "log.db"))  # commands have event loops of their own
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
@@ -98,11 +102,9 @@ async def test_what_stands_on_the_log_and_cannot_be_decoded_is_found(path: Path)
 
 
 async def test_another_place_where_its_events_stand_is_looked_at_too(path: Path, tmp_path: Path) -> None:
-    other = await SqliteLog.open(tmp_path / "other.db")
-    await load("first", other, EventLog(other, FramedCodec(other), first.post))
-    await other.append([Record("parcels", 3, -1, 1, b"3", b"\x00\x00\x00\x00\x63abc", type="ParcelAccepted")])
-    await other.close()
-    here, there = (open_log(f"sqlite:///{each}", first.post, read_only=True) for each in (path, tmp_path / "other.db"))
+    bad = Record("parcels", 3, -1, 1, b"3", b"\x00\x00\x00\x00\x63abc", type="ParcelAccepted")
+    other = await a_log(tmp_path / "other.db", bad)
+    here, there = (open_log(f"sqlite:///{each}", first.post, read_only=True) for each in (path, other))
     async with here as log, there as archive:
         found = await verdict(log, [archive], sample=10)
     assert [each.against for each in found.problems] == ["parcels/3/0"]
@@ -151,26 +153,12 @@ def commands(path: Path, app: str) -> Callable[..., int]:
     return lambda *words: run(["--app", APP.format(app), "--log", f"sqlite:///{path}", "schemas", *words])
 
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> Path:
-    """Return a log of the first version; commands have event loops of their own."""
-    path = tmp_path / "recorded.db"
-
-    async def made() -> None:
-        port = await SqliteLog.open(path)
-        await load("first", port, EventLog(port, FramedCodec(port), first.post))
-        await port.close()
-
-    asyncio.run(made())
-    return path
-
-
 def test_check_and_register_end_with_1_where_something_would_break(
-    recorded: Path, capsys: pytest.CaptureFixture[str]
+    path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert commands(recorded, "first")("check") == 0
+    assert commands(path, "first")("check") == 0
     assert "5 contracts against 5 versions, 8 records decoded: nothing would break." in capsys.readouterr().out
-    today = commands(recorded, "second")
+    today = commands(path, "second")
     assert today("check") == 1
     assert "MISSING_ENUM_SYMBOLS" in capsys.readouterr().out
     assert today("check", "--json") == 1
@@ -179,8 +167,8 @@ def test_check_and_register_end_with_1_where_something_would_break(
     assert "nothing was registered" in capsys.readouterr().err
 
 
-def test_list_show_diff_level_and_epoch(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    today = commands(recorded, "third")
+def test_list_show_diff_level_and_epoch(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    today = commands(path, "third")
     assert today("list", "--json") == 0
     assert {each["name"]: each["today"] for each in told(capsys)} == {
         "ParcelHandedIn": "changed",

@@ -12,18 +12,10 @@ from eventlib.external import Json
 from eventlib.model.identity import request_id
 from eventlib.values import to_ms
 from tests.apps.smallest import Said, noting
+from tests.contract.catalogue import Delisted, Listed
 from tests.integration.reopening import everything
 
-GOODS = Topic("goods", partitions=4, latest=True)
 SMALL = Topic("small", partitions=2, max_event_bytes=100)
-
-
-class Listed(Event, topic=GOODS, key="sku"):
-    sku: str
-
-
-class Delisted(Event, topic=GOODS, key="sku", tombstone=True):
-    sku: str
 
 
 class Measured(Event, topic=Topic("measures", partitions=3), key=None):
@@ -82,7 +74,7 @@ async def test_one_idempotency_key_is_one_id_and_none_is_a_new_one(log: EventLog
 
 
 async def test_many_are_in_order_and_each_has_its_position(log: EventLog) -> None:
-    events = [Said(key=str(n % 5)) if n % 2 else Listed(sku=str(n % 3)) for n in range(50)]
+    events = [Said(key=str(n % 5)) if n % 2 else Listed(sku=str(n % 3), cents=1) for n in range(50)]
     positions = await log.publish_many([Publication(event) for event in events])
     for event, position in zip(events, positions, strict=True):
         (record,) = await log.port.read(position.topic, position.partition, position.offset, 1)
@@ -109,7 +101,7 @@ async def test_a_partition_can_be_named(log: EventLog) -> None:
 
 
 async def test_a_topic_held_twice_has_both_or_none(log: EventLog) -> None:
-    position = await log.publish(Listed(sku="A"))
+    position = await log.publish(Listed(sku="A", cents=1))
     await log.publish(Delisted(sku="A"))
     assert position.topic == "goods"
     told, kept = await everything(log, "goods"), await everything(log, "goods.latest")
@@ -133,7 +125,7 @@ async def test_a_topic_held_twice_has_both_or_none(log: EventLog) -> None:
 )  # fmt: skip
 async def test_what_is_refused_leaves_nothing_behind(log: EventLog, event: Event, sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
-        await log.publish_many([Said(key="a"), Listed(sku="A"), event])
+        await log.publish_many([Said(key="a"), Listed(sku="A", cents=1), event])
     for topic in ("small.said", "goods", "goods.latest", "small"):
         assert await everything(log, topic) == []
 

@@ -2,25 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.protobuf import descriptor_pool, message_factory
 
 from eventlib.registry.parsing import SchemaType, parse
-from tests.contract.registry_servers import listening_registry
+from tests.contract.registry_servers import listening_registry, value_of
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
-    from confluent_kafka.serialization import SerializationContext
-
-
-@cache
-def orders() -> "SerializationContext":
-    from confluent_kafka.serialization import MessageField, SerializationContext
-
-    return SerializationContext("orders", MessageField.VALUE)
 
 
 ORDER = {"order_id": "1", "amount_cents": 250}
@@ -49,12 +40,6 @@ message Other {}
 message Order { string order_id = 1; Money paid = 2; message Line { string sku = 1; } repeated Line lines = 3; }
 """
 MONEY = 'syntax = "proto3"; package shop; message Money { int64 amount_cents = 1; }'
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with listening_registry() as listening:
-        yield listening
 
 
 @pytest.fixture
@@ -127,15 +112,15 @@ def test_avro_through_its_serializer(client: "SchemaRegistryClient", url: str) -
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 
-    data = AvroSerializer(client, AVRO)(ORDER, orders())
+    data = AvroSerializer(client, AVRO)(ORDER, value_of("orders"))
     assert data is not None
     assert data[:5] == bytes([0, 0, 0, 0, 1])
     newer = json.loads(AVRO)
     newer["fields"].append({"name": "currency", "type": "string", "default": "EUR"})
     with SchemaRegistryClient({"url": url}) as other:
-        assert AvroDeserializer(other)(data, orders()) == ORDER
-        AvroSerializer(client, json.dumps(newer))({**ORDER, "currency": "USD"}, orders())
-        assert AvroDeserializer(other, json.dumps(newer))(data, orders()) == {**ORDER, "currency": "EUR"}
+        assert AvroDeserializer(other)(data, value_of("orders")) == ORDER
+        AvroSerializer(client, json.dumps(newer))({**ORDER, "currency": "USD"}, value_of("orders"))
+        assert AvroDeserializer(other, json.dumps(newer))(data, value_of("orders")) == {**ORDER, "currency": "EUR"}
 
 
 def test_avro_with_a_reference(client: "SchemaRegistryClient") -> None:
@@ -146,16 +131,16 @@ def test_avro_with_a_reference(client: "SchemaRegistryClient") -> None:
     paid = {"type": "record", "name": "Paid", "fields": [{"name": "money", "type": "Money"}]}
     client.register_schema("money", Schema(json.dumps(money), "AVRO"))
     schema = Schema(json.dumps(paid), "AVRO", [SchemaReference("Money", "money", 1)])
-    data = AvroSerializer(client, schema)({"money": {"amount_cents": 5}}, orders())
-    assert AvroDeserializer(client)(data, orders()) == {"money": {"amount_cents": 5}}
+    data = AvroSerializer(client, schema)({"money": {"amount_cents": 5}}, value_of("orders"))
+    assert AvroDeserializer(client)(data, value_of("orders")) == {"money": {"amount_cents": 5}}
     assert client.get_referenced_by("money", 1) == [2]
 
 
 def test_json_through_its_serializer(client: "SchemaRegistryClient") -> None:
     from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 
-    data = JSONSerializer(JSON, client)(ORDER, orders())
-    assert JSONDeserializer(JSON, schema_registry_client=client)(data, orders()) == ORDER
+    data = JSONSerializer(JSON, client)(ORDER, value_of("orders"))
+    assert JSONDeserializer(JSON, schema_registry_client=client)(data, value_of("orders")) == ORDER
     assert client.get_schema(1).schema_type == "JSON"
 
 
@@ -178,8 +163,8 @@ def test_protobuf_through_its_serializer(client: "SchemaRegistryClient") -> None
 
     order, money = _messages()
     written = order(order_id="1", paid=money(amount_cents=250), lines=[order.Line(sku="A")])
-    data = ProtobufSerializer(order, client, {"use.deprecated.format": False})(written, orders())
-    read = ProtobufDeserializer(order, {"use.deprecated.format": False}, client)(data, orders())
+    data = ProtobufSerializer(order, client, {"use.deprecated.format": False})(written, value_of("orders"))
+    read = ProtobufDeserializer(order, {"use.deprecated.format": False}, client)(data, value_of("orders"))
     assert read == written
     told = client.get_latest_version("orders-value")
     assert (told.schema.schema_type, [each.name for each in told.schema.references or []]) == (
@@ -187,7 +172,7 @@ def test_protobuf_through_its_serializer(client: "SchemaRegistryClient") -> None
         ["money.proto"],
     )
     again = ProtobufSerializer(order, client, {"use.deprecated.format": False, "auto.register.schemas": False})
-    assert again(written, orders()) == data
+    assert again(written, value_of("orders")) == data
     text = told.schema.schema_str or ""
     assert parse(SchemaType.PROTOBUF, text, {"money.proto": MONEY}).model.main.endswith(b"proto3")
     assert "message Order {" in text

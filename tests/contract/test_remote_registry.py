@@ -3,10 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,11 +19,8 @@ from eventlib.contracts.declared import named
 from eventlib.contracts.preflight import open_epoch, register, verdict
 from eventlib.errors import ContractError, RegistryRefused, RegistryUnavailable, WiringError
 from eventlib.log.memory import MemoryLog
-from tests.contract.registry_servers import listening_registry, self_signed
+from tests.contract.registry_servers import listening_registry, self_signed, value_of
 from tests.golden.contracts import first, third
-
-if TYPE_CHECKING:
-    from confluent_kafka.serialization import SerializationContext
 
 
 class Paid(Event, topic="payments", key="order_id"):
@@ -34,19 +29,6 @@ class Paid(Event, topic="payments", key="order_id"):
 
 
 PAID = Paid(order_id="1", amount_cents=250)
-
-
-@cache
-def context() -> "SerializationContext":
-    from confluent_kafka.serialization import MessageField, SerializationContext
-
-    return SerializationContext("payments", MessageField.VALUE)
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with listening_registry() as listening:
-        yield listening
 
 
 def requests(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -195,7 +177,7 @@ async def test_avro_goes_to_and_from_a_client_of_others(url: str) -> None:
     await codec.prepare([("payments", Paid)])
     with SchemaRegistryClient({"url": url}) as client:
         read: Any = AvroDeserializer(client)
-        assert read(codec.encode(PAID), context()) == {"order_id": "1", "amount_cents": 250}
+        assert read(codec.encode(PAID), value_of("payments")) == {"order_id": "1", "amount_cents": 250}
         theirs = json.dumps(
             {
                 "type": "record",
@@ -209,7 +191,7 @@ async def test_avro_goes_to_and_from_a_client_of_others(url: str) -> None:
             }
         )
         write: Any = AvroSerializer(client, TheirSchema(theirs, "AVRO"))
-        data = write({"amount_cents": 250, "order_id": "1", "note": "of theirs"}, context())
+        data = write({"amount_cents": 250, "order_id": "1", "note": "of theirs"}, value_of("payments"))
     assert await codec.known(lambda: codec.decode(Paid, data)) == PAID
     await codec.registry.close()
 
