@@ -1,5 +1,6 @@
-"""A faulty application in a directory of its own, and commands that must fail there."""
+"""A faulty application in a directory of its own, commands that must fail there, and an environment that sets nothing."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -19,6 +20,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "faulty.py").write_text(APP)
     (tmp_path / "pyproject.toml").write_text('[tool.eventlib]\napp = "faulty:app"\n')
     return tmp_path
+
+
+@pytest.fixture
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is set in the environment."""
+    for variable in [each for each in os.environ if each.startswith(("EVENTLIB_", "SHOP_", "OTEL_"))]:
+        monkeypatch.delenv(variable)
 
 
 @pytest.fixture

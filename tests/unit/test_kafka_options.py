@@ -1,7 +1,5 @@
 """From a URL and variables to how a Kafka log is reached, or to a sentence that names what is wrong."""
 
-import os
-
 import pytest
 
 from eventlib.config.settings import eventlib_settings, runtime_config
@@ -9,11 +7,7 @@ from eventlib.errors import WiringError
 from eventlib.ground.variables import SettingsError
 from eventlib.log.kafka.options import KafkaOptions, parse_url
 
-
-@pytest.fixture(autouse=True)
-def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in [name for name in os.environ if name.startswith("EVENTLIB_")]:
-        monkeypatch.delenv(variable)
+pytestmark = pytest.mark.usefixtures("no_variables")
 
 
 def test_a_url_names_brokers_and_options() -> None:

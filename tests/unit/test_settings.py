@@ -18,13 +18,7 @@ from services.settings import ShopSettings, demo_settings, shop_settings
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    for variable in list(os.environ):
-        if variable.startswith(("EVENTLIB_", "SHOP_", "OTEL_")):
-            monkeypatch.delenv(variable)
+pytestmark = pytest.mark.usefixtures("no_variables")
 
 
 def test_without_variables_the_defaults_are_those_of_the_classes() -> None:
@@ -70,6 +64,12 @@ def test_known_variables_that_others_read_are_no_fault(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("variable", "value", "expected"),
     [
+        ("SHOP_DECLINE", "2", "SHOP_DECLINE='2': expected less than or equal to 1"),
+        ("SHOP_DECLINE", "nan", "SHOP_DECLINE='nan': expected"),
+        ("SHOP_SEED", "one", "SHOP_SEED='one': expected a valid integer"),
+        ("SHOP_GATEWAY_URL", "gateway", "SHOP_GATEWAY_URL='gateway': expected a valid URL"),
+        ("SHOP_READ_TIMEOUT_S", "0", "SHOP_READ_TIMEOUT_S='0': expected greater than 0"),
+        ("SHOP_DECLIEN", "0.1", "there is no setting SHOP_DECLIEN: did you mean SHOP_DECLINE?"),
         ("EVENTLIB_BATCH", "many", "EVENTLIB_BATCH='many': expected a valid integer"),
         ("EVENTLIB_BATCH", "0", "EVENTLIB_BATCH='0': expected greater than or equal to 1"),
         ("EVENTLIB_GRACE_S", "inf", "EVENTLIB_GRACE_S='inf': expected a finite number"),
@@ -81,34 +81,12 @@ def test_known_variables_that_others_read_are_no_fault(monkeypatch: pytest.Monke
         ),
     ],
 )
-def test_a_wrong_setting_of_the_library_is_named(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, expected: str
-) -> None:
+def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, variable: str, value: str, expected: str) -> None:
     monkeypatch.setenv(variable, value)
     with pytest.raises(SettingsError) as refused:
-        runtime_config()
+        shop_settings() if variable.startswith("SHOP") else runtime_config()
     assert str(refused.value).startswith(expected)
     assert isinstance(refused.value, WiringError)
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "expected"),
-    [
-        ("SHOP_DECLINE", "2", "SHOP_DECLINE='2': expected less than or equal to 1"),
-        ("SHOP_DECLINE", "nan", "SHOP_DECLINE='nan': expected"),
-        ("SHOP_SEED", "one", "SHOP_SEED='one': expected a valid integer"),
-        ("SHOP_GATEWAY_URL", "gateway", "SHOP_GATEWAY_URL='gateway': expected a valid URL"),
-        ("SHOP_READ_TIMEOUT_S", "0", "SHOP_READ_TIMEOUT_S='0': expected greater than 0"),
-        ("SHOP_DECLIEN", "0.1", "there is no setting SHOP_DECLIEN: did you mean SHOP_DECLINE?"),
-    ],
-)
-def test_a_wrong_setting_of_the_shop_is_named(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, expected: str
-) -> None:
-    monkeypatch.setenv(variable, value)
-    with pytest.raises(SettingsError) as refused:
-        shop_settings()
-    assert str(refused.value).startswith(expected)
 
 
 @pytest.mark.parametrize("name", ["services.setings:ShopSettings", "services.settings:Settings", "Shop Settings"])

@@ -24,13 +24,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExportResult
 
 
-@pytest.fixture(autouse=True)
-def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    for variable in list(os.environ):
-        if variable.startswith("OTEL_"):
-            monkeypatch.delenv(variable)
+pytestmark = pytest.mark.usefixtures("no_variables")
 
 
 @pytest.mark.parametrize("share", [0, 0.02, 0.3, 0.999, 1])
