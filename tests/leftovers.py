@@ -9,7 +9,7 @@ from pathlib import Path
 from secrets import token_hex
 
 _RUN = "RUN_OF_TESTS"
-_ENDS_S = 30.0
+ENDS_S = 30.0
 """What a test has started may take that long to end, when whoever it listened to has."""
 
 
@@ -20,7 +20,7 @@ def mark_children() -> None:
 
 def end_leftovers() -> dict[int, str]:
     """Wait until the processes of this run have ended, kill those that do not, and return their commands by id."""
-    until = time.monotonic() + _ENDS_S
+    until = time.monotonic() + ENDS_S
     while (left := _marked()) and time.monotonic() < until:
         time.sleep(0.1)
     for pid in left:

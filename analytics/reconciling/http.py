@@ -11,7 +11,7 @@ from eventlib.errors import ContractError, LogUnavailable
 from eventlib.ground.http_client import sync_client
 from eventlib.ground.url import refuse_userinfo
 
-_TRIES = 5
+TRIES = 5
 _PAUSE_S = 0.5
 _TIMEOUT_S = 30.0
 
@@ -37,7 +37,7 @@ class ApiClient:
         Raises: LogUnavailable when the API does not answer; ContractError when it is another one.
         """
         problem = ""
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(TRIES)):
             try:
                 answer = self._client.get(path, params=dict(params))
             except httpx.HTTPError as error:

@@ -21,9 +21,10 @@ def warn_of_plaintext_hosts(secret: str, hosts: Iterable[str], remedy: str) -> N
     """Warn once if a secret would go unencrypted to a host other than this machine's loopback interface."""
     for host in hosts:
         if not (is_loopback(host) or host.endswith(".localhost")):
-            _warn(secret, host, remedy)
+            warn_once(secret, host, remedy)
 
 
 @lru_cache(maxsize=256)
-def _warn(secret: str, host: str, remedy: str) -> None:
+def warn_once(secret: str, host: str, remedy: str) -> None:
+    """Warn, unless the same was said before."""
     _LOG.warning("%s is sent to %s unencrypted: %s", secret, host, remedy)

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_LOOK_EVERY_S = 1.0
+LOOK_EVERY_S = 1.0
 
 
 class WatchedFile(Generic[T]):
@@ -34,7 +34,7 @@ class WatchedFile(Generic[T]):
     def content(self) -> T:
         """What the file holds, as of a second ago at most."""
         now = monotonic()
-        if now - self._looked_at >= _LOOK_EVERY_S:
+        if now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
             if (seen := version_of(self._path)) != self._seen:
                 self._seen = seen

@@ -18,7 +18,7 @@ from eventlib.http.problems import Refusal
 
 CALLER = "eventlib.caller"
 """The member of an ASGI scope that names who was authenticated."""
-_MOST_BUCKETS = 10_000
+MOST_BUCKETS = 10_000
 
 
 def caller_of(scope: Scope) -> str:
@@ -54,7 +54,7 @@ class RateLimits:
             return wait_s
         self._full_at[key] = full_at + (work - taken) / self._rate
         self._full_at.move_to_end(key)
-        if len(self._full_at) > _MOST_BUCKETS:
+        if len(self._full_at) > MOST_BUCKETS:
             self._full_at.popitem(last=False)
         return 0
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_HOST = "127.0.0.1"
 
 
-_GRACE_S = 5
+GRACE_S = 5
 
 
 _LOOK_S = 0.01
@@ -191,7 +191,7 @@ def _uvicorn_of(app: Any, options: dict[str, Any]) -> "uvicorn.Server":
             access_log=False,
             server_header=False,
             ws="none",
-            timeout_graceful_shutdown=_GRACE_S,
+            timeout_graceful_shutdown=GRACE_S,
             **options,
         )
     )

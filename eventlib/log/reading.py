@@ -8,7 +8,7 @@ from eventlib.log.base import Claim, Log, Membership, Reader, TopicPartition
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 
-_CHUNK = 2_000
+CHUNK = 2_000
 
 
 async def chunks(log: Log, topic_partition: TopicPartition, first: int) -> AsyncIterator[list[Record]]:
@@ -17,7 +17,7 @@ async def chunks(log: Log, topic_partition: TopicPartition, first: int) -> Async
     Raises: what `Log.read` does.
     """
     offset = first
-    while records := await log.read(*topic_partition, offset, _CHUNK):
+    while records := await log.read(*topic_partition, offset, CHUNK):
         offset = records[-1].offset + 1
         yield records
 

@@ -19,12 +19,13 @@ def pseudonym(text: str) -> str | None:
     installation = identity_options().installation_key() if path is None else None
     if path is None and installation is None:
         return None
-    key = hmac.digest(installation, b"pseudonyms", "sha256") if installation else _key_in(str(path))
+    key = hmac.digest(installation, b"pseudonyms", "sha256") if installation else key_in(str(path))
     return hmac.digest(key, text.encode(), "sha256")[:8].hex()
 
 
 @cache
-def _key_in(path: str) -> bytes:
+def key_in(path: str) -> bytes:
+    """Return the key in a file, which is read once."""
     from eventlib.personal.secret_file import read_secret
 
     return read_secret(Path(path), "pseudonyms' key")

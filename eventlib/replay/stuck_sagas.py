@@ -117,10 +117,10 @@ class _ProgressScan:
             return Positions()
         return await self._known(partial(codec.decode, Positions, position.value or b"")) or Positions()
 
-    async def _newest(self, changelog: TopicPartition) -> tuple[dict[str, Record], "_Samples"]:
+    async def _newest(self, changelog: TopicPartition) -> tuple[dict[str, Record], "Samples"]:
         """Return the newest records of in-flight sagas, parked keys and positions; and samples of all states."""
         newest: dict[str, Record] = {}
-        samples = _Samples()
+        samples = Samples()
         async for record in records_between(self._log, changelog, await self._log.port.start(*changelog)):
             name = key_text(record)
             kind = changelog_key(name).kind
@@ -203,7 +203,7 @@ class _ProgressScan:
         )
 
 
-class _Samples:
+class Samples:
     """Some of the newest states of each schema."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ _WORDS = {
     "payment_uncertain": "payment uncertain, voided",
     "payment_unconfirmed": "payment not confirmed in time, voided",
 }
-_STORIES = {
+STORIES = {
     "undeliverable": "One that could not be delivered: its stock and its money went back:",
     "declined": "One whose payment was declined: its stock was released:",
     "out_of_stock": "One that was out of stock: the units reserved for it were released:",
@@ -141,9 +141,9 @@ def _commands(report: Report) -> Iterator[tuple[str, str]]:
     examples = dict(report.outcomes.examples)
     if completed := examples.pop("completed", None):
         yield f"{eventlib} saga {shlex.quote(completed)}{log}", "An order that was completed, event by event:"
-    for reason in (*_STORIES, *examples):
+    for reason in (*STORIES, *examples):
         if order_id := examples.pop(reason, None):
-            why = _STORIES.get(reason, f"One that was cancelled ({reason}):")
+            why = STORIES.get(reason, f"One that was cancelled ({reason}):")
             yield f"{eventlib} saga {shlex.quote(order_id)}{log}", why
     if report.waiting:
         yield f"{eventlib} parked list{log}", "What waits for a person, and why:"

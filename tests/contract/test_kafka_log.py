@@ -62,7 +62,7 @@ class TestKafkaLogWithAnnouncedTransactions(OnKafka, AppendContract, OwnershipCo
 
     @pytest.fixture(autouse=True)
     def _an_older_cluster(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("eventlib.log.kafka.client._finalized", lambda _: {})
+        monkeypatch.setattr("eventlib.log.kafka.client.finalized_features", lambda _: {})
 
 
 class TestKafkaLogThatCompresses(OnKafka, AppendContract):

@@ -86,7 +86,7 @@ async def test_a_token_servers_answer_is_bounded() -> None:
 
 
 async def test_an_order_apis_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("analytics.reconciling.http._TRIES", 1)
+    monkeypatch.setattr("analytics.reconciling.http.TRIES", 1)
     async with answering(bomb(), "Content-Encoding: gzip") as url:
         with (
             in_bounded_memory(),

@@ -12,7 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from eventlib.errors import LogUnavailable, WiringError
-from eventlib.ground.plaintext import _warn
+from eventlib.ground.plaintext import warn_once
 from eventlib.personal.master import FileMaster
 from eventlib.personal.opening import personal_options
 from eventlib.personal.postgres_store import BoundedConnection, PostgresKeyStore
@@ -196,7 +196,7 @@ def test_a_role_without_rights_is_told(postgres: Postgres, url: str, store: Post
 
 
 def test_what_goes_unencrypted_to_another_machine_is_warned_of(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    _warn.cache_clear()
+    warn_once.cache_clear()
     with caplog.at_level(logging.WARNING):
         PostgresKeyStore(url, create=True).close()
         assert not caplog.messages

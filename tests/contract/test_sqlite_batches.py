@@ -10,7 +10,7 @@ import pytest
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.packing import MOST
-from eventlib.log.sqlite.reading import _take
+from eventlib.log.sqlite.reading import take
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.record import Record
 from tests.contract.batched import NOW, ROWS, numbered, opened, placed, read_all, rows
@@ -25,7 +25,7 @@ def test_no_more_batches_are_inflated_than_the_records_are_in(offset: int, limit
     """
     headers = f'{{"records":{MOST},"offsets":{MOST}}}'
     with closing(sqlite3.connect(":memory:")) as connection:
-        taken = _take(offset, limit, connection.execute(rows, {"most": MOST, "headers": headers}))
+        taken = take(offset, limit, connection.execute(rows, {"most": MOST, "headers": headers}))
     assert len(taken) == batches
 
 

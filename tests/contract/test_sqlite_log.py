@@ -283,7 +283,7 @@ async def test_what_is_kept_of_the_end_hides_nothing_that_others_append(tmp_path
 async def test_what_is_older_than_its_topic_keeps_goes_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eventlib.log.sqlite.retention._RETAIN_EVERY_S", 0.01)
+    monkeypatch.setattr("eventlib.log.sqlite.retention.RETAIN_EVERY_S", 0.01)
     log = await SqliteLog.open(tmp_path / "log.db")
     await log.create_topics([Topic("hour", partitions=1, retention=timedelta(hours=1)), Topic("kept", partitions=1)])
     old = Record("hour", 0, -1, now_ms() - 7_200_000, b"k", b"v")

@@ -1,7 +1,9 @@
 """The retention of an SQLite log keeps what a service has not read, while it runs and while it rests."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -40,13 +42,14 @@ async def service_at(log: SqliteLog, offset: int, *, holds: bool = True) -> Memb
 
 async def known(log: SqliteLog, value: str | None) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while await _there(log) != value:
+        while _there(log) != value:
             await asyncio.sleep(0.01)
 
 
-async def _there(log: SqliteLog) -> str | None:
-    rows = await log._file.read("SELECT value FROM meta WHERE name LIKE 'unread/reads/%'")  # noqa: SLF001  no reader shows it
-    return rows[0][0] if rows else None
+def _there(log: SqliteLog) -> str | None:
+    with closing(sqlite3.connect(log.url.removeprefix("sqlite:///"))) as connection:
+        row = connection.execute("SELECT value FROM meta WHERE name LIKE 'unread/reads/%'").fetchone()
+    return row[0] if row else None
 
 
 async def oldest(log: SqliteLog) -> int:

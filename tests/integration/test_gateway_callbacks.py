@@ -58,7 +58,7 @@ async def test_a_report_with_another_secret_is_refused_and_nothing_of_it_is_on_t
 
 
 async def test_a_secret_is_replaced_while_the_api_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched_file, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(watched_file, "LOOK_EVERY_S", 0.0)
     new, file = SigningSecret.new(), tmp_path / "secrets"
     write_private(file, SECRET.reveal())
     secrets = ShopSettings(gateway_secrets_file=file).signing_secrets("gateway")

@@ -58,13 +58,13 @@ class SimulatedOutbox(SimulatedConsumer):
 
     async def run(self, log: EventLog, process: ConsumerProcess) -> None:
         """See `SimulatedConsumer.run`."""
-        await Relay(log, _Table(self, process)).run(process.startup)
+        await Relay(log, Table(self, process)).run(process.startup)
 
     async def operate(self, log: EventLog, process: ConsumerProcess) -> None:
         """See `SimulatedConsumer.operate`; nothing is held here."""
 
 
-class _Table(OutboxTable):
+class Table(OutboxTable):
     def __init__(self, of: SimulatedOutbox, process: ConsumerProcess) -> None:
         self._of = of
         self._process = process

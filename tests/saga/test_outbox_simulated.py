@@ -10,7 +10,7 @@ from eventlib.simulation.schedule import Schedule
 from eventlib.simulation.stage import Stage
 from tests.saga.mutant import Plant
 from tests.saga.planted import written
-from tests.saga.simulated_outbox import LOST, NOTES, ORDER, TWICE, OutboxScenario, _Table
+from tests.saga.simulated_outbox import LOST, NOTES, ORDER, TWICE, OutboxScenario, Table
 
 
 def broken_by(seed: int) -> str | None:
@@ -20,14 +20,14 @@ def broken_by(seed: int) -> str | None:
 
 
 def rows_are_settled_before_they_are_on_the_log(patch: pytest.MonkeyPatch) -> None:
-    right = _Table.take
+    right = Table.take
 
-    async def take(table: _Table, limit: int) -> list[OutboxRow]:
+    async def take(table: Table, limit: int) -> list[OutboxRow]:
         rows = await right(table, limit)
         await table.settle([row.id for row in rows])
         return rows
 
-    patch.setattr(_Table, "take", take)
+    patch.setattr(Table, "take", take)
 
 
 RELAY = "eventlib/outbox/relay.py"

@@ -15,4 +15,4 @@ from services.importing import summary
     ],
 )
 def test_each_example_is_described_by_its_own_reason(reason: str, says: str) -> None:
-    assert says in summary._STORIES[reason]  # noqa: SLF001  all of them are shown only of a large import
+    assert says in summary.STORIES[reason]  # all of them are shown only of a large import

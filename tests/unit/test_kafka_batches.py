@@ -11,7 +11,7 @@ from aiokafka.record.util import calc_crc32c as crc32c
 
 from eventlib.errors import ContractError, DamagedRecord
 from eventlib.log.kafka.batches import Batch, Producing, batches, next_sequence
-from eventlib.log.kafka.bounded_consumers import _Batches as Inflated
+from eventlib.log.kafka.bounded_consumers import Batches as Inflated
 from eventlib.log.kafka.chunk import Chunk
 from eventlib.model.record import Record
 

@@ -71,7 +71,7 @@ async def test_a_transaction_is_full_once_it_takes_long(writer: Writer, monkeypa
     share = Told()
     await end_of(writer, share)
     assert share.was_full is False
-    monkeypatch.setattr("eventlib.log.kafka.writer._LONG_ENOUGH_S", 0.0)
+    monkeypatch.setattr("eventlib.log.kafka.writer.LONG_ENOUGH_S", 0.0)
     share = Told()
     await end_of(writer, share)
     assert share.was_full is True

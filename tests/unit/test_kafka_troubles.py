@@ -45,7 +45,7 @@ async def trouble(port: int, options: KafkaOptions) -> Trouble:
 async def test_an_address_that_drops_packets_is_told_from_one_where_nothing_listens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("eventlib.log.kafka.probing._CONNECTS_S", 0.2)
+    monkeypatch.setattr("eventlib.log.kafka.probing.CONNECTS_S", 0.2)
     with socket() as full, ExitStack() as clients:
         full.bind((HOST, 0))
         full.listen(0)

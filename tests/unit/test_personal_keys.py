@@ -15,7 +15,7 @@ from eventlib.personal import ERASED, MASKED, pseudonym
 from eventlib.personal.base import Mask
 from eventlib.personal.master import FileMaster, VaultMaster
 from eventlib.personal.opening import open_cipher
-from eventlib.personal.pseudonyms import _key_in
+from eventlib.personal.pseudonyms import key_in
 from eventlib.personal.ring import KeyRing, erase, marker_of
 from eventlib.personal.secret_file import create_secret
 from eventlib.personal.sqlite_store import SqliteKeyStore
@@ -211,7 +211,7 @@ def test_pseudonyms_need_their_key(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         found.add(pseudonym("12583"))
     assert len(found) == 2
     assert {len(each or "") for each in found} == {16}
-    _key_in.cache_clear()
+    key_in.cache_clear()
 
 
 def test_a_log_on_kafka_needs_to_be_told_where_its_keys_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

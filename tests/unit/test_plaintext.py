@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from eventlib.codec.remote_registry import RemoteRegistry
-from eventlib.ground.plaintext import _warn
+from eventlib.ground.plaintext import warn_once
 from eventlib.http import http_client
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.options import KafkaOptions
@@ -17,7 +17,7 @@ PASSWORD = SecretStr("s3cret")
 
 @pytest.fixture(autouse=True)
 def _anew() -> None:
-    _warn.cache_clear()
+    warn_once.cache_clear()
 
 
 def kafka(host: str, **options: object) -> Callable[[], object]:

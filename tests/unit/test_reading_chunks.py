@@ -12,7 +12,7 @@ from eventlib.model.topic import Topic
 async def test_nothing_is_left_out_or_twice_where_one_chunk_ends_and_another_begins(
     first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eventlib.log.reading._CHUNK", 3)
+    monkeypatch.setattr("eventlib.log.reading.CHUNK", 3)
     log = MemoryLog()
     await log.create_topics([Topic("a", partitions=1)])
     await log.append([Record("a", 0, -1, 1, b"k", b"%d" % n) for n in range(7)])

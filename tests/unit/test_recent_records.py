@@ -1,6 +1,6 @@
 """What a process keeps of its own appends: only what it has written without a gap, and only while it is read."""
 
-from eventlib.log.sqlite.state import _MOST_RECORDS, RecentRecords
+from eventlib.log.sqlite.state import MOST_RECORDS, RecentRecords
 from eventlib.model.record import Record
 
 
@@ -38,6 +38,6 @@ def test_what_is_not_read_before_it_has_to_go_is_not_worth_keeping() -> None:
     for is_read in (True, False, True):
         if is_read:
             recent.read(end, 1, end)
-        kept.append(recent.extend(end, records(_MOST_RECORDS + 1)))
-        end += _MOST_RECORDS + 1
+        kept.append(recent.extend(end, records(MOST_RECORDS + 1)))
+        end += MOST_RECORDS + 1
     assert kept == [True, False, True]

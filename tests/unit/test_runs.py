@@ -22,12 +22,12 @@ def test_what_a_shell_starts_in_the_background_hears_ctrl_c() -> None:
 
 
 def test_a_process_that_is_left_is_named_and_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "_ENDS_S", 0.0)
+    monkeypatch.setattr(leftovers, "ENDS_S", 0.0)
     monkeypatch.delenv("RUN_OF_TESTS", raising=False)
     leftovers.mark_children()
     # the shell says so once what it left has become `sleep`: before, it is seen as another shell
     until = "until grep -q ^sleep /proc/$!/cmdline; do :; done"
     subprocess.run(["bash", "-c", f"sleep 600 > /dev/null 2>&1 & {until}"], timeout=60, check=True)
     assert list(leftovers.end_leftovers().values()) == ["sleep 600 "]
-    monkeypatch.setattr(leftovers, "_ENDS_S", 60.0)
+    monkeypatch.setattr(leftovers, "ENDS_S", 60.0)
     assert leftovers.end_leftovers() == {}

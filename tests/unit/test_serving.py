@@ -38,7 +38,7 @@ async def test_a_server_that_comes_after_another_one_has_streams() -> None:
 async def test_a_client_whose_answer_takes_too_long_is_disconnected_when_its_server_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("eventlib.http.serving._GRACE_S", 0.2)
+    monkeypatch.setattr("eventlib.http.serving.GRACE_S", 0.2)
     asked, answers = asyncio.Event(), asyncio.Event()
 
     async def answer_late(_: Request) -> Response:

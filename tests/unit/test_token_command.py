@@ -49,7 +49,7 @@ def test_without_a_file_the_entry_is_printed(
 async def test_a_changed_file_counts_and_a_broken_one_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(watched_file, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(watched_file, "LOOK_EVERY_S", 0.0)
     file = tmp_path / "tokens.json"
     first, _ = add_token(file, "first", [Role.SHOP])
     identity = Identity(IdentityOptions(tokens_file=file, key=KEY))

@@ -16,7 +16,7 @@ from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.compressed import compression_of, end_of, uncompressed
 
 
-class _Batches:
+class Batches:
     """The batches of one fetch; replaces aiokafka's `MemoryRecords`.
 
     Guarantee: compressed batches are inflated to `most_bytes` in all; those beyond are left for another fetch.
@@ -73,12 +73,12 @@ _SUM, _SUMMED = 17, 21  # the positions of a batch's checksum, and of the bytes 
 
 
 class _Partition(fetcher.PartitionRecords):  # type: ignore[misc]  # aiokafka is not typed
-    def __init__(self, tp: Any, records: _Batches, *others: Any) -> None:
+    def __init__(self, tp: Any, records: Batches, *others: Any) -> None:
         records.topic_partition = tuple(tp)
         super().__init__(tp, records, *others)
 
 
 def bound_fetches(most_bytes: int) -> None:
     """Limit what consumers of this process inflate of one partition's fetch to `most_bytes`."""
-    fetcher.MemoryRecords = type("Batches", (_Batches,), {"most_bytes": most_bytes})
+    fetcher.MemoryRecords = type("Batches", (Batches,), {"most_bytes": most_bytes})
     fetcher.PartitionRecords = _Partition

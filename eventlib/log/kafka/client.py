@@ -53,7 +53,7 @@ class Cluster:
         """
         await self.refresh()
         answer = await self.ask_persistently(Exactly(ApiVersionsRequest3("eventlib", "1", {})))
-        self.features = _finalized(answer)
+        self.features = finalized_features(answer)
 
     @property
     def implicit_transactions(self) -> bool:
@@ -210,7 +210,7 @@ async def starting(url: str) -> AsyncIterator[Cluster]:
         raise
 
 
-def _finalized(answer: Any) -> dict[str, int]:
+def finalized_features(answer: Any) -> dict[str, int]:
     """Return the features that the cluster has agreed on, from the tagged field that holds them."""
     fields = CompactArray(("name", CompactString()), ("last", Int16), ("first", Int16), ("tags", TaggedFields))
     found = fields.decode(BytesIO(answer.tags[2])) if 2 in answer.tags else []  # noqa: PLR2004  the field's number

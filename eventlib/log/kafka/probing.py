@@ -22,7 +22,7 @@ from eventlib.errors import LogDenied
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.security import NoToken, connection_arguments
 
-_CONNECTS_S = 4.0
+CONNECTS_S = 4.0
 _PLAIN = {"security_protocol": "PLAINTEXT", "ssl_context": None, "sasl_mechanism": None}
 _WRONG_NAME = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 
@@ -56,11 +56,11 @@ async def _network(host: str, port: int) -> Trouble | None:
             "correct the name, or add it to this machine's DNS or hosts file",
         )
     try:
-        async with asyncio.timeout(_CONNECTS_S):
+        async with asyncio.timeout(CONNECTS_S):
             _, writer = await asyncio.open_connection(host, port)
     except TimeoutError:
         return Trouble(
-            f"{host}:{port} does not answer within {_CONNECTS_S:g} s",
+            f"{host}:{port} does not answer within {CONNECTS_S:g} s",
             "a firewall or a wrong address drops the packets: try from another machine, and open the port",
         )
     except OSError as error:

@@ -15,7 +15,7 @@ Enter = Callable[[Claim, "asyncio.Future[None]"], None]
 """Checks a claim, and registers the in-flight transaction with its owner. Raises: OwnershipLost."""
 
 _ENOUGH = 1_000
-_LONG_ENOUGH_S = 0.25
+LONG_ENOUGH_S = 0.25
 """After so many records, or so long, a transaction commits: readers see nothing behind an open one."""
 
 
@@ -62,7 +62,7 @@ class Transaction(Batch):
     @property
     def is_full(self) -> bool:
         """See `Batch.is_full`."""
-        return len(self._records) >= _ENOUGH or self._clock() - self._began_s >= _LONG_ENOUGH_S
+        return len(self._records) >= _ENOUGH or self._clock() - self._began_s >= LONG_ENOUGH_S
 
     async def run(self) -> None:
         """Run the share, and commit."""

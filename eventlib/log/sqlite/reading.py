@@ -52,7 +52,7 @@ async def _read_rows(file: LogFile, place: tuple[str, int], offset: int, limit: 
     state = await file.known_partition(topic, partition)
     end, values = state.end, {"topic": topic, "partition": partition, "offset": offset, **state.range}
     try:
-        rows: Sequence[Row] = await file.read(_READ, values, partial(_take, offset, limit))
+        rows: Sequence[Row] = await file.read(_READ, values, partial(take, offset, limit))
         broken: LogCorrupt | None = None
     except LogCorrupt as error:
         rows, broken = _readable(file.open_connection(), values, limit), error
@@ -69,7 +69,7 @@ async def _read_rows(file: LogFile, place: tuple[str, int], offset: int, limit: 
     return found, is_cut and trouble is None and bool(found)  # a damaged number of records was corrected
 
 
-def _take(offset: int, limit: int, cursor: sqlite3.Cursor) -> list[Row]:
+def take(offset: int, limit: int, cursor: sqlite3.Cursor) -> list[Row]:
     """Return a query's rows up to `limit` records: not one batch more, since each is inflated and proved."""
     rows = list[Row]()
     for row in cursor:

@@ -26,7 +26,7 @@ _log = logging.getLogger("eventlib.log")
 
 _COUNT_RECORDS = 2_000
 _RETAIN_EVERY_RECORDS = 1_000
-_RETAIN_EVERY_S = 60.0
+RETAIN_EVERY_S = 60.0
 _PAUSE_FACTOR = 2.0  # in the background, pause this many times a step's own duration after it
 
 _FIRST = "SELECT position FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?"
@@ -91,7 +91,7 @@ class Upkeep:
     async def _run(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_RETAIN_EVERY_S):
+                async with asyncio.timeout(RETAIN_EVERY_S):
                     await self._wake.wait()
             self._wake.clear()
             aging = {state for state in self._file.partitions.values() if state.topic.retention is not None}

@@ -15,7 +15,7 @@ OFFSET_BITS = 40
 """A record's position is its partition's number above these bits, and its offset in them."""
 
 MILLISECOND = timedelta(milliseconds=1)
-_MOST_RECORDS = 1_024
+MOST_RECORDS = 1_024
 _MOST_BYTES = 1 << 20
 """The bound for one partition; a log has some dozens that are read while they are written."""
 
@@ -69,7 +69,7 @@ class RecentRecords:
             self._begin(offset)
         self._records += records
         self._bytes += sum([len(record.value) for record in records if record.value is not None])
-        if len(self._records) <= _MOST_RECORDS and self._bytes <= _MOST_BYTES:
+        if len(self._records) <= MOST_RECORDS and self._bytes <= _MOST_BYTES:
             return True
         was_read = self._is_read
         self._begin(offset + len(records))
