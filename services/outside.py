@@ -39,9 +39,8 @@ async def open_ports(settings: "ShopSettings", log_url: str) -> AsyncIterator[Ma
             calls = await stack.enter_async_context(open_calls(settings.carrier_url, settings, user))
             ports["carrier"] = HttpCarrier(calls)
         if len(ports) < 2:  # noqa: PLR2004  gateway and carrier
-            from services.simulation.carrier import SimulatedCarrier
-            from services.simulation.gateway import SimulatedGateway
             from services.simulation.ledger import open_ledger
+            from services.simulation.systems import SimulatedCarrier, SimulatedGateway
 
             ledger = stack.enter_context(open_ledger(ledger_path(log_url)))
             ports.setdefault("gateway", SimulatedGateway(ledger, settings.gateway_faults, seed=settings.seed))

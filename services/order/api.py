@@ -16,8 +16,7 @@ from eventlib.webhooks import SecretsFile, SigningSecret
 from services.dispatch.callbacks import carrier_callbacks
 from services.order.events import OrderSubmitted
 from services.order.http.desk import Desk
-from services.order.http.reading import Reading
-from services.order.http.routes import Operations, order_routes
+from services.order.http.routes import order_routes
 from services.order.index import OrderIndex
 from services.payment.callbacks import gateway_callbacks
 
@@ -70,4 +69,4 @@ def create_app(
     callbacks = [gateway_callbacks(log, secrets, api.metrics)] if secrets else []
     if carrier_secrets:
         callbacks.append(carrier_callbacks(log, carrier_secrets, api.metrics))
-    return api.include(order_routes(Operations(api, Desk(index, api), Reading(index, api))), *callbacks)
+    return api.include(order_routes(api, Desk(index, api)), *callbacks)

@@ -18,10 +18,9 @@ from services.payment.http_gateway import CHARGE, REFUND, VOID
 from services.payment.ports import Accepted
 from services.settings import ShopSettings
 from services.simulation.callbacks import Reporting
-from services.simulation.carrier import SimulatedCarrier
 from services.simulation.faults import AllFaults, AnswerLost, Chance, HttpFaults, NeverArrived
-from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger, LedgerConflict
+from services.simulation.systems import SimulatedCarrier, SimulatedGateway
 
 Address = tuple[str, int]
 
@@ -88,10 +87,10 @@ class Simulators:
         """Replace the faults."""
         self.faults = faults
         self.gateway = SimulatedGateway(
-            self._ledger, faults.gateway, seed=self._settings.seed, confirm_s=self._settings.confirm_s
+            self._ledger, faults.gateway, seed=self._settings.seed, later_s=self._settings.confirm_s
         )
         self.carrier = SimulatedCarrier(
-            self._ledger, faults.carrier, seed=self._settings.seed, collect_s=self._settings.collect_s
+            self._ledger, faults.carrier, seed=self._settings.seed, later_s=self._settings.collect_s
         )
 
     async def answer(  # noqa: PLR0911  one return for each fault

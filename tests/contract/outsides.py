@@ -15,12 +15,11 @@ from services.http_calls import open_calls
 from services.payment.http_gateway import HttpGateway
 from services.payment.ports import Gateway
 from services.settings import ShopSettings
-from services.simulation.carrier import SimulatedCarrier
 from services.simulation.faults import AllFaults
-from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger
 from services.simulation.server import make_app
 from services.simulation.simulators import Line, Simulators
+from services.simulation.systems import SimulatedCarrier, SimulatedGateway
 from tests.serving import serving_app
 
 SEED = 3

@@ -19,9 +19,8 @@ from eventlib.model.event import contract_of
 from services import shop
 from services.order.api import create_app
 from services.order.events import OrderSubmitted, ProductListed
-from services.simulation.carrier import SimulatedCarrier
-from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger
+from services.simulation.systems import SimulatedCarrier, SimulatedGateway
 from tests.connections import Connections, opened_from_here, silent
 from tests.in_rows import in_rows
 from tests.integration.answers import Asked, Json, Truth, hold, hold_accepted, now_ms

@@ -9,9 +9,8 @@ import pytest
 
 from eventlib import Runtime, RuntimeConfig, open_log
 from services import shop
-from services.simulation.carrier import SimulatedCarrier
-from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger
+from services.simulation.systems import SimulatedCarrier, SimulatedGateway
 from tests.commands import ended
 from tests.golden.shops.shops import EMBEDDED, KAFKA, golden_log, holds, printed
 

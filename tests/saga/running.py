@@ -17,10 +17,9 @@ from services.dispatch.ports import Booked, Planned, Recalled, Undeliverable
 from services.order.events import CancelSubmitted, OrderLine, OrderSubmitted
 from services.payment.events import PaymentRefunded, PaymentTaken
 from services.payment.ports import Accepted, Charged, Declined, Refunded, Voided
-from services.simulation.carrier import SimulatedCarrier
 from services.simulation.faults import CarrierFaults, GatewayFaults
-from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger
+from services.simulation.systems import SimulatedCarrier, SimulatedGateway
 from services.stock.events import DeliveryLine, DeliverySubmitted
 
 SKU, UNITS, PRICE_CENTS, STOCK = "A", 2, 375, 10_000

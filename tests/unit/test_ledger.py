@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from services.payment.ports import Charged, Declined, Voided
-from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger
+from services.simulation.systems import SimulatedGateway
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ import pytest
 
 from eventlib.errors import OutcomeUnknown
 from services.payment.ports import Charged, Declined, Refunded, Voided
-from services.simulation.carrier import SimulatedCarrier
 from services.simulation.faults import CarrierFaults, GatewayFaults
-from services.simulation.gateway import SimulatedGateway
 from services.simulation.ledger import Ledger, LedgerConflict
+from services.simulation.systems import SimulatedCarrier, SimulatedGateway
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The operations on orders."""
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import BaseModel
@@ -23,7 +23,6 @@ from eventlib.identity import Caller, Principal, Role, allow
 from services.order.events import OrderSubmitted
 from services.order.http.desk import Desk
 from services.order.http.models import CustomerId, OrderDetail, OrderPage, ProductPage, Timeline, WantedOrder
-from services.order.http.reading import Reading
 from services.order.state import Status
 
 _LIMIT = Query(ge=1, le=200, description="The most entries of a page.")
@@ -38,25 +37,15 @@ _NOT_FOR_CUSTOMERS = frozenset({"booking_key", "charge_key"})
 _LOCATION = {"Location": {"description": "Where the order is read.", "schema": {"type": "string"}}}
 
 
-class Operations(NamedTuple):
-    """What the operations are made of."""
-
-    api: SagaApi[OrderSubmitted]
-    desk: Desk
-    reading: Reading
-
-
-def order_routes(operations: Operations) -> APIRouter:
+def order_routes(api: SagaApi[OrderSubmitted], desk: Desk) -> APIRouter:
     """Return the operations on orders and products."""
-    routes = operations.api.routes("orders")
-    _add_writes(routes, operations)
-    _add_reads(routes, operations)
+    routes = api.routes("orders")
+    _add_writes(routes, api, desk)
+    _add_reads(routes, api, desk)
     return routes
 
 
-def _add_writes(routes: APIRouter, operations: Operations) -> None:
-    api, desk, reading = operations
-
+def _add_writes(routes: APIRouter, api: SagaApi[OrderSubmitted], desk: Desk) -> None:
     async def ended(request: Request, order_id: str) -> dict[str, str]:
         """Wait for an order's end if that is preferred, and return the header that says so."""
         return await api.reads.preferred(request, order_id, lambda: api.events.has_ended(order_id))
@@ -87,7 +76,7 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
         accepted = await desk.place(_own(wanted, caller), idempotency_key, caller)
         applied = await ended(request, accepted.key)
         location = {"Location": f"/orders/{accepted.key}"}
-        return _answer(202, reading.accepted(accepted), location | applied)
+        return _answer(202, desk.accepted(accepted), location | applied)
 
     @routes.post(
         "/orders/{order_id}/cancel",
@@ -106,19 +95,18 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
         then the answer is 202, and `cancellation` is `pending`.
         """
         del prefer  # as above
-        await reading.refuse_unless_of(caller.only_customer(Role.SHOP), order_id)
-        before = await reading.order(order_id)
+        await desk.refuse_unless_of(caller.only_customer(Role.SHOP), order_id)
+        before = await desk.order(order_id)
         at = await desk.cancel(order_id, caller)
         applied = await ended(request, order_id)
-        order = reading.cancelling(before, at)
+        order = desk.cancelling(before, at)
         if order.reason is None and (order.cancellation == "refused" or order.ended_at is not None):
             detail = f"order {order_id} can no longer be cancelled: it is {order.status}"
             raise Refusal(409, "too-late", detail, headers=applied, extra={"order": order.model_dump(mode="json")})
         return _answer(200 if order.reason is not None else 202, order, applied)
 
 
-def _add_reads(routes: APIRouter, operations: Operations) -> None:
-    api, _, reading = operations
+def _add_reads(routes: APIRouter, api: SagaApi[OrderSubmitted], desk: Desk) -> None:
     reads = api.reads
 
     @routes.get("/orders/{order_id}", responses=_found(OrderDetail, 404, 422, 503), summary="Read an order")
@@ -126,9 +114,9 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
     async def order(order_id: OrderId, caller: Caller, min_position: MinPosition = None) -> Response:
         """Return an order as its owner has it."""
         await reads.wait_for(min_position)
-        await reading.refuse_unless_of(caller.only_customer(*_READERS), order_id)
+        await desk.refuse_unless_of(caller.only_customer(*_READERS), order_id)
         current = await reads.how_current()
-        return _answer(200, await reading.order(order_id), current)
+        return _answer(200, await desk.order(order_id), current)
 
     @routes.get("/orders", responses=_found(OrderPage, 422, 503), summary="List orders")
     @allow(Role.CUSTOMER, *_READERS)
@@ -147,14 +135,14 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         await reads.wait_for(min_position)
         await reads.refuse_if_old()
         current = await reads.how_current()
-        return _answer(200, reading.orders(customer_id if only is None else only, status, cursor, limit), current)
+        return _answer(200, desk.orders(customer_id if only is None else only, status, cursor, limit), current)
 
     @routes.get("/orders/{order_id}/timeline", responses=_found(Timeline, 404, 422, 503), summary="An order's history")
     @allow(Role.CUSTOMER, *_READERS)
     async def timeline(order_id: OrderId, caller: Caller, min_position: MinPosition = None) -> Response:
         """Return every event of an order's saga, with its cause and time."""
         await reads.wait_for(min_position)
-        await reading.refuse_unless_of(caller.only_customer(*_READERS), order_id)
+        await desk.refuse_unless_of(caller.only_customer(*_READERS), order_id)
         current = await reads.how_current()
         has_ended, found = await api.events.timeline(order_id, _shown_to(caller))
         return _answer(200, Timeline.model_construct(order_id=order_id, ended=has_ended, events=found), current)
@@ -182,7 +170,7 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         has seen, to whichever instance, gets what it has not seen.
         """
         await reads.wait_for(min_position)
-        await reading.refuse_unless_of(caller.only_customer(*_READERS), order_id)
+        await desk.refuse_unless_of(caller.only_customer(*_READERS), order_id)
         return await api.events.stream(order_id, last_event_id, request.scope, _shown_to(caller))
 
     @routes.get("/products", responses=_found(ProductPage, 422, 503), summary="List products")
@@ -191,7 +179,7 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         """Return what is for sale, by SKU."""
         await reads.refuse_if_old()
         current = await reads.how_current()
-        return _answer(200, reading.products(cursor, limit), current)
+        return _answer(200, desk.products(cursor, limit), current)
 
 
 def _own(wanted: WantedOrder, caller: Principal) -> WantedOrder:
