@@ -1,7 +1,7 @@
 """A service's live views as a Faust application: `app = LiveApp(shop, "order")`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import faust
 import mode
 from faust.exceptions import AlreadyConfiguredWarning
 from faust.types import TP, StreamT, TopicT
+from faust.web.drivers.aiohttp import Web
 
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.contracts.view_manifest import Viewing
@@ -21,7 +22,7 @@ from eventlib.eventlog import EventLog
 from eventlib.ground.arguments import AN_APP, check
 from eventlib.ground.private_files import make_private_directory
 from eventlib.ground.startup import Startup
-from eventlib.http.serving import DEFAULT_HOST
+from eventlib.http.serving import DEFAULT_HOST, Listening
 from eventlib.live.connection import connection_to
 from eventlib.live.counters import ViewCounters
 from eventlib.live.events import CarriedSchema, Carry, EventSchema, Publisher, Recorded
@@ -31,7 +32,6 @@ from eventlib.live.rows import Row, Rows
 from eventlib.live.store import LiveTable
 from eventlib.live.timed import Keeping
 from eventlib.live.transport import Consumer, Sent, Transport
-from eventlib.live.web import Pages
 from eventlib.live.windows import Sessions, Windows
 from eventlib.log.kafka.bounded_consumers import bound_fetches
 from eventlib.model.choreography import Choreography
@@ -39,6 +39,34 @@ from eventlib.model.event import Event, contract_of
 from eventlib.model.topic import DEFAULT_PARTITIONS, Topic
 from eventlib.opening import open_log
 from eventlib.state.global_table import GlobalTable
+
+
+class Pages(Web):
+    """What Faust starts and stops as an app's web server.
+
+    Guarantee: clients are kept within the limits of EVENTLIB_HTTP_…, and are let in by the identity; of Faust's own pages,
+    which have neither, none is served. Raises: WiringError, when it starts, for an address that cannot be used, or that other
+    machines reach without an identity.
+    """
+
+    def __init__(self, app: "LiveApp", **options: Any) -> None:
+        super().__init__(app, **options)
+        self._queries = app.queries
+        self._serving = AsyncExitStack()
+
+    async def start_server(self) -> None:
+        """Listen where the app's settings tell."""
+        host, port = self.app.conf.web_bind, self.app.conf.web_port
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        listening = Listening(where, identity=self._queries.identity)
+        self._serving.enter_context(closing(listening))
+        await self._serving.enter_async_context(listening.serve(self._queries.pages))
+
+    async def stop_server(self) -> None:
+        """Answer the requests in progress, for a few seconds, and end."""
+        await self._serving.aclose()
+        await super().stop_server()
+
 
 E = TypeVar("E", bound=Event)
 R = TypeVar("R", bound=Rows)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics.rebuilding import concurrent_jobs
-from analytics.rebuilding.concurrent_jobs import ConcurrentJobs
+from analytics.rebuilding import building
+from analytics.rebuilding.building import ConcurrentJobs
 
 _LONG_S = 300
 
@@ -18,7 +18,7 @@ _LONG_S = 300
 @pytest.fixture(params=["pinned", "not pinned"])
 def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param != "pinned":  # PYSPARK_PIN_THREAD=false: nothing is wrapped then
-        monkeypatch.setattr(concurrent_jobs, "inheritable_thread_target", lambda given: given)
+        monkeypatch.setattr(building, "inheritable_thread_target", lambda given: given)
 
 
 def test_jobs_run_at_once_with_the_properties_of_who_begins_them(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 
 import analytics
 from analytics.audit import audit
-from analytics.kafka_options import client_options
+from analytics.kafka import client_options
 from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from eventlib.devtools.kafka.security import Sasl, Security
 from eventlib.errors import LogUnavailable

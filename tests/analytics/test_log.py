@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 import analytics
-from analytics.adbc import Batches
+from analytics.sqlite import Batches
 from eventlib.errors import EventlibError
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.record import RECORD_FIELDS, Record

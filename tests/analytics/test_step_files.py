@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from analytics.audit.application import Application
-from analytics.rebuilding import How, rebuild, step_building, step_files
+from analytics.rebuilding import How, rebuild, step_building
 from analytics.rebuilding.catalogue import catalogue_of
-from analytics.rebuilding.step_files import FOUND, LACKING, StepFiles
+from analytics.rebuilding.step_building import FOUND, LACKING, StepFiles
 from analytics.rebuilding.steps import STEPS, Steps, with_causes
 from analytics.shards import shard
 
@@ -112,7 +112,7 @@ def test_what_a_task_holds_of_the_steps_does_not_grow_with_the_log(
 
     monkeypatch.setattr(import_module("analytics.rebuilding.rebuild"), "_ROWS_AT_ONCE", most)
     monkeypatch.setattr(step_building, "FEW_RECORDS", 1 << 30)  # in this process
-    monkeypatch.setattr(step_files, "with_causes", noted)
+    monkeypatch.setattr(step_building, "with_causes", noted)
     rebuild(spark, archive, tmp_path, how=How(select=(STEPS,)))
     steps = pq.read_table(tmp_path / STEPS, columns=["id"]).num_rows
     assert sum(held) == steps > 5 * most

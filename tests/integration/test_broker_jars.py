@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from eventlib.devtools.kafka.cluster import with_class_archive
 from eventlib.devtools.kafka.config import ClusterConfig
 from eventlib.devtools.kafka.jars import IVY_SETTINGS_VARIABLE, KAFKA
 from eventlib.devtools.kafka.java import Java, find_java
 from eventlib.devtools.kafka.node import Program
-from eventlib.devtools.kafka.prepared import with_class_archive
 from eventlib.errors import BrokerFailed
 
 DIRECTORY = """<ivysettings><settings defaultResolver="here"/><resolvers><filesystem name="here">

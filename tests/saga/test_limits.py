@@ -20,7 +20,7 @@ crowded = limited(Limit(concurrent=8, key="customer_id"))
 strict = limited(Limit(per_second=200, burst=8, key="customer_id", each=Limit(per_second=16)))
 
 
-QUEUE, BUCKET = "eventlib/runtime/effect_queue.py", "eventlib/runtime/token_bucket.py"
+QUEUE, BUCKET = "eventlib/runtime/effect_queue.py", "eventlib/runtime/effect_queue.py"
 REFUSES = """        if self.waiting:
             from eventlib.errors import OutcomeUnknown
             raise OutcomeUnknown("another one waits")

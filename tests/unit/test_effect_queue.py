@@ -9,8 +9,7 @@ import pytest
 
 from eventlib.errors import WiringError
 from eventlib.limits import Limit
-from eventlib.runtime.effect_queue import EffectQueue, Ticket
-from eventlib.runtime.token_bucket import Bound, Share
+from eventlib.runtime.effect_queue import Bound, EffectQueue, Share, Ticket
 
 PARTITIONS = 8
 

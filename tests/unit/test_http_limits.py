@@ -17,8 +17,7 @@ from starlette.routing import Route
 
 from eventlib.http.admission import Admission
 from eventlib.http.limits import HttpLimits
-from eventlib.http.repeated_errors import RepeatedErrors
-from eventlib.http.serving import Listening, Server
+from eventlib.http.serving import Listening, RepeatedErrors, Server
 
 LARGE = b"x" * 20_000_000
 HELLO = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -233,8 +233,7 @@ def test_a_customers_hash_is_keyed_once_there_is_a_key(tmp_path: Path, monkeypat
 
 
 async def test_pages_are_served_within_the_limits_of_all_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from eventlib.live.app import LiveApp
-    from eventlib.live.web import Pages
+    from eventlib.live.app import LiveApp, Pages
 
     monkeypatch.setenv("EVENTLIB_HTTP_HEADER_S", "0.2")
     monkeypatch.setenv("EVENTLIB_HTTP_HEADER_COUNT", "20")
@@ -271,8 +270,7 @@ async def answered(port: int, head: bytes) -> bytes:
 
 
 async def test_pages_are_not_served_to_other_machines_without_identity() -> None:
-    from eventlib.live.app import LiveApp
-    from eventlib.live.web import Pages
+    from eventlib.live.app import LiveApp, Pages
 
     app = LiveApp(shop, "order")
     app.finalize()

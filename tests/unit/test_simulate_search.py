@@ -14,8 +14,7 @@ from eventlib.errors import ContractError, TerminalError
 from eventlib.ground.fork_pool import in_processes
 from eventlib.invariants import Fold, invariant
 from eventlib.simulation.scenario import Choices, Scenario
-from eventlib.simulation.search import Case, Extent, search
-from eventlib.simulation.shared import Played
+from eventlib.simulation.search import Case, Extent, Played, search
 from eventlib.simulation.stage import Stage
 from tests.apps.bank import APP, Account, Credited, Deposited
 

@@ -9,8 +9,8 @@ from cloudevents.core.bindings.http import HTTPMessage, from_http_event, to_bina
 from cloudevents.core.v1.event import CloudEvent as TheirEvent
 
 from eventlib import ContractError
-from eventlib.webhooks.addresses import is_public
 from eventlib.webhooks.cloudevents import CloudEvent, Content, ContentMode, content_of, events_of
+from eventlib.webhooks.endpoint import is_public
 
 OURS = CloudEvent(
     {

@@ -10,11 +10,10 @@ from eventlib.model.event import Event
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.keyed_state import entry_of
-from eventlib.runtime.records import ParkedKey, Positions, changelog_key, parked_key
+from eventlib.runtime.records import ParkedKey, Positions, changelog_key, pack, parked_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer, Inputs
-from eventlib.simulation.exhaustive.overlay import OverlaidStore
 from eventlib.simulation.scenario import Choices
 from eventlib.simulation.stage import Stage
 from eventlib.state.base import Store
@@ -247,3 +246,38 @@ def _renamed(record: Record, names: Mapping[bytes, bytes]) -> Record:
         event_id = known.decode() if record.id == name.decode() else record.id
         record = record.replace(value=value, key=key, id=event_id)
     return record
+
+
+class OverlaidStore(Store):
+    """Reads fall through to `under`; scans do not, since they ask for what a task has under way."""
+
+    def __init__(self, over: Store, under: Callable[[str], Record | None]) -> None:
+        self._over = over
+        self._under = under
+
+    @property
+    def checkpoint(self) -> int:
+        """See `Store.checkpoint`."""
+        return self._over.checkpoint
+
+    def get(self, key: str) -> bytes | None:
+        """See `Store.get`."""
+        found = self._over.get(key)
+        record = self._under(key) if found is None else None
+        return found if record is None else pack(record)
+
+    def write(self, changes: Mapping[str, bytes | None], checkpoint: int) -> None:
+        """See `Store.write`."""
+        self._over.write(changes, checkpoint)
+
+    def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        """See `Store.scan`."""
+        return self._over.scan(prefix)
+
+    def clear(self) -> None:
+        """See `Store.clear`."""
+        self._over.clear()
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        self._over.close()
