@@ -12,8 +12,8 @@ from eventlib.eventlog import EventLog
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.identity import derived_id
 from eventlib.model.record import Record, key_text
-from eventlib.replay.journal_steps import NONE_REFUSED, Refusal
-from eventlib.runtime.records import JournalEntry, Step, TaskTime
+from eventlib.replay.journal_steps import NONE_REFUSED, Answered, Begun, DeadlinePassed, Refusal
+from eventlib.runtime.records import JournalEntry, TaskTime
 from eventlib.runtime.transaction import Answer
 
 
@@ -136,19 +136,20 @@ class Alternative(Timeline):
     # --- what a task did then, done again
 
     def _do(self, name: TaskName, item: Item, at_ms: int) -> None:
-        step = item.step
         if item.slot is not None:
             self._handle_slot(name, item.slot, at_ms, item.refused)
             return
-        match step.kind:
-            case "begin":
-                self._tasks[name].begin(step.topic, step.last)
-            case "deadline":
-                due = Due(step.first, step.decider, step.key, step.detail)
+        match item.act:
+            case Begun(beginning):
+                self._tasks[name].begin(beginning.topic, beginning.past_end)
+            case DeadlinePassed(decider, key, deadline, due_ms):
+                due = Due(due_ms, decider, key, deadline)
                 self._announced.discard((name, due))
                 self._pass_deadline(name, due, at_ms)
-            case "answer":
-                self._answer(name, step, at_ms)
+            case Answered():
+                self._answer(name, item.act, at_ms)
+            case _:
+                pass
 
     def _handle_slot(
         self, name: TaskName, slot: Slot, at_ms: int, refused: Mapping[str, Refusal] = NONE_REFUSED
@@ -168,15 +169,15 @@ class Alternative(Timeline):
             del self._waiting[key]
         self._handle(name, placed.record, placed.event, at_ms, dropped)
 
-    def _answer(self, name: TaskName, step: Step, at_ms: int) -> None:
+    def _answer(self, name: TaskName, act: Answered, at_ms: int) -> None:
         """Answer a request as it was answered then, if it is the same; else from the model, at the same time."""
-        asked = self._asked.pop(step.request, None)
+        asked = self._asked.pop(act.request_id, None)
         if asked is None:
             return
         if asked.same:
-            twin = self._twins.get(derived_id(step.request, step.decider, step.key, 0))
+            twin = self._twins.get(derived_id(act.request_id, act.decider, act.key, 0))
             event = None if twin is None else self._make.event(twin)
-            answer = None if event is None else Answer(step.request, event)
+            answer = None if event is None else Answer(act.request_id, event)
         else:
             answer = self._modelled(name, asked)
         if answer is not None:

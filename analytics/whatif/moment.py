@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from eventlib.model.record import Record
-from eventlib.replay.journal import with_refusals
-from eventlib.replay.journal_steps import NONE_REFUSED, Refusal
-from eventlib.runtime.records import JournalEntry, Step
+from eventlib.replay.journal_steps import NONE_REFUSED, Act, Other, Refusal, act_of, with_refusals
+from eventlib.runtime.records import JournalEntry
 
 Source = tuple[str, str]
 """A service, and the id of what it answered."""
@@ -28,11 +27,18 @@ class Slot(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One thing that a task did: an input (`slot`), or any other `step` of its journal."""
+    """One thing that a task did: an input (`slot`), or any other `act`."""
 
     slot: Slot | None
-    step: Step
+    act: Act | None = None
     refused: Mapping[str, Refusal] = NONE_REFUSED
+
+    @property
+    def id(self) -> str:
+        """The id of the input, or of what else events that followed name as their cause."""
+        if self.slot is not None:
+            return self.slot.id
+        return self.act.step.request if isinstance(self.act, Other) else getattr(self.act, "request_id", "")
 
 
 class Inputs:
@@ -55,12 +61,12 @@ class Inputs:
         """Yield what an entry did, one by one; inputs up to its last that the journal left out come with them."""
         for step, refused in with_refusals(entry.steps):
             if step.kind != "run":
-                yield Item(None, step, refused)
+                yield Item(None, act_of(step, refused.get(step.decider)))
                 continue
             slots = self._slots.get(step.topic)
             while slots and slots[0].offset <= step.last:
                 slot = slots.popleft()
-                yield Item(slot, step, refused if slot.offset == step.last else NONE_REFUSED)
+                yield Item(slot, refused=refused if slot.offset == step.last else NONE_REFUSED)
 
     def left(self) -> list[Slot]:
         """Remove and return all that the journal never came to, in the order of time."""
@@ -95,12 +101,12 @@ def in_causal_order(
                 progressed = True
                 item = items.popleft()
                 yield number, item
-                done.add((service, item.slot.id if item.slot else item.step.request))
+                done.add((service, item.id))
         if not progressed:  # emitted by a deadline that did not pass now, or by a task that is not followed
             number = next(number for number in waiting if tasks[number].items)
             item = tasks[number].items.popleft()
             yield number, item
-            done.add((tasks[number].service, item.slot.id if item.slot else item.step.request))
+            done.add((tasks[number].service, item.id))
         waiting = [number for number in waiting if tasks[number].items]
 
 

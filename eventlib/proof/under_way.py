@@ -12,6 +12,7 @@ from eventlib.log.reading import SkippingReader
 from eventlib.model.event import Contract, contract_of
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
+from eventlib.queries.causal_order import causes_first
 from eventlib.replay.in_flight import InFlightSagas, records_between
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.parking.parked import waiting_behind
@@ -212,7 +213,8 @@ class _Reading:
             if saga is not None:
                 events[saga.key][record.event_id] = record
         for key, found in events.items():
-            self._found.sagas[key].events = [*_causes_first(found)]
+            records = sorted(found.values(), key=lambda each: (each.timestamp_ms, each.sequence or 0))
+            self._found.sagas[key].events = [records[i] for i in causes_first(records)]
 
     async def _all_events(self) -> AsyncIterator[Record]:
         for topic in (each for each in self._topics.values() if each.name in self._there):
@@ -222,23 +224,3 @@ class _Reading:
                     self._found.cut.append(topic.name)
                 async for record in records_between(self._log, (topic.name, partition), first):
                     yield record
-
-
-def _causes_first(events: Mapping[str, Record]) -> Iterable[Record]:
-    """Return events so that each comes after its cause and what its decider emitted before, else in the order of time."""
-    emitted = {(record.source, record.subject, record.sequence): record for record in events.values()}
-    done, begun = dict[str, Record](), set[str]()
-    for first in sorted(events.values(), key=lambda each: (each.timestamp_ms, each.sequence or 0)):
-        left = [first]
-        while left:
-            record = left[-1]
-            before = [events.get(record.causation_id or "")]
-            if record.sequence is not None:
-                before.append(emitted.get((record.source, record.subject, record.sequence - 1)))
-            waits = [each for each in before if each is not None and each.event_id not in begun]
-            begun.add(record.event_id)
-            if waits:
-                left += waits
-            else:
-                done[record.event_id] = left.pop()
-    return done.values()

@@ -19,7 +19,6 @@ from eventlib.replay.context import ReplayContext, Taken, after
 from eventlib.replay.deadlines import Deadlines, PassedDeadline
 from eventlib.replay.decider_player import DeciderPlayer, Parked
 from eventlib.replay.doubtful_states import DoubtfulStates, has_lost
-from eventlib.replay.journal import pass_loss
 from eventlib.replay.journal_steps import Act, Consumed, Moved, Other
 from eventlib.replay.old_values import why_of_same_code
 from eventlib.replay.partition_buffer import UNREAD, Buffered, Item
@@ -73,7 +72,7 @@ class Compare:
         match act:
             case Consumed():
                 self._doubtful.take(act)
-            case Moved(topic) if topic in self.player.inputs.topics and (loss := pass_loss(self.service.name, act)):
+            case Moved(topic) if topic in self.player.inputs.topics and (loss := act.loss(self.service.name)):
                 self._context.tally.notes[loss] = None
             case Other(step):
                 raise ContractError(

@@ -1,22 +1,18 @@
-"""Reads a task's journal: its entries, the refusals of each step, and what steps refer to.
+"""Reads the entries of a task's journal.
 
 Uses only `read`, `start` and `end`, which every log has, and reads forwards in chunks: logs may have any length.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import TopicPartition
 from eventlib.model.record import Record
 from eventlib.model.service import Service
-from eventlib.replay.journal_steps import NONE_REFUSED, Moved, Refusal
-from eventlib.runtime.inputs import as_written
-from eventlib.runtime.parking.parked import original_of
-from eventlib.runtime.records import JournalEntry, Step
+from eventlib.runtime.records import JournalEntry
 
 _CHUNK = 2_000
 
@@ -65,49 +61,3 @@ class TaskJournal:
         unreadable = f"{record.topic}/{record.partition}/{record.offset} cannot be read: "
         decode = partial(self._log.codec.decode, JournalEntry, record.value or b"")
         return await self._log.codec.decode_now(decode, unreadable)
-
-
-async def parked_input(log: EventLog, topic_partition: TopicPartition, offset: int) -> Record:
-    """Return a parked input as it is on its topic; if it was damaged and is repaired now, as it was written.
-
-    Raises: ContractError when it is no longer there.
-    """
-    topic, partition = topic_partition
-    records = await log.port.read(topic, partition, offset, 1)
-    if not records or records[0].offset != offset:
-        raise ContractError(f"{topic}/{partition}/{offset} was released, and is no longer there")
-    return await as_written(records[0], log.port) or original_of(records[0])[1]
-
-
-def pass_loss(service: str, moved: Moved) -> str:
-    """Return what a replay says of inputs that were gone before the task read them; nothing where an operator moved it.
-
-    Raises: ContractError where those that it handled before are gone as well, since the topic was another one then.
-    """
-    if not moved.is_loss:
-        return ""
-    if moved.to < moved.first:
-        raise ContractError(
-            f"{service} has handled inputs of {moved.topic} that are not on the log any more ({moved.why}), so its "
-            "journal cannot be replayed: leave the service out, and name the others"
-        )
-    return f"{service} went on without inputs that were gone before it read them: {moved.why}"
-
-
-def with_refusals(steps: Sequence[Step]) -> Iterator[tuple[Step, Mapping[str, Refusal]]]:
-    """Yield each step that is not a refusal, with the refusals of it by decider."""
-    at = 0
-    while at < len(steps):
-        step = steps[at]
-        at += 1
-        if at == len(steps) or steps[at].kind not in _REFUSALS:
-            yield step, NONE_REFUSED
-            continue
-        refused = dict[str, Refusal]()
-        while at < len(steps) and (kind := _REFUSALS.get(steps[at].kind)) is not None:
-            refused[steps[at].decider] = Refusal(kind, steps[at].detail)
-            at += 1
-        yield step, refused
-
-
-_REFUSALS: dict[str, Literal["drop", "park"]] = {"drop": "drop", "park": "park"}

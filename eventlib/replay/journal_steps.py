@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from eventlib.errors import ContractError
 from eventlib.model.record import Record
 from eventlib.replay.partition_buffer import Buffered
 from eventlib.runtime.bootstrap import InputStart
@@ -138,6 +139,20 @@ class Moved(NamedTuple):
     why: str
     is_loss: bool = False
 
+    def loss(self, service: str) -> str:
+        """Return what a replay says of inputs that were gone; nothing where an operator moved the task.
+
+        Raises: ContractError where those that it handled before are gone as well.
+        """
+        if not self.is_loss:
+            return ""
+        if self.to < self.first:
+            raise ContractError(
+                f"{service} has handled inputs of {self.topic} that are not on the log any more ({self.why}), so its "
+                "journal cannot be replayed: leave the service out, and name the others"
+            )
+        return f"{service} went on without inputs that were gone before it read them: {self.why}"
+
 
 class ClockSet(NamedTuple):
     """An operator reset the task's time to that of the transaction: from `first_ms` to `last_ms` a wrong clock had set it."""
@@ -199,3 +214,51 @@ class Done(NamedTuple):
     code_version: str
     said: int
     acts: Sequence[Act]
+
+
+def act_of(step: Step, refused: Refusal | None) -> Act | None:  # noqa: C901, PLR0911  one return for each kind
+    """Return the act that a step is, but for a run of inputs and for what names a parked input; None if it changes nothing."""
+    match step:
+        case Step(kind="begin"):
+            return Begun(InputStart(step.topic, step.first, step.last, step.detail))
+        case Step(kind="reset" | "lose"):
+            return Moved(step.topic, step.first, step.last, step.detail, is_loss=step.kind == "lose")
+        case Step(kind="deadline"):
+            return DeadlinePassed(step.decider, step.key, step.detail, step.first, refused)
+        case Step(kind="answer"):
+            return Answered(step.decider, step.key, step.request)
+        case Step(kind="stall"):
+            return Stalled(step.decider, step.key, step.request, step.detail)
+        case Step(kind="release", topic=""):
+            return EffectReleased(step.decider, step.key, step.request)
+        case Step(kind="discard", topic=""):
+            return EffectDiscarded(step.decider, step.key, step.request, step.detail)
+        case Step(kind="skip"):
+            return Skipped(step.request, step.detail)
+        case Step(kind="clock"):
+            return ClockSet(step.first, step.last, step.detail)
+        case Step(kind="switch"):
+            return TookOver(step.topic, step.detail)
+        case Step(kind="refuse" | "mend"):
+            return None
+        case _:
+            return Other(step)
+
+
+def with_refusals(steps: Sequence[Step]) -> Iterator[tuple[Step, Mapping[str, Refusal]]]:
+    """Yield each step that is not a refusal, with the refusals of it by decider."""
+    at = 0
+    while at < len(steps):
+        step = steps[at]
+        at += 1
+        if at == len(steps) or steps[at].kind not in _REFUSALS:
+            yield step, NONE_REFUSED
+            continue
+        refused = dict[str, Refusal]()
+        while at < len(steps) and (kind := _REFUSALS.get(steps[at].kind)) is not None:
+            refused[steps[at].decider] = Refusal(kind, steps[at].detail)
+            at += 1
+        yield step, refused
+
+
+_REFUSALS: dict[str, Literal["drop", "park"]] = {"drop": "drop", "park": "park"}

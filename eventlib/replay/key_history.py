@@ -14,7 +14,7 @@ from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key, task_of, unknown_key
 from eventlib.replay.history_builder import ConsumedInput, KeyHistoryBuilder, StateTakenOver
 from eventlib.replay.input_cursor import LogInputs
-from eventlib.replay.journal import TaskJournal, pass_loss
+from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Begun, Consumed, Discarded, Done, Moved, Refusal, Released, TookOver
 from eventlib.replay.outputs import Search, find_emitted, recorded, refuse_dropped
 from eventlib.replay.player import Player
@@ -67,7 +67,7 @@ class ActsOfKey:
             case Released() | Discarded():
                 await self._retry(act)
             case Moved():
-                pass_loss(self._service.name, act)
+                act.loss(self._service.name)
                 for record in await self._passed_over(act):
                     self._acts += await self._consumed(record, Refusal("drop", act.why))
             case TookOver(changelog, why):

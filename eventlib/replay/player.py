@@ -3,39 +3,32 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.record import Record
 from eventlib.model.service import Service
-from eventlib.replay.journal import parked_input, with_refusals
 from eventlib.replay.journal_steps import (
     Act,
-    Answered,
     Begun,
-    ClockSet,
     Consumed,
-    DeadlinePassed,
     Discarded,
-    EffectDiscarded,
-    EffectReleased,
     Held,
     Moved,
-    Other,
     Refusal,
     Released,
-    Skipped,
-    Stalled,
-    TookOver,
+    act_of,
+    with_refusals,
 )
 from eventlib.replay.partition_buffer import Buffered
-from eventlib.runtime.bootstrap import InputStart
+from eventlib.runtime.inputs import as_written
 from eventlib.runtime.parking.control import PauseRequested, ResumeRequested, edit_at, hold_in, request_in
+from eventlib.runtime.parking.parked import original_of
 from eventlib.runtime.records import JournalEntry, Step
 from eventlib.runtime.transaction import Discard
 
 _PAUSES = {wire_name_of(PauseRequested), wire_name_of(ResumeRequested)}
-_CHANGES_NOTHING = {"refuse", "mend"}
 _OF_ALL_KEYS = {"begin", "reset", "lose", "switch"}
 
 
@@ -85,7 +78,7 @@ class Player:
     async def play(self, entry: JournalEntry, visitor: Visitor) -> None:
         """Let a visitor take a transaction's acts. Entries must be passed in order, each once.
 
-        Raises: ContractError when retention has dropped an input.
+        Raises: ContractError when retention has dropped an input, or what was parked.
         """
         if self._holds:
             for held in await holds_in(entry, self._log, (self._control, self._partition)):
@@ -95,10 +88,10 @@ class Player:
                 if step.topic != self._control:
                     inputs = await self.inputs.take(step.topic, step.last)
                     await visitor.visit(Consumed(step.topic, step.first, step.last, inputs, refused))
-            elif step.kind not in _CHANGES_NOTHING and (
-                self._only is None or self._only == (step.decider, step.key) or step.kind in _OF_ALL_KEYS
-            ):
-                await visitor.visit(await self._act(step, refused.get(step.decider)))
+            elif self._only is None or self._only == (step.decider, step.key) or step.kind in _OF_ALL_KEYS:
+                act = await self._act(step, refused.get(step.decider))
+                if act is not None:
+                    await visitor.visit(act)
 
     async def acts(self, entry: JournalEntry) -> list[Act]:
         """Return a transaction's acts; see `play`."""
@@ -106,47 +99,33 @@ class Player:
         await self.play(entry, found)
         return found.acts
 
-    async def _act(self, step: Step, refused: Refusal | None) -> Act:  # noqa: PLR0911  one return for each kind
-        match step:
-            case Step(kind="begin"):
-                self.inputs.begin(step.topic, step.first)
-                return Begun(InputStart(step.topic, step.first, step.last, step.detail))
-            case Step(kind="reset" | "lose"):
-                self.inputs.go_to(step.topic, step.last)
-                return Moved(step.topic, step.first, step.last, step.detail, is_loss=step.kind == "lose")
-            case Step(kind="deadline"):
-                return DeadlinePassed(step.decider, step.key, step.detail, step.first, refused)
-            case Step(kind="answer"):
-                return Answered(step.decider, step.key, step.request)
-            case Step(kind="skip"):
-                return Skipped(step.request, step.detail)
-            case Step(kind="clock"):
-                return ClockSet(step.first, step.last, step.detail)
-            case Step(kind="switch"):
-                return TookOver(step.topic, step.detail)
+    async def _act(self, step: Step, refused: Refusal | None) -> Act | None:
+        if step.kind in {"release", "edit", "discard"} and step.topic:
+            return await self._act_about_parked(step, refused)
+        act = act_of(step, refused)
+        match act:
+            case Begun(beginning):
+                self.inputs.begin(beginning.topic, beginning.first)
+            case Moved(topic, to=to):
+                self.inputs.go_to(topic, to)
             case _:
-                return await self._act_about_parked(step, refused)
+                pass
+        return act
 
     async def _act_about_parked(self, step: Step, refused: Refusal | None) -> Act:
-        match step:
-            case Step(kind="release" | "edit" | "discard", topic=topic) if topic:
-                record = await self._parked(step)
-                if step.kind == "discard":
-                    return Discarded(step.decider, step.key, record, Discard(step.last, step.request, step.detail))
-                control = self._control, self._partition
-                edit = await edit_at(self._log, control, step.last) if step.kind == "edit" else None
-                return Released(step.decider, step.key, record, refused, edit)
-            case Step(kind="release"):
-                return EffectReleased(step.decider, step.key, step.request)
-            case Step(kind="discard"):
-                return EffectDiscarded(step.decider, step.key, step.request, step.detail)
-            case Step(kind="stall"):
-                return Stalled(step.decider, step.key, step.request, step.detail)
-            case _:
-                return Other(step)
+        record = await self._parked(step.topic, step.first)
+        if step.kind == "discard":
+            return Discarded(step.decider, step.key, record, Discard(step.last, step.request, step.detail))
+        control = self._control, self._partition
+        edit = await edit_at(self._log, control, step.last) if step.kind == "edit" else None
+        return Released(step.decider, step.key, record, refused, edit)
 
-    async def _parked(self, step: Step) -> Record:
-        return await parked_input(self._log, (step.topic, self._partition), step.first)
+    async def _parked(self, topic: str, offset: int) -> Record:
+        """Return a parked input as it is on its topic; if it was damaged and is repaired now, as it was written."""
+        records = await self._log.port.read(topic, self._partition, offset, 1)
+        if not records or records[0].offset != offset:
+            raise ContractError(f"{topic}/{self._partition}/{offset} was released, and is no longer there")
+        return await as_written(records[0], self._log.port) or original_of(records[0])[1]
 
 
 class _Collected:

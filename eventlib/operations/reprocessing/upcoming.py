@@ -7,7 +7,7 @@ from eventlib.eventlog import EventLog
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.replay.input_cursor import LogInputs
-from eventlib.replay.journal import TaskJournal, pass_loss
+from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Answered, Consumed, DeadlinePassed, Done, Moved, Released
 from eventlib.replay.player import Player
 from eventlib.runtime.records import JournalEntry
@@ -43,7 +43,7 @@ class Upcoming:
             record, entry = found
             acts = await self._player.acts(entry)
             for moved in (act for act in acts if isinstance(act, Moved)):
-                pass_loss(self._service, moved)
+                moved.loss(self._service)
             known.append(Done(record.offset, entry.at_ms, entry.code_version, entry.said, acts))
 
     def pass_head(self) -> None:

@@ -15,7 +15,7 @@ NOW = 1_000
 
 
 def item(name: str, at_ms: int = NOW, cause: tuple[str, str] | None = None) -> Item:
-    return Item(Slot("topic", 0, 0, name, at_ms, cause), Step("run"))
+    return Item(Slot("topic", 0, 0, name, at_ms, cause))
 
 
 def played(*tasks: tuple[str, list[Item]], there: frozenset[str] = frozenset()) -> list[str]:
