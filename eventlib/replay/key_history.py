@@ -2,17 +2,20 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, UndecodableRecord, WiringError
 from eventlib.eventlog import EventLog
+from eventlib.log.base import undecodable
 from eventlib.model.decider import Decider
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key, task_of, unknown_key
 from eventlib.replay.history_builder import ConsumedInput, KeyHistoryBuilder, StateTakenOver
+from eventlib.replay.in_flight import records_between
 from eventlib.replay.input_cursor import LogInputs
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Begun, Consumed, Discarded, Done, Moved, Refusal, Released, TookOver
@@ -23,8 +26,6 @@ from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import entry_of
 from eventlib.runtime.records import TaskClock, state_key
 from eventlib.values import to_ms
-
-_CHUNK = 2_000
 
 
 class ActsOfKey:
@@ -68,7 +69,8 @@ class ActsOfKey:
                 await self._retry(act)
             case Moved():
                 act.loss(self._service.name)
-                for record in await self._passed_over(act):
+                end = act.to if act.topic in self._topics else 0
+                async for record in records_between(self._log, (act.topic, self._partition), act.first, end):
                     self._acts += await self._consumed(record, Refusal("drop", act.why))
             case TookOver(changelog, why):
                 key = state_key(self._decider, self._key)
@@ -99,23 +101,11 @@ class ActsOfKey:
 
     async def _read(self, record: Record) -> RecordedEvent:
         try:
-            return RecordedEvent(*self._reader.read(record))
-        except UnknownSchema:
-            await self._log.codec.refresh()
-            self._reader.schemas_known = True
+            return RecordedEvent(*await self._log.codec.known(partial(self._reader.read, record)))
+        except UnknownSchema as error:
+            return recorded(record, undecodable(record, str(error)))
         except UndecodableRecord as error:
             return recorded(record, error)
-        return await self._read(record)
-
-    async def _passed_over(self, moved: Moved) -> list[Record]:
-        found = list[Record]()
-        offset = moved.first if moved.topic in self._topics else moved.to
-        while offset < moved.to and (
-            records := await self._log.port.read(moved.topic, self._partition, offset, _CHUNK)
-        ):
-            offset = records[-1].offset + 1
-            found += [record for record in records if record.offset < moved.to]
-        return found
 
 
 S = TypeVar("S")

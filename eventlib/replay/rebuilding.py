@@ -14,6 +14,7 @@ from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
+from eventlib.replay.in_flight import records_between
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.key_history import key_history
 from eventlib.replay.player import holds_in
@@ -35,7 +36,6 @@ from eventlib.runtime.records import (
 from eventlib.runtime.transaction import Hold
 from eventlib.values import to_ms
 
-_AT_ONCE = 2_000
 _UNPROVABLE = {"park", "release", "edit", "discard", "skip", "switch"}
 """Kinds of steps that write changelog records which cannot be derived from the journal."""
 
@@ -165,17 +165,12 @@ class _Rebuilding:
                 self._unprovable.add("pause of a parked key")
 
     async def _add_names(self, reader: InputReader, topic: str, first: int, last: int) -> None:
-        while first <= last and (
-            records := await self._log.port.read(topic, self._partition, first, min(_AT_ONCE, last - first + 1))
-        ):
-            first = records[-1].offset + 1
-            for record in records:
-                deciders = reader.deciders_of(record) if record.offset <= last else None
-                if deciders is not None:
-                    own = record
-                    if topic in reader.external:
-                        own, _ = await self._log.codec.known(partial(reader.read, record))
-                    self._names.update(((decider.name, key_text(own)), None) for decider in deciders)
+        async for record in records_between(self._log, (topic, self._partition), first, last + 1):
+            deciders, own = reader.deciders_of(record), record
+            if deciders is not None:
+                if topic in reader.external:
+                    own, _ = await self._log.codec.known(partial(reader.read, record))
+                self._names.update(((decider.name, key_text(own)), None) for decider in deciders)
 
     def _advance(self, entry: JournalEntry) -> None:
         """Advance the positions past an entry."""
