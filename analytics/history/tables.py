@@ -9,12 +9,10 @@ from pyspark.sql import types as t
 from analytics.audit.routing import Routes
 from analytics.columns import struct_of
 from analytics.projection import Projection
-from eventlib.index.tables import PLAIN
+from eventlib.index import tables
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
-from eventlib.model.personal import personal_fields
 from eventlib.model.schema.derive import record_of
-from eventlib.values import snake_case
 
 EFFECTS, PARKED, DEADLINES, ERRORS = "effects", "parked", "deadlines", "fold_errors"
 
@@ -22,7 +20,7 @@ _TEXT, _TIME, _NUMBER, _FLAG = t.StringType(), t.TimestampType(), t.LongType(), 
 
 _TYPES: dict[str, t.DataType] = {"string": _TEXT, "timestamp": _TIME, "bigint": _NUMBER}
 _PLAIN: dict[str, dict[str, t.DataType]] = {
-    name: {column: _TYPES[kind] for column, (kind, _) in columns.items()} for name, (_, columns) in PLAIN.items()
+    name: {column: _TYPES[kind] for column, (kind, _) in columns.items()} for name, (_, columns) in tables.PLAIN.items()
 } | {
     ERRORS: {
         **dict.fromkeys(("service", "decider", "key", "input_id", "input_type"), _TEXT),
@@ -49,9 +47,6 @@ _OF_STATE: dict[str, t.DataType] = {
     "partition": t.IntegerType(),
 }
 _OF_PERIOD: dict[str, t.DataType] = {"valid_from": _TIME, "valid_to": _TIME, "set_by": _TEXT, "removed": _FLAG}
-
-RESERVED = frozenset({*_OF_STATE, *_OF_PERIOD})
-"""Names of columns; a state's field with one of them is the column `state_<name>`."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +83,8 @@ class FoldTable:
 def state_fields(decider: Decider[Any]) -> t.StructType:
     """Return the columns of a decider's states. Raises: WiringError for a state that contains itself."""
     struct = struct_of(record_of(decider.state))
-    return t.StructType([
-        t.StructField(f"state_{each.name}" if each.name in RESERVED else each.name, each.dataType)
-        for each in struct.fields
-    ])  # fmt: skip
+    columns = zip(tables.state_fields(decider), struct.fields, strict=True)
+    return t.StructType([t.StructField(each.column, own.dataType) for each, own in columns])
 
 
 def deciders_of(choreography: Choreography) -> Sequence[Decider[Any]]:
@@ -103,7 +96,7 @@ def tables_of(choreography: Choreography) -> Sequence[FoldTable]:
     """Return the tables of a choreography. Raises: WiringError for a state that contains itself."""
     found = list[FoldTable]()
     for decider in deciders_of(choreography):
-        name, fields = f"state_{snake_case(decider.name)}", state_fields(decider).fields
+        name, fields = tables.state_table(decider), state_fields(decider).fields
         key = ("key",) if decider.key is not None else ("key", "partition")
         state = [_field("key"), *fields, _field("changed_by"), _field("changed_at"), _field("partition")]
         period = [_field("key"), *fields, *map(_field, ("valid_from", "valid_to", "changed_by", "removed"))]
@@ -134,14 +127,13 @@ def staged_of(choreography: Choreography) -> dict[str, t.StructType]:
     found = {name: t.StructType([_in_ms(*c) for c in columns.items()]) for name, columns in _PLAIN.items()}
     for decider in deciders_of(choreography):
         fields = [_in_ms(*c) for c in (_OF_STATE | _OF_PERIOD).items()]
-        found[f"state_{snake_case(decider.name)}"] = t.StructType([*fields, *state_fields(decider).fields])
+        found[tables.state_table(decider)] = t.StructType([*fields, *state_fields(decider).fields])
     return found
 
 
 def shown_fields(decider: Decider[Any]) -> Sequence[tuple[str, bool]]:
     """Return a state's fields in order, and whether each is shown: personal ones are NULL in every table."""
-    hidden = personal_fields(decider.state)
-    return [(each.name, each.name not in hidden) for each in record_of(decider.state).fields]
+    return [(each.name, each.is_shown) for each in tables.state_fields(decider)]
 
 
 def _field(name: str) -> t.StructField:

@@ -12,13 +12,14 @@ from analytics.history.building import by_name
 from analytics.history.fold import Fold
 from analytics.history.tables import FoldTable
 from analytics.rebuilding.generic import PLACE, event_tables, saga_tables
-from analytics.rebuilding.layout import Fields, fields_of, is_tabular
+from analytics.rebuilding.layout import Fields, fields_of
 from analytics.rebuilding.quality import quarantine_table
 from analytics.rebuilding.sql_files import sql_tables
 from analytics.rebuilding.steps import STEPS, Steps
 from analytics.tables import Column, Events, StepFields, Table
 from eventlib.errors import WiringError
 from eventlib.ground.arguments import did_you_mean
+from eventlib.index.tables import is_tabular
 from eventlib.model.event import Event, contract_of
 from eventlib.runtime.records import modules_version
 

@@ -11,13 +11,12 @@ from analytics.audit.application import Application
 from analytics.columns import struct_of
 from analytics.history.tables import DEADLINES
 from analytics.projection import Projection
-from analytics.rebuilding.layout import column_of, is_tabular
-from analytics.rebuilding.naming import event_table
+from analytics.rebuilding.layout import column_of
 from analytics.rebuilding.steps import STEPS, Steps
 from analytics.schema import SCHEMA
 from analytics.tables import Events, Table
 from eventlib.errors import WiringError
-from eventlib.index.tables import META, SAGAS, AskedFor, Awaited, asked_for, awaited, reason_of
+from eventlib.index.tables import META, SAGAS, AskedFor, Awaited, asked_for, awaited, event_table, is_tabular, reason_of
 from eventlib.model.event import Event, contract_of
 from eventlib.model.schema.derive import record_of
 from eventlib.values import snake_case

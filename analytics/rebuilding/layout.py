@@ -9,8 +9,7 @@ from pyspark.sql import types as t
 
 from analytics.columns import struct_of
 from analytics.tables import Events
-from eventlib.errors import WiringError
-from eventlib.model.event import Event, contract_of
+from eventlib.model.event import Event
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import NULL, Json, Record, Union, schema_json
 
@@ -25,18 +24,6 @@ Fields = Mapping[type[Event], Sequence[str]]
 def column_of(name: str) -> str:
     """Return the column of an event's field."""
     return f"event_{name}" if name in RESERVED else name
-
-
-def is_tabular(event: type[Event]) -> bool:
-    """Return whether an event has columns: an Avro or external one that does not contain itself."""
-    contract = contract_of(event)
-    if contract.external is None and contract.topic.format != "avro":
-        return False
-    try:
-        struct_of(record_of(event))
-    except WiringError:
-        return False
-    return True
 
 
 def required_field(event: type[Event]) -> str | None:

@@ -15,11 +15,11 @@ from pyspark.sql import types as t
 from analytics.columns import literal
 from analytics.rebuilding.constraints import constraints_of
 from analytics.rebuilding.layout import Layout
-from analytics.rebuilding.naming import event_table
 from analytics.schemas import writers_of
 from analytics.tables import Column as About
 from analytics.tables import Table
 from eventlib.errors import TerminalError
+from eventlib.index.tables import event_table
 from eventlib.model.event import Event, contract_of
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_json

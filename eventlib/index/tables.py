@@ -107,7 +107,7 @@ class Declared:
     @cached_property
     def events(self) -> dict[str, type[Event]]:
         """The events that have tables, by type. Raises: WiringError when two would have one."""
-        found = {contract_of(event).type: event for event in self.choreography.events if _is_tabular(event)}
+        found = {contract_of(event).type: event for event in self.choreography.events if is_tabular(event)}
         _refuse_twice("events", "event", found)
         return found
 
@@ -282,7 +282,8 @@ def _fields(cls: type[Any], what: str, reserved: set[str]) -> list[Field]:
     ]
 
 
-def _is_tabular(event: type[Event]) -> bool:
+def is_tabular(event: type[Event]) -> bool:
+    """Return whether an event has columns: an Avro or external one that does not contain itself."""
     contract = contract_of(event)
     is_avro = contract.external is not None or contract.topic.format == "avro"
     return is_avro and not contains_itself(record_of(event))

@@ -6,7 +6,6 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
-from analytics.history.tables import RESERVED
 from eventlib import EventLog
 from eventlib.errors import UnknownKey
 from eventlib.model.decider import FORGET
@@ -24,6 +23,8 @@ from tests.integration.reopening import everything
 
 Period = tuple[Any, int, int | None, str | None, bool]
 """A state as columns, since when and until when it was (ms), the event that has led to it, whether it was removed."""
+
+RESERVED = {"key", "changed_by", "changed_at", "partition", "valid_from", "valid_to", "set_by", "removed"}
 
 
 # --- what the library says
