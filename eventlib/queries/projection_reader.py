@@ -109,6 +109,10 @@ class ViewReader:
         if not self._ahead:
             records, damaged = await self._polled(self._reader, max(limit, _READ_AHEAD * len(self._places)))
             self._ahead.extend(in_order(_newest(records, self._compacted)))
+        else:
+            await asyncio.sleep(
+                0
+            )  # what else this event loop does waits for one transaction, not for all that was read
         following = [self._ahead.popleft() for _ in range(min(limit, len(self._ahead)))]
         moved = {record.topic_partition: record.offset + 1 for record in following}
         if not self._ahead:

@@ -42,6 +42,21 @@ async def test_it_follows_and_goes_on_where_it_was(log: EventLog, tmp_path: Path
     assert (tmp_path / "log.db.totals.db").exists()
 
 
+async def test_a_record_counts_once_wherever_among_those_that_were_read_at_once_it_ends(log: EventLog) -> None:
+    await pay(log, 300)
+    seen = list[int]()
+    async with asyncio.timeout(30):
+        while not seen or seen[-1] < 300:
+            async with Projection(log, TOTALS) as projection:
+                projection.batch = 7
+                while not (number := sum(n for _, _, n in rows(projection))) or seen[-1:] == [number]:
+                    await asyncio.sleep(0)
+                seen.append(number)
+    assert len(seen) > 1, "it was closed before it had all"
+    async with Projection(log, TOTALS) as projection:
+        assert rows(projection) == expected(300)
+
+
 async def test_what_is_damaged_is_gone_past_and_read_once_it_is_mended(log: EventLog, tmp_path: Path) -> None:
     first, lost = [await log.publish(Paid(customer="c", cents=cents)) for cents in (5, 9)]
     file = tmp_path / "log.db"
