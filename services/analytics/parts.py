@@ -27,6 +27,8 @@ from services.analytics.sales_chart import over_time
 _MONEY = (Column("ordered_cents", "ordered", "money"), Column("revenue_cents", "revenue", "money"))
 _STATUS = tuple(Column(name, name, "count") for name in ("orders", "completed", "cancelled", "open"))
 _CURRENCY = Column("currency", "currency")
+_ORDERS = Column("orders", "orders", "count")
+_REVENUE = Column("revenue_cents", "revenue", "money")
 
 
 def totals(tables: Tables) -> Part:
@@ -70,10 +72,7 @@ def sales_by_product(tables: Tables) -> Part:
         "products",
         "Revenue by product",
         "The products with most revenue, of completed orders.",
-        (
-            *(Column("sku", "product"), Column("orders", "orders", "count"), Column("units", "units", "count")),
-            Column("revenue_cents", "revenue", "money"),
-        ),
+        (Column("sku", "product"), _ORDERS, Column("units", "units", "count"), _REVENUE),
         sales.sales_by_product(tables),
         top_money("sku", "revenue_cents"),
         first_bars(lambda row: str(row["sku"]), Column("revenue_cents", "", "money")),
@@ -87,11 +86,9 @@ def funnel(tables: Tables) -> Part:
         "How far orders came",
         "Orders that reached each stage, and their share of those that were placed.",
         (
-            *(
-                Column("stage", "stage"),
-                Column("orders", "orders", "count"),
-                Column("share", "of those placed", "share"),
-            ),
+            Column("stage", "stage"),
+            _ORDERS,
+            Column("share", "of those placed", "share"),
             Column("lost", "lost before", "count"),
         ),
         orders.funnel(tables),
@@ -109,7 +106,9 @@ def reasons(tables: Tables) -> Part:
         "Why orders were not completed",
         "By the reason that counted first, with what these orders would have brought.",
         (
-            *(Column("reason", "reason"), Column("status", "status"), Column("orders", "orders", "count")),
+            Column("reason", "reason"),
+            Column("status", "status"),
+            _ORDERS,
             Column("amount_cents", "their money", "money"),
         ),
         orders.reasons(tables),
@@ -125,7 +124,7 @@ def waits(tables: Tables) -> Part:
         "Where sagas wait",
         "The phases of an order, and their share of the total time of all orders.",
         (
-            *(Column("part", "part"), Column("orders", "orders", "count"), Column("share", "of all time", "share")),
+            *(Column("part", "part"), _ORDERS, Column("share", "of all time", "share")),
             *(Column("total_ms", "together", "ms"), *PERCENTILES),
         ),
         orders.waits(tables),
@@ -141,7 +140,7 @@ def compensations(tables: Tables) -> Part:
         "What was undone",
         "Compensations, and the money that was returned.",
         (
-            *(Column("type", "event"), Column("events", "events", "count"), Column("orders", "orders", "count")),
+            *(Column("type", "event"), Column("events", "events", "count"), _ORDERS),
             Column("amount_cents", "money returned", "money"),
         ),
         orders.compensations(tables),
@@ -157,11 +156,7 @@ def stock_outs(tables: Tables) -> Part:
         "What ran out",
         "Products of which a line could not be reserved, by the money of those lines.",
         (
-            *(
-                Column("sku", "product"),
-                Column("refused", "lines refused", "count"),
-                Column("orders", "orders", "count"),
-            ),
+            *(Column("sku", "product"), Column("refused", "lines refused", "count"), _ORDERS),
             *(Column("units", "units asked for", "count"), Column("amount_cents", "money of the lines", "money")),
         ),
         sales.stock_outs(tables),
