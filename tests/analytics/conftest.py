@@ -1,7 +1,6 @@
 """One Spark session and one log of the shop for all tests of the analytics."""
 
 import asyncio
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from eventlib.devtools.kafka import Cluster
 from eventlib.ground.object_store import ObjectStore
 from services.analytics import TABLES
 from services.analytics.parts import report as shops
+from tests import forked
 from tests.analytics.repairs import worked
 from tests.analytics.sources import REPAIRS, ROOT, archived, thirds
 from tests.moto import new_bucket, on_this_machine, running_moto
@@ -82,7 +82,7 @@ def shop_log(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a log with some hundred orders that came to their ends in every way that the demo knows."""
     url = f"sqlite:///{tmp_path_factory.mktemp('shop')}/shop.db"
     command = [sys.executable, "-m", "services", "demo", "--orders", "300", "--seed", "7", "--log", url, "--json"]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    forked.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     return url
 
 
@@ -91,7 +91,7 @@ def broker_log(broker: Cluster) -> str:
     """The URL of a log on a real broker, with some dozen orders, and the gaps that transactions leave."""
     url = f"{broker.url}/?prefix=traded."
     command = [sys.executable, "-m", "services", "demo", "--orders", "80", "--seed", "7", "--log", url, "--json"]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    forked.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     return url
 
 

@@ -1,13 +1,13 @@
 """Logs that grow while something follows them."""
 
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
 from analytics.asking import spans
 from eventlib.log.base import TopicPartition
 from eventlib.log.sqlite.state import OFFSET_BITS
+from tests import forked
 from tests.analytics.damages import copied, seal_partitions
 from tests.analytics.sources import ROOT
 
@@ -39,7 +39,7 @@ class GrowingLog:
 def traded(url: str, seed: int, orders: int = 10) -> None:
     """Let a log grow by some orders that the services handle."""
     command = [sys.executable, "-m", "services", "demo", "--orders", str(orders), "--seed", str(seed), "--log", url]
-    subprocess.run([*command, "--json"], cwd=ROOT, check=True, capture_output=True, timeout=300)
+    forked.run([*command, "--json"], cwd=ROOT, check=True, capture_output=True, timeout=300)
 
 
 def ends_of(url: str) -> dict[TopicPartition, int]:

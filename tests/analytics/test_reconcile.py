@@ -22,6 +22,7 @@ from eventlib.runtime.records import POSITION_KEY, pack, unpack
 from services import shop
 from services.order.state import Order
 from services.payment.state import Payment
+from tests import forked
 from tests.analytics.damages import Damaged, as_if_written_so
 from tests.in_rows import in_rows
 from tests.integration.api_shop import ready
@@ -46,7 +47,7 @@ def serving(url: str, *options: str) -> Iterator[str]:
     """Run the API, with services or without, and give its address."""
     port = free_port()
     command = [EVENTLIB, "run", "--log", url, "--http", str(port), *options]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = forked.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
         asyncio.run(answering(f"http://127.0.0.1:{port}"))
         yield f"http://127.0.0.1:{port}"

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from analytics.audit.application import Application
 from analytics.whatif import Hypothesis, what_if
 from services.order.events import OrderPlaced
+from tests import forked
 from tests.analytics.supposing import COMPLETED, FIGURES, by_saga, recorded, then_by_order
 from tests.saga.shop_runs import EVENTLIB, ROOT, ShopLog, order_file
 
@@ -20,7 +21,7 @@ def hasty_log(tmp_path_factory: pytest.TempPathFactory) -> str:
     directory = tmp_path_factory.mktemp("hasty")
     log, hasty = ShopLog(directory), "tests.analytics.tomorrow:hasty"
     command = [EVENTLIB, "run", "--app", hasty, "--log", log.url]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as services:
+    with forked.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as services:
         log.run_import(order_file(directory, 40), "--place-only")
         until = time.monotonic() + 60
         while len(then_by_order(recorded(log.url))) < len({o.order_id for o in recorded(log.url).of(OrderPlaced)}):

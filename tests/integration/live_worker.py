@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import httpx
 
+from tests import forked
 from tests.integration.live_answers import ANSWERS, Answer, History, as_answer
 from tests.ports import free_port
 from tests.saga.shop_runs import EVENTLIB, ROOT
@@ -64,9 +65,7 @@ class LiveWorker:
         only = [option for name in self._services for option in ("--service", name)]
         own = command or (EVENTLIB, "live", "--http", str(self._port), *only)
         with self._diary.open("a") as diary:
-            self._process = subprocess.Popen(
-                own, cwd=ROOT, env=self._environment, stdout=diary, stderr=diary, text=True
-            )
+            self._process = forked.Popen(own, cwd=ROOT, env=self._environment, stdout=diary, stderr=diary, text=True)
 
     def start_by_faust(self, service: str) -> None:
         """Start one service's views as Faust's own command does."""
@@ -171,4 +170,4 @@ def reset(
     """Have a service's views begin anew, as a person does."""
     command = [EVENTLIB, "live", "reset", "--service", service, "--yes", "--log", url]
     own = {**os.environ, "EVENTLIB_STATE_DIR": str(directory), **environment}
-    return subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=False)
+    return forked.run(command, cwd=ROOT, env=own, capture_output=True)

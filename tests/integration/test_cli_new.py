@@ -149,8 +149,8 @@ def test_the_commands_that_a_saga_prints_work_with_its_bank_over_http(tmp_path: 
     commands = [shlex.split(line) for line in told.splitlines() if re.match("  (uvicorn|eventlib|curl) ", line)]
     bank, api = free_port(), free_port()
     environment = {**os.environ, "BANK_URL": f"http://127.0.0.1:{bank}/"}
-    served = [[*commands[0][:-1], str(bank)], [*commands[1][:-1], str(api)]]
-    running = [subprocess.Popen([str(BIN / name), *rest], cwd=tmp_path, env=environment) for name, *rest in served]
+    served = [[sys.executable, "-m", *commands[0][:-1], str(bank)], [*commands[1][:-1], str(api)]]
+    running = [forked.Popen(each, cwd=tmp_path, env=environment) for each in served]
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{api}/", timeout=LONGEST_S) as client:
             for attempt in Retrying(wait=wait_fixed(0.1), stop=stop_after_delay(LONGEST_S)):

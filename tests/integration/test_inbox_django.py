@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
-from subprocess import Popen, run
+from subprocess import Popen
 
 import pytest
 from sqlalchemy import Engine, create_engine, text
@@ -36,7 +36,7 @@ def desk(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine
     for key, value in (("HOST", engine.url.host), ("PORT", engine.url.port), ("USER", engine.url.username)):
         monkeypatch.setenv(f"PG{key}", str(value))
     monkeypatch.setenv("PGDATABASE", name)
-    run([sys.executable, "-m", "django", "migrate", "--run-syncdb", "-v", "0"], check=True)
+    forked.run([sys.executable, "-m", "django", "migrate", "--run-syncdb", "-v", "0"], check=True)
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO desk_customer VALUES ('ada', 100000, 0), ('poor', 100, 0)"))
     yield engine
@@ -48,7 +48,7 @@ def started(log_url: str) -> "Popen[str]":
 
 
 def printed(command: str, *more: str) -> str:
-    done = run([sys.executable, "-m", "eventlib", "sink", command, NAMED, *more], capture_output=True, text=True)  # noqa: PLW1510  its error is shown
+    done = forked.run([sys.executable, "-m", "eventlib", "sink", command, NAMED, *more], capture_output=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
