@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
-from pydantic import AnyHttpUrl, SecretStr
+from pydantic import AnyHttpUrl, SecretStr, TypeAdapter
 from pyspark.sql.types import StructType
 
 from analytics.audit.application import Application
@@ -29,6 +29,8 @@ from eventlib.http.gate import rules_of
 from eventlib.http.serving import METRICS_RULES
 from eventlib.identity import Identity, IdentityOptions, Role, Rule
 from eventlib.index.tables import ONLY_REBUILT, live_tables
+from eventlib.operations.act import Act
+from eventlib.operations.every_act import ACTS
 from eventlib.telemetry.catalogue import METRICS
 from services import shop
 from services.order.api import create_app
@@ -62,6 +64,7 @@ def generated() -> dict[str, dict[str, str]]:
         "settings.md": {name: _settings(name) for name in PARTS},
         "metrics.md": _metrics(),
         "roles.md": asyncio.run(_roles()),
+        "acts.md": {"acts": "\n".join(map(_act, ACTS))},
         "tables.md": _tables(),
     }
 
@@ -160,6 +163,26 @@ async def _roles() -> dict[str, str]:
         }
         rules = {name: rules_of(app) for name, app in apps.items()} | {"metrics": METRICS_RULES}
     return {name: _role_table(each) for name, each in rules.items()}
+
+
+def _act(act: type[Act[Any, Any]]) -> str:
+    """Return an act's route, what it does, and the fields that are its own, each with its place."""
+    address, own = re.findall(r"{(\w+)", act.path), act.own_fields()
+    rows = ["| Field | In | Type | Meaning |", "|---|---|---|---|"]
+    for name, field in own.items():
+        if name not in address:
+            place, ends = "query" if name in act.query else "body", " Required." if field.is_required() else ""
+            cells = field.alias or name, place, _json_type(field.annotation), (field.description or "") + ends
+            rows.append("| `{}` | {} | {} | {} |".format(*cells))
+    reason = "It needs a reason." if act.needs_reason else "Its reason may be empty."
+    head = f"### `POST {re.sub(r':key', '', act.path)}`\n\n{act.__doc__} {reason}\n\n"
+    return head + ("\n".join(rows) + "\n" if rows[2:] else "")
+
+
+def _json_type(kind: Any) -> str:
+    schema = TypeAdapter(kind).json_schema()
+    kinds = [str(each.get("type", "any")) for each in schema.get("anyOf", [schema])]
+    return " or ".join(each for each in kinds if each != "null")
 
 
 def _tables() -> dict[str, str]:

@@ -4,11 +4,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
-from starlette.exceptions import HTTPException
 
 from eventlib.admin.deployment_previews import DeploymentPreviews
+from eventlib.admin.errors import answer_errors
 from eventlib.analysis.connectors import Connector
 from eventlib.config.console import ConsoleOptions
 from eventlib.console.acts_page import act_routes
@@ -33,13 +32,9 @@ from eventlib.console.saga_page import saga_page_routes
 from eventlib.console.send_page import send_routes
 from eventlib.console.sessions import SessionIdentity
 from eventlib.console.topics_page import topic_routes
-from eventlib.errors import ContractError, EventlibError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.http.gate import Gate
-from eventlib.http.problems import Refusal, refusal_of, try_later
-from eventlib.http.problems import problem as problem_of
-from eventlib.identity.principal import READERS, IdentityUnavailable, allow, public
-from eventlib.operations.act import NotThere
+from eventlib.identity.principal import READERS, allow, public
 from eventlib.operations.acts import ActIndex
 from eventlib.operations.reprocessing.jobs import RerunJobs
 
@@ -98,7 +93,7 @@ def create_console(
     ):
         app.include_router(routes)
     _serve_files(app, pages)
-    _answer_errors(app)
+    answer_errors(app)
     app.state.has_gate = True
     app.add_middleware(Gate, identity=identity, content_types=(CONTENT_TYPE,))
     app.add_middleware(Browser, page=lambda request, status, detail: _error_page(pages, request, status, detail))
@@ -133,27 +128,6 @@ def _serve_files(app: FastAPI, pages: Pages) -> None:
     @allow(*READERS)
     async def root() -> Response:
         return RedirectResponse("/overview", 303)
-
-
-def _answer_errors(app: FastAPI) -> None:
-    """Answer errors as problems, which browsers see as pages."""
-
-    async def answer(_request: Request, error: Exception) -> Response:
-        match error:
-            case Refusal():
-                refusal = error
-            case IdentityUnavailable():
-                refusal = try_later("identity-unavailable", "the identity provider is out of reach: try again")
-            case WiringError() | NotThere():
-                refusal = Refusal(404, "", str(error))
-            case ContractError():
-                refusal = Refusal(422, "", str(error))
-            case _:
-                refusal = refusal_of(error)
-        return problem_of(refusal, None)
-
-    for kind in (HTTPException, RequestValidationError, EventlibError, TimeoutError):
-        app.add_exception_handler(kind, answer)
 
 
 def _error_page(pages: Pages, request: Request, status: int, detail: str) -> Response:

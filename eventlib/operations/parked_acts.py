@@ -167,8 +167,8 @@ class _OfMany(ParkedAct):
     """About all that is selected, but for what is paused, which is left out."""
 
     query: ClassVar[tuple[str, ...]] = ("service", "decider", "reason_matches", "key", "cause")
-    service: list[str] = Field(default_factory=list)
-    decider: list[str] = Field(default_factory=list)
+    service: list[str] = Field(default_factory=list, description="Only of these services.")
+    decider: list[str] = Field(default_factory=list, description="Only of these deciders.")
     reason_matches: Annotated[
         str | None, Field(max_length=1_000, description="Where the reason matches this regular expression.")
     ] = None
@@ -265,8 +265,8 @@ class Edit(_OfOne):
     path: ClassVar[str] = "/parked/{service}/{decider}/{key:key}/edit"
     needs_reason: ClassVar[bool] = False
     decides: ClassVar[bool] = True
-    data: object = None
-    fields: dict[str, object] = Field(default_factory=dict, alias="set")
+    data: Annotated[object, Field(description="All of the event's fields.")] = None
+    fields: dict[str, object] = Field(default_factory=dict, alias="set", description="Or some of them, by name.")
 
     async def previews(self, log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
         """See `ParkedAct`."""

@@ -15,6 +15,7 @@ from eventlib.model.event import Event, Position, contract_of, key_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.identity import root_traceparent
 from eventlib.model.record import Record, key_text
+from eventlib.model.service import Service
 from eventlib.operations.sending import event_of, refuse_masked
 from eventlib.queries.parked import Parking, WaitingInput, waiting_inputs
 from eventlib.queries.pauses import Paused, pauses
@@ -207,23 +208,28 @@ async def control_records(log: EventLog, commands: Sequence[Command]) -> list[Re
     controls = [service.control.name for service in services.values()]
     await log.codec.prepare([(control, kind) for control in controls for kind in REQUESTS])
     now = now_ms()
-    return [_record(log, each, now) for each in commands]
+    return [
+        control_record(log, services[parking.service], parking.partition, request, parking.key, now, about)
+        for parking, request, about in commands
+    ]
 
 
-def _record(log: EventLog, command: Command, now: int) -> Record:
-    parking, request, about = command
+def control_record(  # noqa: PLR0913, PLR0917  where it goes, and what it is about
+    log: EventLog, service: Service, partition: int, request: Request, key: str, now: int, about: Record | None = None
+) -> Record:
+    """Return the record of a request to a service's task, about an input or of itself."""
     event_id = token_hex(16)
     return Record(
-        topic=log.choreography.service(parking.service).control.name,
-        partition=parking.partition,
+        topic=service.control.name,
+        partition=partition,
         offset=-1,
         timestamp_ms=now,
-        key=parking.key.encode(),
+        key=key.encode(),
         value=log.codec.encode(request),
         id=event_id,
         type=wire_name_of(type(request)),
         source="outside",
-        subject=parking.key,
+        subject=key,
         correlation_id=event_id if about is None else about.correlation_id or about.event_id,
         causation_id=None if about is None else about.event_id,
         traceparent=root_traceparent(event_id) if about is None else about.traceparent,

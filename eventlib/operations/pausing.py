@@ -18,11 +18,11 @@ from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
 from eventlib.model.decider import Decider
 from eventlib.model.event import contract_of
-from eventlib.model.evolution import wire_name_of
 from eventlib.model.identity import root_traceparent
 from eventlib.model.record import Record, key_text
 from eventlib.model.saga import Saga
 from eventlib.model.service import Service
+from eventlib.operations.parked_commands import control_record
 from eventlib.queries.pauses import Paused, PauseTarget, pauses
 from eventlib.queries.task_clock import positions_of
 from eventlib.queries.task_metadata import TaskNotes
@@ -178,25 +178,12 @@ def _reads(decider: Decider[Any]) -> set[str]:
 
 
 async def _ask(log: EventLog, target: PauseTarget, request: PauseRequest) -> None:
-    service = log.choreography.service(target.service)
+    """Send a request to each task that it concerns, under one name."""
+    service, now, name = log.choreography.service(target.service), now_ms(), token_hex(16)
     await log.codec.prepare([(service.control.name, kind) for kind in REQUESTS])
-    at_ms, event_id = now_ms(), token_hex(16)
-    key = target.key or ""
-    value = log.codec.encode(request)
     records = [
-        Record(
-            topic=service.control.name,
-            partition=partition,
-            offset=-1,
-            timestamp_ms=at_ms,
-            key=key.encode(),
-            value=value,
-            id=f"{event_id}{partition:04x}",
-            type=wire_name_of(type(request)),
-            source="outside",
-            subject=key,
-            correlation_id=event_id,
-            traceparent=root_traceparent(event_id),
+        control_record(log, service, partition, request, target.key or "", now).replace(
+            id=f"{name}{partition:04x}", correlation_id=name, traceparent=root_traceparent(name)
         )
         for partition in target.partitions(service)
     ]

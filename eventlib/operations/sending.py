@@ -51,8 +51,10 @@ class Send(Act[Event, SendOutcome]):
     path: ClassVar[str] = "/events/{event_type}"
     status: ClassVar[int] = 201
     event_type: str
-    data: dict[str, object]
-    idempotency_key: Annotated[str | None, Field(min_length=1, max_length=1_000)] = None
+    data: Annotated[dict[str, object], Field(description="The event's fields.")]
+    idempotency_key: Annotated[
+        str | None, Field(min_length=1, max_length=1_000, description="The same key gives the same event id.")
+    ] = None
 
     async def select(self, desk: Desk) -> Event:
         """Return the event.

@@ -70,7 +70,7 @@ class Skip(Act[Service, SkipOutcome]):
     path: ClassVar[str] = "/services/{service}/skip"
     decides: ClassVar[bool] = True
     service: str
-    event_id: Annotated[str, Field(min_length=1, max_length=1_000)]
+    event_id: Annotated[str, Field(min_length=1, max_length=1_000, description="The id of the input's event.")]
 
     async def select(self, desk: Desk) -> Service:
         """Return the service. Raises: WiringError."""

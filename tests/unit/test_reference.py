@@ -43,7 +43,7 @@ def path_of(module: str, name: str) -> str:
     return f"{found.__module__}.{name}" if is_hidden else f"{module}.{name}"
 
 
-@pytest.mark.parametrize("page", ["cli.md", "settings.md", "metrics.md", "roles.md"])
+@pytest.mark.parametrize("page", ["acts.md", "cli.md", "settings.md", "metrics.md", "roles.md"])
 def test_generated_parts_are_as_the_code_has_them(page: str) -> None:
     text, blocks = (REFERENCE / page).read_text(encoding="utf-8"), generated()[page]
     assert sorted(BLOCK.findall(text)) == sorted(blocks)
