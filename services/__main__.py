@@ -42,8 +42,8 @@ LogOption = Annotated[
 ]
 
 
-def _rate(told: str) -> Any:  # an option's type is not public
-    return typer.Option(metavar="RATE", min=0, max=1, help=told, show_default=False)
+def _rate(text: str) -> Any:  # an option's type is not public
+    return typer.Option(metavar="RATE", min=0, max=1, help=text, show_default=False)
 
 
 DeclineOption = Annotated[float | None, _rate("Share of orders whose payment is refused.")]

@@ -28,11 +28,11 @@ def expected_orders(spark: SparkSession, url: str, cuts: Mapping[str, Cut | None
     found = facts_of(spark, url, _NEEDED)
     if cuts is not None:
         found = _as_of(spark, found, cuts)
-    told = kept.merged(kept(found, found))
+    merged = kept.merged(kept(found, found))
     lines = found.filter(is_one(OrderPlaced)).groupBy("order_id").agg(f.max(f.size("lines")).alias("line_count"))
-    money = payments(told).select("order_id", "taken_cents", "refunded_cents")
-    parcels = dispatches(told).select("order_id", "tracking")
-    whole = orders(told).join(money, "order_id", "left").join(parcels, "order_id", "left")
+    money = payments(merged).select("order_id", "taken_cents", "refunded_cents")
+    parcels = dispatches(merged).select("order_id", "tracking")
+    whole = orders(merged).join(money, "order_id", "left").join(parcels, "order_id", "left")
     fields = {
         "amount_cents": f.col("total_cents"),
         "taken_cents": f.coalesce("taken_cents", f.lit(0)),

@@ -1,4 +1,4 @@
-"""What is kept of each order, so that tables of orders go on with new records."""
+"""The aggregates kept of each order, so that tables of orders continue with new records."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

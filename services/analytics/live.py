@@ -1,4 +1,4 @@
-"""What of the outside world is compared with the shop's log: the order API, and the simulated gateway's ledger."""
+"""The shop's log compared with the outside world: with the order API, and with the simulated gateway's ledger."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -99,10 +99,10 @@ def ledger_findings(
             continue
         has = books.get(name, _NOTHING)
         charges = int(bool(row["taken_cents"]))
-        said = Account(charges, int(str(row["taken_cents"])), int(str(row["refunded_cents"])))
+        logged_account = Account(charges, int(str(row["taken_cents"])), int(str(row["refunded_cents"])))
         found = [
             Difference(WHERE, TABLE, name, field, str(live), str(log), position)
-            for field, live, log in zip(Account._fields, has, said, strict=True)
+            for field, live, log in zip(Account._fields, has, logged_account, strict=True)
             if live != log
         ]
         equal_keys += not found

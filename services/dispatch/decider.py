@@ -75,7 +75,7 @@ def book(shipment: Shipment, payment: PaymentTaken) -> list[DispatchRequested]:
 
 @shipments.on
 def accepted(shipment: Shipment, booking: BookingAccepted) -> list[OrderDispatched | RecallRequested]:
-    """Wait for the callback, unless it came first, or somebody wished to cancel meanwhile."""
+    """Wait for the callback, unless it came first, or a wish to cancel came meanwhile."""
     if shipment.stage is Stage.ASKED and shipment.cancel_waits and not shipment.tracking:
         return [_recall(shipment, booking.order_id, shipment.cancel_reason)]
     return [*_settled(shipment, booking.order_id)]

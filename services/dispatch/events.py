@@ -1,4 +1,4 @@
-"""What dispatch tells: what the carrier is asked, what it answers, and what became of a wish to cancel."""
+"""The events of the dispatch service: the carrier's requests and answers, and the outcome of a wish to cancel."""
 
 from datetime import timedelta
 

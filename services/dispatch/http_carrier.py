@@ -11,7 +11,7 @@ BOOK: Mapping[str, type[Booked | Planned | Undeliverable]] = {
     "undeliverable": Undeliverable,
 }
 RECALL: Mapping[str, type[Booked | Recalled]] = {"booked": Booked, "recalled": Recalled}
-"""What the carrier may answer, by `outcome`; an answer has the fields of its class beside that."""
+"""The carrier's answers by `outcome`; an answer has the fields of its class beside that."""
 
 
 class HttpCarrier:

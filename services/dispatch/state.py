@@ -1,4 +1,4 @@
-"""What dispatch remembers of each order's shipment."""
+"""The state of an order's shipment."""
 
 from dataclasses import dataclass
 from datetime import datetime

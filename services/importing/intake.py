@@ -1,4 +1,4 @@
-"""What an import has read of its file, on disk until it has ended: each order, and what of it is placed or refused."""
+"""The orders of an import's file, on disk until the import has ended, and whether each is placed or refused."""
 
 import json
 import sqlite3
@@ -36,7 +36,7 @@ BEGIN;
 
 
 class Known(StrEnum):
-    """What the log has of an order of the file."""
+    """Whether the log has an order of the file."""
 
     NOTHING = ""
     PLACED = "placed"
@@ -46,7 +46,7 @@ class Known(StrEnum):
 
 
 class Kept(NamedTuple):
-    """What is compared and counted of an order: the digest of its content, its units, and what the log has of it."""
+    """An order that can be placed: the digest of its content, its units, and whether the log has it."""
 
     content: str
     units: int
@@ -173,11 +173,11 @@ class Intake:
         return None if found is None else Kept(found[0], found[1], Known(found[2]))
 
     def learn(self, order_id: str, known: Known) -> None:
-        """Keep what the log has of an order."""
+        """Keep whether the log has an order."""
         self._execute("UPDATE orders SET known = ? WHERE order_id = ? AND request IS NOT NULL", (known, order_id))
 
     def results(self) -> Iterator[tuple[int, Known, OrderSubmitted | Refusal]]:
-        """Yield, in file order, each different order and each refusal, with its line, and what the log has of it."""
+        """Yield, in file order, each different order and each refusal, with its line, and whether the log has it."""
         query = "SELECT line, known, request, order_id, reason, detail FROM orders ORDER BY line"
         for line, known, request, order_id, reason, detail in self._execute(query):
             if request is None:
@@ -222,7 +222,7 @@ def order_request(order: OrderSubmitted) -> Publication:
 
 
 def content_of(request: OrderSubmitted) -> str:
-    """Return a digest of a request's content, whoever published it (16 hex digits)."""
+    """Return a digest of a request's content, from any publisher (16 hex digits)."""
     lines = [(line.sku, line.quantity, line.unit_price_cents) for line in request.lines]
     placed_at = "" if request.placed_at is None else request.placed_at.isoformat()
     content = (request.order_id, placed_at, request.customer_id, request.country, request.currency, lines)

@@ -174,7 +174,7 @@ def order_of(raw: object) -> Order | Refusal:
 
 
 def malformed(detail: str, order_id: object = None) -> Refusal:
-    """Return the refusal of what is no order; its id only where it is plain text."""
+    """Return the refusal of a malformed order; its id only where it is plain text."""
     is_plain = isinstance(order_id, str) and 0 < len(order_id) <= LONGEST_TEXT and not unsafe_in(order_id)
     return Refusal(str(order_id) if is_plain else None, Reason.MALFORMED, detail)
 

@@ -71,7 +71,7 @@ class Outcomes:
 
 @dataclass(slots=True)
 class Report:
-    """What was read, the outcomes, and the rates; `seconds` runs from the first order placed to the end.
+    """Counts, outcomes and rates; `seconds` runs from the first order placed to the end.
 
     `events` counts all records added to the event topics in that time.
     """

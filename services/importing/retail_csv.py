@@ -1,6 +1,6 @@
 """The Online Retail rows as they were published: one row per line, an invoice's rows in sequence.
 
-What a file does not say for certain is refused with its line, not guessed; all of it is read before an order is placed.
+A file that is not certain is refused with its line, not guessed; all of it is read before an order is placed.
 Source: Chen, D. (2015), Online Retail, UCI Machine Learning Repository, doi 10.24432/C5BW33.
 """
 
@@ -121,7 +121,7 @@ class _Dates:
             raise DayFirst
 
     def iso(self, text: str) -> str:
-        """Return a date as ISO 8601 text; what is no date unchanged, to be refused with its field's name."""
+        """Return a date as ISO 8601 text; other text unchanged, to be refused with its field's name."""
         for form in self._forms:
             try:
                 return datetime.strptime(text, form).isoformat() + "Z"  # noqa: DTZ007  the file has no offset: UTC is meant

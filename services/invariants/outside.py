@@ -8,7 +8,7 @@ from services.invariants.story import Story, story
 
 @dataclass(frozen=True)
 class Account:
-    """What the gateway's own ledger has for one order, in minor units; `charges` counts those that took money."""
+    """One order in the gateway's own ledger, in minor units; `charges` counts those that took money."""
 
     charges: int = 0
     taken_cents: int = 0

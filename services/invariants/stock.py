@@ -19,7 +19,7 @@ class Units:
 
     @property
     def on_hand(self) -> int:
-        """What is neither set aside nor gone."""
+        """Units that are neither set aside nor shipped."""
         return self.received - self.reserved - self.shipped
 
 

@@ -43,7 +43,7 @@ from services.stock.events import (
 
 @dataclass(frozen=True)
 class Story:
-    """One order as the log tells it: how often each step was said, its lines' units, its money in minor units."""
+    """One order according to the log: how often each step happened, its lines' units, its money in minor units."""
 
     submitted: int = 0
     placed: int = 0

@@ -1,4 +1,4 @@
-"""What order tells: the catalogue that prices come from, what customers ask for, and how each order ends."""
+"""The events of the order service: the catalogue of prices, the customers' requests, and how each order ends."""
 
 from typing import Annotated
 

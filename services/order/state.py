@@ -1,4 +1,4 @@
-"""What order remembers of each order: how far its parts have come, and from that, its status."""
+"""The state of an order: how far its parts have come, and from that, its status."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Stock(StrEnum):
-    """How an order's stock stands."""
+    """The state of an order's stock."""
 
     OPEN = "open"
     RESERVED = "reserved"
@@ -16,7 +16,7 @@ class Stock(StrEnum):
 
 
 class Money(StrEnum):
-    """How an order's payment stands."""
+    """The state of an order's payment."""
 
     OPEN = "open"
     TAKEN = "taken"
@@ -28,7 +28,7 @@ class Money(StrEnum):
 
 
 class Parcel(StrEnum):
-    """How an order's dispatch stands."""
+    """The state of an order's dispatch."""
 
     OPEN = "open"
     PLANNED = "planned"
@@ -38,7 +38,7 @@ class Parcel(StrEnum):
 
 
 class Cancel(StrEnum):
-    """What became of a wish to cancel."""
+    """The outcome of a wish to cancel."""
 
     NONE = "none"
     REQUESTED = "requested"

@@ -1,4 +1,4 @@
-"""What payment tells: what the gateway is asked, what it answers, and how each order's money stands."""
+"""The events of the payment service: the gateway's requests and answers, and the state of each order's money."""
 
 from datetime import timedelta
 

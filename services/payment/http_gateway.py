@@ -11,7 +11,7 @@ CHARGE: Mapping[str, type[Charged | Accepted | Declined]] = {
     "declined": Declined,
 }
 VOID, REFUND = {"voided": Voided}, {"refunded": Refunded}
-"""What the gateway may answer, by `outcome`; an answer has the fields of its class beside that."""
+"""The gateway's answers by `outcome`; an answer has the fields of its class beside that."""
 
 
 class HttpGateway:

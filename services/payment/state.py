@@ -1,4 +1,4 @@
-"""What payment remembers of each order's money."""
+"""The state of an order's payment."""
 
 from dataclasses import dataclass
 from datetime import datetime

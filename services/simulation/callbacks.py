@@ -73,7 +73,7 @@ class Callbacks:
 
 
 class Reporting:
-    """What the gateway and the carrier report; each is None where no address is set. Raises: SettingsError."""
+    """The reports of the gateway and of the carrier; each is None where no address is set. Raises: SettingsError."""
 
     def __init__(self, ledger: Ledger, settings: ShopSettings) -> None:
         self.charges = self.parcels = None

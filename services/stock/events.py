@@ -1,4 +1,4 @@
-"""What stock tells: deliveries, what is asked of each shelf, its answers, and how each order's stock stands."""
+"""The events of the stock service: deliveries, the requests to each shelf, its answers, and the state of each order's stock."""
 
 from typing import Annotated
 

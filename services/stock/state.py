@@ -1,4 +1,4 @@
-"""What stock remembers: shelves that never grow, and reservations that are small again once they have closed."""
+"""The states of stock: shelves that never grow, and reservations that are small again once they have closed."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +26,7 @@ class HeldLine:
 class Reservation:
     """One order's stock: how many lines were asked for and answered, what is held, what is on its way back.
 
-    `called_off` is why the order cannot go on, from outside of stock; it may be known before the order itself is.
+    `called_off` is why the order cannot be completed, from outside of stock; it may be known before the order itself is.
     """
 
     asked: int = 0

@@ -47,7 +47,7 @@ class Desk:
         return await self._api.submit(wanted, idempotency_key, caller, make, work=len(wanted.lines))
 
     async def cancel(self, order_id: str, caller: Principal) -> RequestPlace | None:
-        """Ask to cancel an order that there is, wait for what becomes of it, and return where the request stands.
+        """Ask to cancel an order that there is, wait for its outcome, and return the request's place on the log.
 
         None when that was settled before. Raises: Refusal; LogUnavailable and the like when nothing was accepted.
         """

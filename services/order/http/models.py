@@ -1,4 +1,4 @@
-"""What comes in and goes out over HTTP."""
+"""Bodies of requests and answers over HTTP."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -87,7 +87,7 @@ class OrderSummary(BaseModel):
 
 
 class OrderDetail(OrderSummary):
-    """An order with its lines. A read that is given `position` as `min_position` shows at least what is said here."""
+    """An order with its lines. A read that is given `position` as `min_position` shows at least this."""
 
     model_config = ConfigDict(
         json_schema_extra={

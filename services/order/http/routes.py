@@ -91,7 +91,7 @@ def _add_writes(routes: APIRouter, api: SagaApi[OrderSubmitted], desk: Desk) -> 
     async def cancel(request: Request, order_id: OrderId, caller: Caller, prefer: Prefer = None) -> Response:
         """Ask to cancel an order; the answer comes when it is decided. Repeating is safe.
 
-        Once the carrier has the order, it is refused with 409. As long as the carrier does not answer, nobody knows:
+        Once the carrier has the order, it is refused with 409. As long as the carrier does not answer, that is unknown:
         then the answer is 202, and `cancellation` is `pending`.
         """
         del prefer  # as above
