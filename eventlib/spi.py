@@ -5,6 +5,7 @@
 
 from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.log.base import Batch, Claim, Log, Membership, Reader, Share, TopicPartition
+from eventlib.log.losses import warn_of_lost
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record
 from eventlib.state.base import Store, Stores
@@ -23,4 +24,5 @@ __all__ = [
     "TopicPartition",
     "UnknownSchema",
     "contract_of",
+    "warn_of_lost",
 ]

@@ -1,7 +1,7 @@
 """A service's live views as a Faust application: `app = LiveApp(shop, "order")`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack, closing, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from eventlib.live.timed import Keeping
 from eventlib.live.transport import Consumer, Sent, Transport
 from eventlib.live.windows import Sessions, Windows
 from eventlib.log.kafka.bounded_consumers import bound_fetches
+from eventlib.log.losses import warn_of_loss
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
 from eventlib.model.topic import DEFAULT_PARTITIONS, Topic
@@ -74,6 +75,8 @@ Agent = Callable[[Any], Awaitable[None]]
 
 _COMMIT_S = 1.0
 _LINGER_S = 0.05
+_LOST = "lost"
+"""The file beside the tables that names what was lost."""
 
 
 class LiveApp(faust.App):
@@ -91,6 +94,8 @@ class LiveApp(faust.App):
         self.connection = connection_to(eventlib_settings().log)
         self.sent = Sent()
         self.counters = ViewCounters()
+        self.losses = list[str]()
+        """What was gone before views have read it here, as sentences, until they are reset."""
         self.startup = Startup()
         self.views: dict[str, Rows] = {}
         self.carries: dict[str, Carry] = {}
@@ -190,6 +195,15 @@ class LiveApp(faust.App):
         """
         return {} if self._event_log is None else await cast("Consumer", self.consumer).lags()
 
+    def note_loss(self, partition: TP, first: int, to: int) -> None:
+        """Take note that events from `first` on were gone before they were read, and that views went on at `to`."""
+        topic = self.connection.logical(partition.topic)
+        self.counters.lost[topic] += abs(to - first)
+        sentence = warn_of_loss(f"the views of {self.of}", (topic, partition.partition), first, to)
+        if sentence not in self.losses:  # the group's position stays where it was until something is read
+            self.losses.append(sentence)
+            (Path(self.conf.datadir) / _LOST).write_text("\n".join(self.losses), encoding="utf-8")
+
     async def failed(self) -> None:
         """Wait until the app fails. Raises: what it failed with."""
         await self._crashed.wait()
@@ -208,6 +222,8 @@ class LiveApp(faust.App):
         log = await self.startup.enter(self._stack, f"the log {url}", opened)
         directory = self.directory(log.port.log_id)
         make_private_directory(directory.parent)
+        with suppress(FileNotFoundError):
+            self.losses = (directory / _LOST).read_text(encoding="utf-8").splitlines()
         with catch_warnings(action="ignore", category=AlreadyConfiguredWarning):  # tables ask for it later
             self.conf.datadir = directory
         if self.conf.web_enabled:  # a port is one worker's on this machine: when it is back, none waits for the dead

@@ -25,6 +25,7 @@ class ViewCounters:
 
     read: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
     newest_ms: dict[str, int] = field(default_factory=dict)
 
     def took(self, topic: str, records: Sequence[Any]) -> None:
@@ -47,9 +48,10 @@ async def views_snapshot(apps: Iterable["LiveApp"]) -> Snapshot:
 
 
 def _count(seen: Snapshot, service: str, counters: ViewCounters) -> None:
-    for topic, count in counters.read.items():
-        seen.add("eventlib.live.records.read", (service, topic), count)
+    for topic in counters.read | counters.lost:
+        seen.add("eventlib.live.records.read", (service, topic), counters.read[topic])
         seen.add("eventlib.live.records.failed", (service, topic), counters.failed[topic])
+        seen.add("eventlib.live.records.lost", (service, topic), counters.lost[topic])
     for topic, newest_ms in counters.newest_ms.items():
         seen.add("eventlib.live.event.age", (service, topic), max(0.0, time() - newest_ms / 1000))
 

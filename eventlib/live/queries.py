@@ -1,6 +1,6 @@
 """Questions to live views over HTTP, at any worker: who has the rows answers.
 
-`GET /views` lists them. `GET /readyz` answers 200 when this worker's tables are whole and every partition has a worker. `GET /views/NAME?key=KEY` has the rows of one key (a country, a SKU, a customer),
+`GET /views` lists them, with what this worker's views have lost of their inputs (`lost`, sentences). `GET /readyz` answers 200 when this worker's tables are whole and every partition has a worker. `GET /views/NAME?key=KEY` has the rows of one key (a country, a SKU, a customer),
 `GET /views/NAME` all rows; with `late`, how many events came too late to count.
 """
 
@@ -48,7 +48,7 @@ class Queries:
         self.pages = Gate(Starlette(routes=routes), self.identity, RULES)
 
     async def _views(self, _: Request) -> Response:
-        return JSONResponse({"service": self._app.of, "views": sorted(self._app.views)})
+        return JSONResponse({"service": self._app.of, "views": sorted(self._app.views), "lost": self._app.losses})
 
     async def _ready(self, _: Request) -> Response:
         lacking = self.lacking()

@@ -19,6 +19,8 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from mode.services import WaitResults
 
+from eventlib.live.losses import Followed
+
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
 
@@ -85,6 +87,7 @@ class Consumer(driver.Consumer):
         self._held = set[TP]()
         self._recovering = True
         self._delivered: defaultdict[TP, deque[int]] = defaultdict(deque)
+        self._followed = Followed()
         self._seeks = 0
 
     async def lags(self) -> dict[TP, int]:
@@ -136,6 +139,7 @@ class Consumer(driver.Consumer):
             await cast("_Thread", self._thread).take_back(fetched)
             return {}
         self._count(fetched)
+        await self._name_losses({tp: records for tp, records in fetched.items() if not self._is_changelog_tp(tp)})
         return {tp: self._worth_taking(records) for tp, records in fetched.items()}
 
     def _count(self, fetched: Mapping[TP, Sequence[Any]]) -> None:
@@ -143,6 +147,16 @@ class Consumer(driver.Consumer):
         for tp, records in fetched.items():
             if not self._is_changelog_tp(tp):
                 app.counters.took(app.connection.logical(tp.topic), records)
+
+    async def _name_losses(self, fetched: Mapping[TP, Sequence[Any]]) -> None:
+        """Name what was gone before it was read; brokers that do not answer now are asked again."""
+        self._followed.took(fetched)
+        with suppress(driver.KafkaError):  # type: ignore[attr-defined]  # aiokafka's
+            for lost in await self._followed.losses(self._starts, is_idle=not fetched):
+                cast("LiveApp", self.app).note_loss(*lost)
+
+    async def _starts(self, partitions: Sequence[TP]) -> Mapping[TP, int]:
+        return await self.earliest_offsets(*partitions)
 
     def _worth_taking(self, records: Sequence[Any]) -> Sequence[Any]:
         """Return those of a partition's records that a view wants, and the last: its position is theirs."""
@@ -172,6 +186,13 @@ class Consumer(driver.Consumer):
         self._delivered.clear()
         self._recovering = True
         await super().on_partitions_revoked(revoked)
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """See Faust's."""
+        found = cast("Mapping[TP, int | None]", await super().seek_to_committed())
+        known = {tp: at for tp, at in found.items() if at is not None and at >= 0 and not self._is_changelog_tp(tp)}
+        self._followed.begin(known)
+        return cast("Mapping[TP, int]", found)
 
     async def perform_seek(self) -> None:
         """See Faust's."""

@@ -11,10 +11,17 @@ _log = logging.getLogger("eventlib.log")
 def warn_of_lost(reader: Reader, who: str) -> Mapping[TopicPartition, tuple[int, int]]:
     """Warn of what a reader could not read since the last call, and return it as `Reader.take_lost` does."""
     lost = reader.take_lost()
-    for (topic, partition), (first, to) in lost.items():
-        if first < to:
-            what = f"offsets {first} to {to - 1} were dropped before they were read; it goes on at {to}"
-        else:
-            what = f"it was at {first}, and the topic ends at {to}: records are missing at its end"
-        _log.warning("%s: %s/%d: %s", who, topic, partition, what)
+    for place, (first, to) in lost.items():
+        warn_of_loss(who, place, first, to)
     return lost
+
+
+def warn_of_loss(who: str, place: TopicPartition, first: int, to: int) -> str:
+    """Warn that a follower went on at `to`, since `first` is not on the log; return what it was told."""
+    if first < to:
+        what = f"offsets {first} to {to - 1} were dropped before they were read; it goes on at {to}"
+    else:
+        what = f"it was at {first}, and the topic ends at {to}: records are missing at its end"
+    sentence = f"{place[0]}/{place[1]}: {what}"
+    _log.warning("%s: %s", who, sentence)
+    return sentence

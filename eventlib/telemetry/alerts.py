@@ -219,6 +219,14 @@ _COMMON = (
         "The log of their worker says why; after a fix, `eventlib live reset` computes them again.",
     ),
     Alert(
+        "EventlibViewsLost",
+        f"{increase('eventlib.live.records.lost', ['service', 'topic'], '15m')} > 0",
+        "0m",
+        "ticket",
+        "{{ $value }} records of {{ $labels.topic }} were gone before the live views of {{ $labels.service }} have read them.",
+        "The log of their worker and `GET /views` name the offsets; `eventlib live reset` computes the views again from what is there.",
+    ),
+    Alert(
         "EventlibOutboxBehind",
         f"{worst('eventlib.outbox.oldest', ['outbox'])} > 300",
         "5m",

@@ -155,6 +155,13 @@ METRICS: dict[str, Metric] = {
             "Of these, events that could not be read, and were passed over.",
             of="views",
         ),
+        _counter(
+            "eventlib.live.records.lost",
+            "service topic",
+            "{record}",
+            "Records that were gone before live views have read them: dropped by retention, or with a topic that was created again.",
+            of="views",
+        ),
         _gauge(
             "eventlib.live.lag",
             "service topic partition",

@@ -99,10 +99,16 @@ class Import:
             await self.place(watch)
             await watch.catch_up()
             while self._outcomes.open:
-                if await self._look(watch) and len(self.report.waiting) >= self._outcomes.open:
-                    break
+                is_quiet = await self._look(watch)
+                if is_quiet and (self._outcomes.lost or len(self.report.waiting) >= self._outcomes.open):
+                    break  # of orders whose end was gone before it was read, no other sign comes
             else:
                 self.report.waiting = []
+        for (topic, partition), (first, to) in self._outcomes.lost.items():
+            self.report.notes.append(
+                f"{topic}/{partition}: events were gone before they were read, from offset {first} to {to}: how their "
+                "orders ended is not counted"
+            )
         with suppress(TimeoutError):  # another process may own tasks, and continue with them
             async with asyncio.timeout(_IDLE_S):
                 await runtime.idle()

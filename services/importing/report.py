@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from eventlib.operations import Histogram
+from eventlib.spi import TopicPartition
 from services.importing.catalogue import Catalogue
 from services.importing.intake import Counts
 
@@ -42,6 +43,7 @@ class WaitingOrder:
 class Outcomes:
     """How many orders ended how; `placed` counts the file's orders on the log, `ended` those that have ended.
 
+    `lost` has the places of which events were gone before they were read: from where, and where it went on.
     `examples` has an order id for each outcome, `ended_since` counts those that ended during this process. `steps` are the
     durations between the `STEPS` of the completed orders.
     """
@@ -53,6 +55,7 @@ class Outcomes:
     cancelled: Counter[str] = field(default_factory=Counter)
     compensations: Counter[str] = field(default_factory=Counter)
     units: int = 0
+    lost: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     money: dict[str, Money] = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)
     steps: list[Histogram] = field(default_factory=lambda: [Histogram() for _ in STEPS[1:]])

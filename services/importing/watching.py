@@ -8,7 +8,7 @@ from itertools import pairwise
 from eventlib import EventLog
 from eventlib.errors import UndecodableRecord
 from eventlib.operations import parkings, waiting_inputs
-from eventlib.spi import Reader, Record, TopicPartition
+from eventlib.spi import Reader, Record, TopicPartition, warn_of_lost
 from eventlib.values import now_ms
 from services.importing.catalogue import text_key
 from services.importing.intake import Intake, Known
@@ -45,6 +45,7 @@ class Watch:
         """Take in what comes next, if anything does within a moment."""
         for record in await self._reader.poll(_BATCH, _LOOK_S):
             await self._take(record)
+        self._outcomes.lost.update(warn_of_lost(self._reader, "the import"))
 
     async def catch_up(self) -> None:
         """Take in everything that is on the log now."""

@@ -114,6 +114,15 @@ class LiveWorker:
         found: dict[str, Any] = answer.json()
         return found
 
+    def lost(self, service: str) -> list[str]:
+        """Return what it says it has lost of its inputs; nothing while it does not answer."""
+        port = self._port + self._services.index(service)
+        try:
+            found: list[str] = self._client.get(f"http://127.0.0.1:{port}/views").json()["lost"]
+        except httpx.HTTPError:
+            return []
+        return found
+
     def samples(self) -> Samples:
         """Return its metrics, as Prometheus reads them; none while it starts."""
 

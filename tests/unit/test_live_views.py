@@ -245,7 +245,7 @@ async def test_pages_are_served_within_the_limits_of_all_servers(monkeypatch: py
     await pages.start_server()
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-            assert (await client.get("/views")).json() == {"service": "order", "views": []}
+            assert (await client.get("/views")).json() == {"service": "order", "views": [], "lost": []}
             assert (await client.get("/views/none")).status_code == 404
             assert (await client.get("/router")).status_code == 404  # one of Faust's own
             assert (await client.get("/views", headers={"Host": "rebound.example"})).status_code == 421

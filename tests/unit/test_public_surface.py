@@ -27,7 +27,7 @@ PUBLIC = {
     "eventlib.search": 5,
     "eventlib.simulation": 4,
     "eventlib.sinks": 3,
-    "eventlib.spi": 13,
+    "eventlib.spi": 14,
     "eventlib.testing": 4,
     "eventlib.values": 11,
     "eventlib.webhooks": 10,
