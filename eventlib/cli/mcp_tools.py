@@ -31,7 +31,7 @@ from eventlib.queries.state import state_of
 from eventlib.replay import replay
 from eventlib.replay.key_history import key_history
 from eventlib.replay.point_in_time import parse_point_in_time, snapshot_at, state_in
-from eventlib.search.attributes import sagas_of
+from eventlib.search.compiling import sagas_of
 from eventlib.search.saga_search import SagaQuery, SagaSearch
 from eventlib.sql import SqlQuery, ask, live_tables
 from eventlib.values import time_of

@@ -12,7 +12,7 @@ from eventlib.cli._common.searching import WhereOption, page_json, run_on_sagas
 from eventlib.cli._common.typer_ext import Command, group
 from eventlib.index.attributes import declared_in
 from eventlib.model.project import load_choreography
-from eventlib.search.attributes import sagas_of
+from eventlib.search.compiling import sagas_of
 from eventlib.search.saga_search import MOST_LIMIT, SagaQuery
 
 sagas = group("Find sagas: by status, by what they wait for, and by declared attributes.")

@@ -1,15 +1,16 @@
-"""Compiles conditions to SQL with parameters: nothing of a query's text becomes SQL but names that a catalogue has."""
+"""Compiles conditions on the attributes of a catalogue to SQL with parameters: nothing of a query's text becomes SQL but names that a catalogue has."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 
 from eventlib.errors import ContractError
-from eventlib.index.attributes import Attribute
-from eventlib.search.attributes import Catalogue
+from eventlib.ground.arguments import did_you_mean
+from eventlib.index.attributes import OF_SAGAS, Attribute, declared_in
+from eventlib.model.choreography import Choreography
 from eventlib.search.language import Comparison, Duration, Every, Not, Operator, QueryError, Some, Term, Value
 from eventlib.values import time_of, to_ms
 
@@ -19,6 +20,38 @@ _MIRRORED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=
 _GLOB_OF_TEXT = {"*": "[*]", "?": "[?]", "[": "[[]"}
 _GLOB = {"%": "*", "_": "?", **_GLOB_OF_TEXT}
 Stored = str | int | float
+
+
+class Catalogue:
+    """The attributes of one kind of thing (`what`), by name."""
+
+    def __init__(self, what: str, attributes: Iterable[Attribute]) -> None:
+        self.what = what
+        self._known = {each.name: each for each in attributes}
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self._known.values())
+
+    def named(self, name: str, column: int) -> Attribute:
+        """Return an attribute. Raises: QueryError, naming those that there are."""
+        found = self._known.get(name)
+        if found is None:
+            meant = did_you_mean(name, self._known)
+            raise QueryError(f"{self.what} have no {name!r}: {meant}they have {', '.join(sorted(self._known))}", column)
+        return found
+
+    def sorting(self, name: str, column: int) -> Attribute:
+        """Return an attribute that can be ordered by. Raises: QueryError, naming those that can."""
+        found = self.named(name, column)
+        if not found.index:
+            can = ", ".join(sorted(each.name for each in self if each.index))
+            raise QueryError(f"{self.what} cannot be ordered by {name}: they can by {can}", column)
+        return found
+
+
+def sagas_of(choreography: Choreography) -> Catalogue:
+    """Return what queries can name of a choreography's sagas. Raises: WiringError."""
+    return Catalogue("sagas", [*OF_SAGAS, *(each.attribute for each in declared_in(choreography).values())])
 
 
 @dataclass(frozen=True, slots=True)

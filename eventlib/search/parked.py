@@ -6,8 +6,7 @@ from contextlib import closing
 
 from eventlib.index.attributes import DURATION, INTEGER, TEXT, TIME, Attribute
 from eventlib.queries.parked import Parking
-from eventlib.search.attributes import Catalogue
-from eventlib.search.compiling import compiled
+from eventlib.search.compiling import Catalogue, compiled
 from eventlib.search.language import parse_where
 from eventlib.values import now_ms, to_ms
 

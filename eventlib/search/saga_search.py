@@ -20,8 +20,7 @@ from eventlib.queries.parked import retry_command
 from eventlib.queries.projection_file import WHAT
 from eventlib.runtime.bootstrap import is_of_past
 from eventlib.runtime.records import changelog_key
-from eventlib.search.attributes import sagas_of
-from eventlib.search.compiling import compiled
+from eventlib.search.compiling import compiled, sagas_of
 from eventlib.search.language import Every, QueryError, parse_order, parse_where
 from eventlib.search.scan import Sort, page_of
 from eventlib.values import from_ms, now_ms

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,19 @@ from eventlib.eventlog import EventLog
 from eventlib.ground.arguments import A_LOG, check, did_you_mean
 from eventlib.index.log_index import LogIndex
 from eventlib.index.schema import core_schema, typed_schema
-from eventlib.index.tables import ONLY_REBUILT, Declared, LiveTable, event_fields, live_tables, state_fields
+from eventlib.index.tables import (
+    ONLY_REBUILT,
+    Declared,
+    LiveTable,
+    event_fields,
+    event_table,
+    live_tables,
+    state_fields,
+    state_table,
+)
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import contract_of
 from eventlib.queries.projection import Projection
-from eventlib.sql.needed import topics_of
 
 MOST_ROWS = 100_000
 MOST_S = 600.0
@@ -82,7 +92,7 @@ async def ask(log: EventLog, query: SqlQuery, *, up_to_now: Wait = _caught_up) -
         in_memory = log.port.url.startswith("memory:")
         async with _worker() as worker:
             named = await worker.answer_to(_asked(log, query), query.within_s + _GRACE_S)
-            topics = set() if isinstance(named, dict) else topics_of(log.choreography, map(tuple, named))
+            topics = set() if isinstance(named, dict) else _topics_of(log.choreography, named)
             path = Path(scratch) / "index.db" if in_memory else None
             async with LogIndex(log, path=path, topics=topics, is_typed=_is_typed(named)) as tables:
                 await up_to_now(tables)
@@ -97,6 +107,28 @@ async def ask(log: EventLog, query: SqlQuery, *, up_to_now: Wait = _caught_up) -
         raise _explained(found, query, live_tables(log.choreography))
     position = {f"{topic}/{partition}": offset for topic, partition, offset in found["positions"] if topic in topics}
     return Answer(found["columns"], found["rows"], found["is_cut"], position, found["damaged"])
+
+
+def _topics_of(app: Choreography, named: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the topics whose records are in tables, each named with the innermost view by which it is read, or none."""
+    declared = Declared(app)
+    events = {event_table(event): contract_of(event).topic.name for event in declared.events.values()}
+    states = {state_table(each): app.service_of(each).changelog.name for each in declared.deciders.values()}
+    found = set[str]()
+    for view, table in named:
+        if view in events:
+            found.add(events[view])
+        elif table.removeprefix("_") in states:
+            found.add(states[table.removeprefix("_")])
+        elif table == "_waits":
+            found |= {service.changelog.name for service in app.services}
+        elif table == "_parked_inputs":
+            found |= {service.parked.name for service in app.services}
+        elif table.removeprefix("_") in events:
+            found.add(events[table.removeprefix("_")])
+        elif table in {"_events", "_sagas", "_unread"}:
+            found |= {contract_of(event).topic.name for event in app.events}
+    return found
 
 
 def _is_typed(named: Any) -> bool:

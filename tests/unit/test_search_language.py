@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from eventlib.index.attributes import Attribute
 from eventlib.model.searchable import Kind
-from eventlib.search.attributes import Catalogue
-from eventlib.search.compiling import compiled
+from eventlib.search.compiling import Catalogue, compiled
 from eventlib.search.language import QueryError, parse_order, parse_where
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
