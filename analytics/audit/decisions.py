@@ -19,7 +19,7 @@ from analytics.audit.shares import make_ready
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.model.decider import FORGET
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record, key_text
 from eventlib.replay.compare import Compare
 from eventlib.replay.comparison import Describer, OutputQuery
@@ -184,11 +184,8 @@ class _Task:
 
     def _break(self, error: Exception) -> None:
         self._is_broken = True
-        about, kept = (
-            f"task {self._service.name}/{self._again.partition}",
-            KeptError.of(error, personal=self._service.is_personal),
-        )
-        sentence = str(error) if isinstance(error, EventlibError) else kept.reason
+        about, is_ours = f"task {self._service.name}/{self._again.partition}", isinstance(error, EventlibError)
+        sentence = str(error) if is_ours else kept_reason(error, personal=self._service.is_personal)
         self._found.append(Finding(BROKEN.name, BROKEN.severity, "", about, [], sentence))
 
     async def _replay(self, at_ms: int, given: Sequence[tuple[Buffered, int]], journalled: Sequence[Record]) -> None:

@@ -13,7 +13,7 @@ from eventlib.codec.avro.write import writer_of
 from eventlib.errors import UndecodableRecord
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Meta
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import key_text
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_json
@@ -249,6 +249,6 @@ class KeyChanges:
     def _failed(
         self, table: DeciderTable, key: str, about: tuple[str | None, str | None], error: Exception, at_ms: int
     ) -> None:
-        kept = KeptError.of(error, personal=table.decider.is_personal)
-        reason = str(error) if isinstance(error, UndecodableRecord) else kept.reason
+        is_read = not isinstance(error, UndecodableRecord)
+        reason = kept_reason(error, personal=table.decider.is_personal) if is_read else str(error)
         self._rows.settle(ERRORS, (self._service, table.decider.name, key, *about, at_ms, reason))

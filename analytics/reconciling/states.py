@@ -22,7 +22,7 @@ from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.json_form import json_of, json_text
 from eventlib.model.decider import Decider
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.compare import Compare
@@ -180,7 +180,7 @@ class _Task:
         except EventlibError as error:
             return str(error)
         except Exception as error:  # noqa: BLE001  whatever a damaged value does to its reader, it is a difference
-            return KeptError.of(error, personal=decider.is_personal).reason
+            return kept_reason(error, personal=decider.is_personal)
 
 
 def _place(row: tuple[Any, ...]) -> tuple[str, int, int]:

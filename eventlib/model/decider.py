@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast, overload
@@ -13,7 +14,7 @@ from eventlib.model.deadline import Deadline
 from eventlib.model.effect import Effect, Retry, awaiting, default_retry, effect_of
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.handler import FOLLOWS, Handler, handler_of, refuse_unemittable
-from eventlib.model.personal import check_state, is_personal
+from eventlib.model.personal import is_personal, personal_fields
 from eventlib.model.schema.normal import normal, normal_evolve
 from eventlib.model.searchable import check_searchable
 
@@ -73,7 +74,8 @@ class Decider(Generic[S]):
                 f"decider {name}: requests_remembered={requests_remembered} says how many requests of a key are remembered, "
                 "so that one that comes again is not handled again: give a number from 1 on"
             )
-        check_state(state)
+        with suppress(NameError):  # its names are defined later: the codec checks again before anything is written
+            personal_fields(state)
         check_searchable(state)
         self.name = name
         self.state = state

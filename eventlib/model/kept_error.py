@@ -25,9 +25,8 @@ class KeptError(NamedTuple):
         Guarantee: if the code may have seen `personal` data, only the error's type and the lines that raised it are kept: no
         text, cause, context or note, all of which may quote what it was given.
         """
-        told = TracebackException.from_exception(error)
+        told, reason = TracebackException.from_exception(error), kept_reason(error, personal=personal)
         told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(_OWN)][-_MOST_FRAMES:]
-        reason = f"{type(error).__name__}: {WITHHELD if personal else _text_of(error)}"
         text = "".join((*told.stack.format(), reason)) if personal else "".join(told.format())
         return cls(f"{during}: {reason}" if during else reason, text[-_MOST_TEXT:])
 
@@ -42,8 +41,9 @@ class KeptError(NamedTuple):
         return self if len(self.reason) <= _MOST_TEXT else self._replace(reason=f"{self.reason[:_MOST_TEXT]} …")
 
 
-def _text_of(error: BaseException) -> str:
+def kept_reason(error: BaseException, *, personal: bool) -> str:
+    """Return the reason of `KeptError.of`, where it is not to be known where it was: that costs a hundred times as much."""
     try:
-        return str(error)
+        return f"{type(error).__name__}: {WITHHELD if personal else error}"
     except Exception:  # noqa: BLE001  an error of the application's own may fail to describe itself
-        return "its text cannot be read, since its __str__ raises"
+        return f"{type(error).__name__}: its text cannot be read, since its __str__ raises"

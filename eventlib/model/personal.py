@@ -107,6 +107,9 @@ def _found(cls: type[Any]) -> dict[str, str]:
             )
     if found:
         _check_class(cls, found)
+    if issubclass(cls, BaseModel):
+        for name in found:
+            cls.model_fields[name].repr = False
     return found
 
 
@@ -122,16 +125,6 @@ def check_event(cls: type[Any], key: str | None, *, is_external: bool) -> None:
         raise WiringError(
             f"event {cls.__name__}: {next(iter(found))} is personal, but the topic is external: others write it in plain text"
         )
-    for name in found:
-        cls.model_fields[name].repr = False
-
-
-def check_state(cls: type[Any]) -> None:
-    """Refuse marks on a state that cannot be honoured, when its decider is declared. Raises: WiringError."""
-    try:
-        personal_fields(cls)
-    except NameError:
-        return
 
 
 _TEXTS = (str, str | None, typing.Optional[str])  # noqa: UP045  the two forms are not equal in every Python

@@ -22,7 +22,7 @@ from eventlib.model.record import Record
 from eventlib.operations.act import Act, Desk, Outcome
 from eventlib.operations.dry_run import token_of
 from eventlib.personal.base import is_ciphertext
-from eventlib.personal.opening import found_store, open_store, personal_classes, personal_options
+from eventlib.personal.opening import found_store, has_personal, open_store, personal_options
 from eventlib.personal.receipt import (
     BODY_HASH,
     ERASED_TYPE,
@@ -101,7 +101,7 @@ class Forget(Act[str, ForgetPreview | Forgotten]):
 
     async def select(self, desk: Desk) -> str:
         """Return the subject. Raises: ContractError when this application keeps nothing personal."""
-        if not any(True for _ in personal_classes(desk.log.choreography)):
+        if not has_personal(desk.log.choreography):
             name = desk.log.choreography.name
             raise ContractError(f"{name} has no personal fields: name the application whose events or states have them")
         return self.subject

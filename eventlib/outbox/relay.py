@@ -13,7 +13,7 @@ from eventlib.ground.startup import Startup
 from eventlib.log.base import Claim
 from eventlib.log.rules import refuse_large
 from eventlib.model.event import Event, contract_of
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.sending import prepare_sending
@@ -153,7 +153,7 @@ class Relay:
 
     async def _hold(self, row: OutboxRow, error: ContractError, stopped: set[tuple[str, str | None]]) -> None:
         is_personal = has_personal(self._log.choreography)
-        await self._table.hold(row, KeptError.of(error, personal=True).reason if is_personal else str(error))
+        await self._table.hold(row, kept_reason(error, personal=True) if is_personal else str(error))
         if row.key is not None:
             stopped.add((row.topic, row.key))
 

@@ -15,7 +15,7 @@ from eventlib.eventlog import EventLog
 from eventlib.ground.arguments import A_LOG, check
 from eventlib.log.base import TopicPartition
 from eventlib.log.sqlite.errors import explained
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import KeptError, kept_reason
 from eventlib.model.record import Record
 from eventlib.personal.opening import has_personal
 from eventlib.queries.freshness import Freshness
@@ -319,7 +319,7 @@ class Projection:
         )
 
     def _leave_out(self, db: sqlite3.Connection, record: Record, error: Exception) -> None:
-        reason = KeptError.of(error, personal=self._is_personal).reason
+        reason = kept_reason(error, personal=self._is_personal)
         place = record.topic, record.partition, record.offset
         _log.warning("projection %s leaves %s/%d/%d out: %s", self.view.name, *place, reason)
         db.execute("INSERT OR REPLACE INTO eventlib_misfits VALUES (?, ?, ?, ?)", (*place, reason))

@@ -12,7 +12,7 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.replay.journal_steps import (
     Act,
@@ -227,5 +227,5 @@ class KeyHistoryBuilder:
         except Exception as error:
             raise ContractError(
                 f"the current evolve of {self._decider.name} raises on {type(event).__name__} {meta.id}, which was handled "
-                f"before: {KeptError.of(error, personal=self._decider.is_personal).reason}"
+                f"before: {kept_reason(error, personal=self._decider.is_personal)}"
             ) from error

@@ -11,7 +11,7 @@ from eventlib.errors import ContractError, TerminalError, is_final
 from eventlib.ground.ends import as_error
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.model.signatures import name_of
 from eventlib.runtime.transaction import Answer
@@ -115,7 +115,7 @@ class EffectAttempts:
 
     def text_of(self, error: Exception) -> str:
         """Return an error's text for logs and reasons."""
-        return KeptError.of(error, personal=self._effect.is_personal).reason
+        return kept_reason(error, personal=self._effect.is_personal)
 
     def parked(self, error: Exception) -> Answer:
         """Return the effect as one that is parked, alone, with its reason."""

@@ -10,7 +10,7 @@ from eventlib.eventlog import CALLER, SAGA
 from eventlib.ground.ends import as_error
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.breaker import Breaker
@@ -169,8 +169,8 @@ class EffectRunner:
             if self._is_ended_by(raised, request):
                 raise
             error = as_error(raised)  # an effect that cannot go on is parked, alone, with its reason
-            kept = KeptError.of(error, personal=self._effects[request.type or ""].is_personal)
-            answer = Answer(request.event_id, None, kept.reason)
+            reason = kept_reason(error, personal=self._effects[request.type or ""].is_personal)
+            answer = Answer(request.event_id, None, reason)
         if self._is_over:
             return
         if answer is None:

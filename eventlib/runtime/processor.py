@@ -13,7 +13,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.rules import stored_bytes
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import KeptError, kept_reason
 from eventlib.model.personal import is_personal
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
@@ -231,8 +231,8 @@ class InputProcessor:
         except LogUnavailable:
             raise
         except Exception as error:  # noqa: BLE001  whatever is wrong with an answer, its effect is parked and others go on
-            kept = KeptError.of(error, personal=is_personal(type(answer.event)), during="its answer cannot be emitted")
-            self._stall(pending, decider, kept.reason)
+            why = kept_reason(error, personal=is_personal(type(answer.event)))
+            self._stall(pending, decider, f"its answer cannot be emitted: {why}")
             return
         self.draft.emit(records, [answer.event])
         # The state changes when the decider reads the answer from the log, as everybody does; here only the count.

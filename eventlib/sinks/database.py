@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_sessionm
 from eventlib.errors import LogUnavailable, OwnershipLost, WiringError
 from eventlib.ground.postgres import connection_to
 from eventlib.log.base import TopicPartition
-from eventlib.model.kept_error import WITHHELD, KeptError
+from eventlib.model.kept_error import WITHHELD, kept_reason
 from eventlib.model.record import Record
 from eventlib.sinks.declaration import SqlSink
 from eventlib.sinks.tables import (
@@ -99,7 +99,7 @@ class SinkDatabase:
             return  # a trigger's refusal of a row is no outage, and may quote the row
         kind, reason = type(reason_of).__name__, str(reason_of).strip().partition("\n")[0]
         if self.sink.is_personal and not hasattr(reason_of, "sqlstate"):  # a handler's own, not the driver's
-            reason = KeptError.of(error, personal=True).reason
+            reason = kept_reason(error, personal=True)
         if isinstance(error, TimeoutError):
             reason = f"no answer within {LONGEST_S:.0f} s"
         if kind == "UndefinedTable" and "eventlib_sink_" in reason:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeGuard
 
 from eventlib.errors import EventlibError
 from eventlib.eventlog import CALLER, SAGA
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import KeptError, kept_reason
 
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
@@ -58,7 +58,7 @@ def _withheld(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def _without_text(value: object) -> object:
-    return KeptError.of(value, personal=True).reason if _may_quote(value) else value
+    return kept_reason(value, personal=True) if _may_quote(value) else value
 
 
 def _may_quote(value: object) -> TypeGuard[BaseException]:

@@ -17,7 +17,7 @@ from time import monotonic
 import httpx
 
 from eventlib.ground.http_client import http_client
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import kept_reason
 from eventlib.values import escaped
 from eventlib.webhooks.cloudevents import Content
 from eventlib.webhooks.signing import STANDARD_WEBHOOKS
@@ -83,7 +83,7 @@ class Endpoint:
             return Answer(str(error))
         except (OSError, httpx.HTTPError, httpx.InvalidURL) as error:
             is_quoted = self._withholds and isinstance(error, httpx.ProtocolError | httpx.DecodingError)
-            return Answer(escaped(KeptError.of(error, personal=is_quoted).reason)[:_SHOWN])
+            return Answer(escaped(kept_reason(error, personal=is_quoted))[:_SHOWN])
 
     async def _posted(self, body: bytes, headers: dict[str, str]) -> Answer:
         addresses = await self._resolver.addresses()

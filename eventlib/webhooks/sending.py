@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.identity import child_traceparent, derived_id
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.values import escaped
 from eventlib.webhooks.cloudevents import CloudEvent, Content, cloud_event, content_of
@@ -73,8 +73,8 @@ class Sender:
         except (ContractError, ValueError) as error:
             if most > 1:  # which one of a batch it is, is found singly
                 return await self.send(lane, fresh, 1)
-            kept = KeptError.of(error, personal=self._subscriber.personal)
-            why = str(error) if isinstance(error, ContractError) else kept.reason
+            is_ours = isinstance(error, ContractError)
+            why = str(error) if is_ours else kept_reason(error, personal=self._subscriber.personal)
             return Answer(escaped(why), is_final=True), 0
         webhook_id = _webhook_id(events)
         name, parent = self._subscriber.name, events[0].attributes.get("traceparent")

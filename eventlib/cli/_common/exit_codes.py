@@ -105,11 +105,10 @@ def _sentence_of(error: Exception) -> str:
     name = type(error).__name__
     if isinstance(error, _EXPECTED):
         return str(error) or name
-    from eventlib.model.kept_error import KeptError
+    from eventlib.model.kept_error import kept_reason
     from eventlib.telemetry.logs import withholds
 
-    kept = KeptError.of(error, personal=withholds())
-    return f"unexpected error: {kept.reason} (EVENTLIB_TRACEBACK=1 shows where)"
+    return f"unexpected error: {kept_reason(error, personal=withholds())} (EVENTLIB_TRACEBACK=1 shows where)"
 
 
 def _complain(program: str, sentence: str, code: int) -> int:

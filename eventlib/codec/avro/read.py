@@ -15,7 +15,7 @@ from eventlib.codec.avro.resolution import Pairing, validator_of
 from eventlib.errors import ContractError, WiringError
 from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.model.evolution import Upcaster, upcasters_of
-from eventlib.model.kept_error import KeptError
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.personal import is_personal
 from eventlib.model.schema.types import (
     Array,
@@ -80,7 +80,7 @@ def upcast(cls: type[Any], fields: dict[str, Any], written: int) -> dict[str, An
         try:
             fields = upcaster(fields)
         except Exception as error:  # an upcaster of the application's own
-            why = KeptError.of(error, personal=is_personal(cls)).reason
+            why = kept_reason(error, personal=is_personal(cls))
             raise ContractError(f"{cls.__name__}: the upcaster for version {version} raised {why:.200}") from error
         if not isinstance(fields, dict):
             raise ContractError(f"{cls.__name__}: the upcaster for version {version} returned {fields!r:.60}, no dict")
