@@ -218,7 +218,7 @@ class TaskRows:
         match record.type:
             case "task":
                 self._next_entry, self._player.at_ms, positions, _ = from_json(packed)
-                for topic in positions.keys() & self._player.inputs.topics:
+                for topic in filter(self._player.inputs.has, positions):
                     self._scanner.start((topic, self._partition), positions[topic])
                     self._player.inputs.begin(topic, positions[topic])
             case "state":

@@ -72,7 +72,7 @@ class Compare:
         match act:
             case Consumed():
                 self._doubtful.take(act)
-            case Moved(topic) if topic in self.player.inputs.topics and (loss := act.loss(self.service.name)):
+            case Moved(topic) if self.player.inputs.has(topic) and (loss := act.loss(self.service.name)):
                 self._context.tally.notes[loss] = None
             case Other(step):
                 raise ContractError(

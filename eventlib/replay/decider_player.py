@@ -23,7 +23,8 @@ from eventlib.replay.journal_steps import (
 from eventlib.replay.partition_buffer import Buffered
 from eventlib.replay.plans import Plan
 from eventlib.replay.player import Player
-from eventlib.replay.scanner import LogScanner, ScannedInputs
+from eventlib.replay.scanner import LogScanner
+from eventlib.replay.task_inputs import TaskInputs
 from eventlib.runtime.bootstrap import mark_of
 from eventlib.runtime.records import JournalEntry
 
@@ -71,7 +72,7 @@ class DeciderPlayer:
     ) -> None:
         self.service, self.partition = task
         self.at_ms = 0
-        self.inputs = ScannedInputs(scanner, task)
+        self.inputs = TaskInputs(scanner, task, {topic.name for topic in self.service.inputs})
         self.parked: set[tuple[str, str]] = set()
         self.outputs: dict[EmissionKey, list[Buffered]] = {}
         self.plans = plans

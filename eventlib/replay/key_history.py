@@ -16,12 +16,12 @@ from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key, task_of, unknown_key
 from eventlib.replay.history_builder import ConsumedInput, KeyHistoryBuilder, StateTakenOver
 from eventlib.replay.in_flight import records_between
-from eventlib.replay.input_cursor import LogInputs
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Begun, Consumed, Discarded, Done, Moved, Refusal, Released, TookOver
 from eventlib.replay.outputs import Search, find_emitted, recorded, refuse_dropped
 from eventlib.replay.player import Player
 from eventlib.replay.steps import HistoryStep, RecordedEvent
+from eventlib.replay.task_inputs import PullScanner, TaskInputs
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import entry_of
 from eventlib.runtime.records import TaskClock, state_key
@@ -46,7 +46,8 @@ class ActsOfKey:
         """Return the transactions, in order. Raises: ContractError when retention has dropped some, or their inputs."""
         found, is_known = list[tuple[Done, Sequence[Act | ConsumedInput | StateTakenOver]]](), False
         task = self._service, self._partition
-        player = Player(self._log, task, LogInputs(self._log, task, self._topics), only=(self._decider, self._key))
+        inputs = TaskInputs(PullScanner(self._log), task, self._topics)
+        player = Player(self._log, task, inputs, only=(self._decider, self._key))
         async for record, entry in TaskJournal(self._log, *task).entries():
             self.clock = self.clock.after(entry)
             await player.play(entry, self)

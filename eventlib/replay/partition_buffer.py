@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, final
 
-from eventlib.errors import UndecodableRecord
+from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.log.base import Log, TopicPartition
 from eventlib.model.event import Event
 from eventlib.model.record import Record
@@ -44,7 +44,7 @@ _SAMPLE = "00"
 """How the ids of sampled events end, which are hashes in hex digits: one in 256."""
 
 _WORTH_TRIMMING = 512
-_CHUNK = 500
+_CHUNK = 2_000
 
 
 class PartitionBuffer:
@@ -122,14 +122,29 @@ class Cursor:
                 self._chunk = await self._load([r for r in records if self.buffer.is_input(r)])
                 self._chunk_end = records[-1].offset + 1
             until = min(last + 1, self._chunk_end)
-            found += [item for item in self._chunk if self.next <= item.record.offset < until]
+            first = bisect_left(self._chunk, self.next, key=_offset)
+            found += self._chunk[first : bisect_left(self._chunk, until, lo=first, key=_offset)]
             self.next = until
             self._join()
         return found
 
+    async def next_ms(self, counts: Callable[[Record], bool]) -> int | None:
+        """Return the time of the next input that counts, of those that a buffer has not; None if there are no more."""
+        while True:
+            self._chunk = self._chunk[bisect_left(self._chunk, self.next, key=_offset) :]
+            for item in self._chunk:
+                if counts(item.record):
+                    return item.record.timestamp_ms
+            first = max(self.next, self._chunk_end)
+            records = await self._log.read(*self.buffer.topic_partition, first, _CHUNK)
+            if not records:
+                return None
+            self._chunk = [*self._chunk, *await self._load(records)]
+            self._chunk_end = records[-1].offset + 1
+
     def go_to(self, offset: int) -> None:
         """Continue at any offset."""
-        self.next, self._chunk_end, self.at = offset, offset, -1
+        self.next, self._chunk, self._chunk_end, self.at = offset, [], offset, -1
         self._join()
 
     def _join(self) -> None:
@@ -140,6 +155,17 @@ class Cursor:
 
 def _offset(item: Buffered) -> int:
     return item.record.offset
+
+
+async def refuse_dropped_inputs(log: Log, topic_partition: TopicPartition, first: int) -> None:
+    """Refuse to go on without inputs that retention has dropped. Raises: ContractError."""
+    start = await log.log_start(*topic_partition)
+    if start > first:
+        topic, partition = topic_partition
+        raise ContractError(
+            f"{topic}/{partition} begins at offset {start}: its records from {first} on were dropped, and later states "
+            "depend on them"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Plays a task's journal: the one place where a step is given its meaning, with the records that it refers to."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from eventlib.errors import ContractError
@@ -21,7 +20,7 @@ from eventlib.replay.journal_steps import (
     act_of,
     with_refusals,
 )
-from eventlib.replay.partition_buffer import Buffered
+from eventlib.replay.task_inputs import TaskInputs
 from eventlib.runtime.inputs import as_written
 from eventlib.runtime.parking.control import PauseRequested, ResumeRequested, edit_at, hold_in, request_in
 from eventlib.runtime.parking.parked import original_of
@@ -30,19 +29,6 @@ from eventlib.runtime.transaction import Discard
 
 _PAUSES = {wire_name_of(PauseRequested), wire_name_of(ResumeRequested)}
 _OF_ALL_KEYS = {"begin", "reset", "lose", "switch"}
-
-
-class Inputs(Protocol):
-    """The inputs of one task: pulled from its log, or from what a scan of many tasks has read or was given."""
-
-    def begin(self, topic: str, first: int) -> None:
-        """Start a topic at an offset, as the task did when it first read it."""
-
-    async def take(self, topic: str, last: int) -> Sequence[Buffered]:
-        """Return a topic's inputs up to an offset that were not returned before."""
-
-    def go_to(self, topic: str, offset: int) -> None:
-        """Continue a topic at any offset, if it was begun."""
 
 
 class Visitor(Protocol):
@@ -63,7 +49,7 @@ class Player:
         self,
         log: EventLog,
         task: tuple[Service, int],
-        inputs: Inputs,
+        inputs: TaskInputs,
         *,
         only: tuple[str, str] | None = None,
         holds: bool = False,

@@ -171,7 +171,7 @@ class Replay:
 
     def _note_unread(self) -> None:
         for task in self._tasks.values():
-            for topic in task.player.inputs.unread:
+            for topic in {each.name for each in task.service.inputs} - task.player.inputs.positions.keys():
                 name = task.service.name
                 self._tally.notes[
                     f"service {name} consumes topic {topic} now, and did not then: nothing is compared there"

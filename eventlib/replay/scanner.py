@@ -14,8 +14,7 @@ from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.replay.claims import EmissionKey
 from eventlib.replay.event_loader import EventLoader
-from eventlib.replay.input_cursor import refuse_dropped_inputs
-from eventlib.replay.partition_buffer import Buffered, Cursor, Item, PartitionBuffer, Shard
+from eventlib.replay.partition_buffer import Buffered, Cursor, Item, PartitionBuffer, Shard, refuse_dropped_inputs
 from eventlib.runtime.records import TaskClock, TaskTime
 from eventlib.values import from_ms
 
@@ -254,44 +253,3 @@ class LogScanner(EventLoader):
                 found = service.name
         self._service_of[name] = found
         return found
-
-
-class ScannedInputs:
-    """The inputs of one task, from a scanner that has those of many; none of topics that the current code does not consume."""
-
-    def __init__(self, scanner: LogScanner, task: tuple[Service, int]) -> None:
-        self._scanner = scanner
-        service, self._partition = task
-        self.topics = {topic.name for topic in service.inputs}
-        self._begun: dict[str, int] = {}
-        self._cursors: dict[str, Cursor] = {}
-
-    @property
-    def unread(self) -> set[str]:
-        """The topics that the current code consumes and the task never began."""
-        return self.topics - self._cursors.keys() - self._begun.keys()
-
-    @property
-    def positions(self) -> dict[str, int]:
-        """The next offset of each topic that was begun."""
-        return {**self._begun, **{topic: cursor.next for topic, cursor in self._cursors.items()}}
-
-    def begin(self, topic: str, first: int) -> None:
-        """See `Inputs.begin`."""
-        if topic in self.topics:
-            self._begun[topic] = first
-
-    async def take(self, topic: str, last: int) -> Sequence[Buffered]:
-        """See `Inputs.take`. Raises: ContractError when retention has dropped some."""
-        if topic in self._begun:
-            first = self._begun.pop(topic)
-            self._cursors[topic] = await self._scanner.cursor((topic, self._partition), first)
-        cursor = self._cursors.get(topic)
-        return () if cursor is None else await self._scanner.take(cursor, last)
-
-    def go_to(self, topic: str, offset: int) -> None:
-        """See `Inputs.go_to`."""
-        if topic in self._begun:
-            self._begun[topic] = offset
-        elif topic in self._cursors:
-            self._cursors[topic].go_to(offset)

@@ -5,10 +5,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from eventlib import Choreography, Event, EventLog
 from eventlib.model.record import Record
-from eventlib.replay.input_cursor import LogInputs
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Done
 from eventlib.replay.player import Player
+from eventlib.replay.task_inputs import PullScanner, TaskInputs
 
 Opened = Callable[[Choreography], AbstractAsyncContextManager[EventLog]]
 
@@ -32,7 +32,7 @@ async def events(log: EventLog, topic: str) -> list[Event]:
 async def done_by(log: EventLog, partition: int) -> list[Done]:
     """Return what a task of the first service has done, transaction by transaction."""
     task = log.choreography.services[0], partition
-    player = Player(log, task, LogInputs(log, task))
+    player = Player(log, task, TaskInputs(PullScanner(log), task))
     return [
         Done(record.offset, entry.at_ms, entry.code_version, entry.said, await player.acts(entry))
         async for record, entry in TaskJournal(log, *task).entries()

@@ -9,7 +9,6 @@ import pytest
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
 from eventlib.model.record import Record, key_text
-from eventlib.replay.input_cursor import LogInputs
 from eventlib.replay.journal_steps import (
     Answered,
     Consumed,
@@ -20,6 +19,7 @@ from eventlib.replay.journal_steps import (
     Stalled,
 )
 from eventlib.replay.key_history import key_history
+from eventlib.replay.task_inputs import PullScanner, TaskInputs
 from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.values import now_ms
 from tests.apps.small_shop import Noted, Ordered, Outside, make_shop, record_of, retry, settle
@@ -183,7 +183,7 @@ async def test_inputs_up_to_an_offset_in_a_gap_are_those_before_it() -> None:
         noted = record_of(log, Noted(order_id="1", count=1))
         await log.port.append([noted] * 3)
         del log.port._partitions["notes", noted.partition].records[1]  # type: ignore[attr-defined]  # noqa: SLF001
-        inputs = LogInputs(log, (log.choreography.service("orders"), noted.partition))
+        inputs = TaskInputs(PullScanner(log), (log.choreography.service("orders"), noted.partition))
         inputs.begin("notes", 0)
         found = [[each.record.offset for each in await inputs.take("notes", last)] for last in (1, 1, 2)]
         assert found == [[0], [], [2]]

@@ -10,7 +10,6 @@ from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.original_outputs import OriginalOutputs
 from eventlib.operations.reprocessing.pending_inputs import PendingInputs
-from eventlib.replay.input_cursor import LogInputs
 from eventlib.replay.journal_steps import (
     Answered,
     Begun,
@@ -27,6 +26,7 @@ from eventlib.replay.journal_steps import (
     Skipped,
     Stalled,
 )
+from eventlib.replay.task_inputs import TaskInputs
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.inputs import repaired_among
 from eventlib.runtime.parking.parked import waiting_behind
@@ -75,7 +75,7 @@ class Planner:
     topics that the service never consumed: they are consumed by time, since no journal has their order.
     """
 
-    def __init__(self, rails: Rails, task: Task, inputs: LogInputs, unread: Sequence[str]) -> None:
+    def __init__(self, rails: Rails, task: Task, inputs: TaskInputs, unread: Sequence[str]) -> None:
         self._rails = rails
         self._task = task
         self._inputs = inputs

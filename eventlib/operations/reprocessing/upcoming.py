@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from eventlib.eventlog import EventLog
 from eventlib.model.record import Record
 from eventlib.model.service import Service
-from eventlib.replay.input_cursor import LogInputs
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Answered, Consumed, DeadlinePassed, Done, Moved, Released
 from eventlib.replay.player import Player
+from eventlib.replay.task_inputs import PullScanner, TaskInputs
 from eventlib.runtime.records import JournalEntry
 
 
@@ -17,7 +17,7 @@ class Upcoming:
     """The next transactions of a service's task, in order; `handles` tells which inputs the rerun handles."""
 
     def __init__(self, log: EventLog, task: tuple[Service, int], handles: Callable[[Record], bool]) -> None:
-        self.inputs = LogInputs(log, task)
+        self.inputs = TaskInputs(PullScanner(log), task)
         self._service = task[0].name
         self._journal = TaskJournal(log, *task)
         self._player = Player(log, task, self.inputs, holds=True)
