@@ -32,9 +32,7 @@ from eventlib.runtime.keyed_state import due_times
 from eventlib.runtime.records import JournalEntry, code_version
 from eventlib.values import from_ms
 
-DECISION = Rule(
-    "decision", "error", "What a decider has said is what its functions say about the same input and state."
-)
+DECISION = Rule("decision", "error", "Recorded outputs equal what the current code returns.")
 COUNT = Rule("said-count", "error", "A transaction has said as many events as its journal has.")
 UNKNOWN = Rule("not-journalled", "error", "What a service has said is the work of a transaction in its journal.")
 UNCLAIMED = Rule("not-decided", "error", "What a transaction has said follows from something that it has done.")

@@ -75,7 +75,7 @@ PANELS = {
     },
     "Change a running service": {
         "pause": LazyCommand("Hold back a service, a decider, a kind of effect or a key, until resumed."),
-        "resume": LazyCommand("Let go on what was paused under the same names.", module="pause"),
+        "resume": LazyCommand("Resume what was paused under the same names.", module="pause"),
         "reset": LazyCommand("Move a service's offsets on purpose, or make it skip one input."),
         "reset-clock": LazyCommand("Bring tasks back whose time a wrong clock has set ahead."),
         "rerun": LazyCommand("Reprocess a service's history in a shadow, and show what differs."),

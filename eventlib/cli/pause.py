@@ -36,7 +36,7 @@ def pause(done: PauseOutcome) -> None:
 
 @act_command(Resume, _WAIT_S)
 def resume(done: PauseOutcome) -> None:
-    """Let go on what was paused under the same names.
+    """Resume what was paused under the same names.
 
     What waited is handled in its order: inputs first, then the deadlines that
     fell due meanwhile and still stand, and effects, with all their attempts again.

@@ -244,12 +244,12 @@ class Step:
 @wire_name("JournalEntry")
 @dataclass(frozen=True)
 class JournalEntry:
-    """One transaction: the code that made it, its time (ms), what it did in order, and how many events it said.
+    """One transaction: the code that made it, its time (ms), its steps in order, and how many events it emitted.
 
-    Or a part of one: where other tasks took up what it had said, and it goes on with what they have said to that, it
-    has another entry, so that what an entry has heard was said in earlier ones. What it said stands on the log with that time; copies in compacted topics are not counted. Guarantee: every input
-    that a decider handled is in a run, in the order of handling, also when nothing came of it; inputs that nobody
-    handles may be left out. So the journal and the inputs are all that an exact replay needs.
+    A chained transaction writes one entry per round, so an entry's inputs precede it. Its events are on the log with its
+    time; copies in compacted topics are not counted. Guarantee: every input that a decider handled is in a run, in the
+    order of handling, also when nothing came of it; inputs without a handler may be left out. So the journal and the
+    inputs are all that an exact replay needs.
     """
 
     code_version: str = ""

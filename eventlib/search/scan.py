@@ -57,7 +57,9 @@ class Sort:
                 return Place(value, saga)
         except (ValueError, TypeError, binascii.Error):
             pass
-        raise ContractError("after is no `next` of a page in this order: give it as it came, or leave it out")
+        raise ContractError(
+            "`after` is not a cursor of this query: give the `next` of its last page unchanged, or leave it out"
+        )
 
 
 def page_of(db: sqlite3.Connection, condition: Compiled, sort: Sort, after: Place | None, limit: int) -> Found:

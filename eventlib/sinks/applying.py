@@ -87,7 +87,7 @@ class Applier:
         await self._singly(wanted, offsets)
 
     async def retry(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Apply parked events that nothing is in the way of, in their order for each topic and key."""
+        """Apply parked events that no earlier one blocks, in their order for each topic and key."""
         partitions = {partition for _, partition in offsets}
         while waiting := await self._database.waiting(partitions):
             blocked = set[tuple[str, str | None]]()

@@ -76,7 +76,7 @@ class Consumption(ABC):
 
     @abstractmethod
     async def retry(self) -> None:
-        """Try parked events again that nothing is in the way of."""
+        """Retry parked events that no earlier one blocks."""
 
     @property
     @abstractmethod

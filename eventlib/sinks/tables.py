@@ -82,7 +82,7 @@ WHERE sink = :sink AND error IS NULL AND partition = ANY(:partitions) AND NOT EX
     AND failed.key = waiting.key AND failed.error IS NOT NULL AND failed.id < waiting.id
 ) ORDER BY id LIMIT 1000
 """)
-"""Those that nothing is in the way of."""
+"""Parked events that no earlier one blocks."""
 
 POSITIONS_NOW = text("SELECT topic, partition, next_offset FROM eventlib_sink_positions WHERE sink = :sink")
 HELD = text("SELECT DISTINCT topic, key FROM eventlib_sink_parked WHERE sink = :sink AND key IS NOT NULL")

@@ -180,7 +180,7 @@ _NOT_FIRST = "another input stands first"
 
 
 def edited(record: Record, edit: Edit | None) -> Record:
-    """Return a parked input with the data of an edit; it stands nowhere then, lest it is taken for what does."""
+    """Return a parked input with the data of an edit. The copy gets no location, so it cannot be mistaken for the original."""
     return record if edit is None else record.replace(offset=-1, type=edit.type, value=edit.value)
 
 
