@@ -22,9 +22,9 @@ from eventlib.cli.saga import saga_as_json
 from eventlib.cli.sql import answer_json, tables_json
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
+from eventlib.operations.act import Desk
 from eventlib.operations.as_json import parking_json, waiting_json
-from eventlib.operations.parked_acts import parked_under
-from eventlib.operations.parked_preview import preview_retries
+from eventlib.operations.parked_acts import Chosen, Retry, parked_under
 from eventlib.queries.parked import Parking, parkings, waiting_inputs
 from eventlib.queries.sagas import find_saga
 from eventlib.queries.state import state_of
@@ -133,7 +133,8 @@ class LogTools:
 
     async def _explained(self, parking: Parking) -> Answered:
         waiting = await waiting_inputs(self._log, parking, _MOST_WAITING)
-        (retried,) = await preview_retries(self._log, [parking])
+        act = Retry(service=parking.service, decider=parking.decider, key=parking.id or parking.key, dry_run=True)
+        (retried,) = (await act.preview(Desk(self._log, ""), Chosen([parking]))).previews
         return {
             **parking_json(parking),
             "inputs": [waiting_json(parking, each) for each in waiting],

@@ -29,13 +29,10 @@ def reset_routes(pages: Pages, log: EventLog, jobs: RerunJobs) -> APIRouter:
     @routes.get("/reset")
     @allow(Role.OPERATOR)
     async def preview(request: Request, service: Annotated[str, Query(max_length=200)], to: To = "latest") -> Response:
-        desk, act = Desk(log, ""), Reset(service=service, to=to, dry_run=True)
         found, goes_back, wrong = SeekOutcome(service, []), False, ""
         try:
-            about = await act.select(desk)
-            goes_back = about is None
-            if about is not None:
-                found = act.seeks(about)
+            seen = await Reset(service=service, to=to, dry_run=True).select(Desk(log, ""))
+            found, goes_back = seen or found, seen is None
         except EventlibError as error:
             wrong = str(error)
         return pages.render(

@@ -84,11 +84,6 @@ class ClockReset(Act[ClockOutcome, ClockOutcome]):
         """Return the tasks that are ahead. Raises: as `preview_clock_reset`."""
         return await preview_clock_reset(desk.log, desk.log.choreography.service(self.service), self.partition)
 
-    async def preview(self, desk: Desk, about: ClockOutcome) -> ClockOutcome:
-        """Return what it would come to."""
-        del desk
-        return about
-
     async def apply(self, desk: Desk, about: ClockOutcome) -> ClockOutcome:
         """Reset them. Raises: as `reset_clocks`."""
         service, why = desk.log.choreography.service(self.service), desk.signed(self.reason)

@@ -9,7 +9,6 @@ from eventlib.eventlog import EventLog
 from eventlib.log.reading import chunks
 from eventlib.model.record import Record
 from eventlib.model.service import Service
-from eventlib.operations.parked_commands import request_retries
 from eventlib.queries.parked import Parking, parkings_in
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.runtime.parking.control import ParkedRetryRequested, request_in
@@ -82,15 +81,6 @@ class Outcomes:
             if positions is not None:
                 found[service.name, partition] = positions.next.get(service.control.name, 0)
         return found
-
-
-async def send_retries(log: EventLog, found: Sequence[Parking], by: str, why: str) -> tuple[list[CommandQuery], int]:
-    """Request retries of what has no pending request; return the requests about all, and how many of them are new."""
-    already = await pending_retries(log, found)
-    new = [each for each in found if each.name not in already]
-    positions = await request_retries(log, new, by, why)
-    offsets = already | {each.name: position.offset for each, position in zip(new, positions, strict=True)}
-    return [CommandQuery(each, offsets[each.name]) for each in found], len(new)
 
 
 async def pending_retries(log: EventLog, found: Sequence[Parking]) -> dict[Name, int]:

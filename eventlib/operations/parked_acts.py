@@ -2,32 +2,29 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.model.event import Event, Position
 from eventlib.operations.act import Act, Ambiguous, Desk, NotThere, Outcome
 from eventlib.operations.as_json import parking_json, preview_json
-from eventlib.operations.command_status import CommandQuery, Outcomes, send_retries
+from eventlib.operations.command_status import CommandQuery, Outcomes, pending_retries
 from eventlib.operations.dry_run import token_of
 from eventlib.operations.parked_commands import (
+    Command,
     LeftOut,
     apart_from_paused,
+    discard_of,
+    edit_of,
     event_with,
-    request_discard,
-    request_edit,
+    retry_of,
+    send,
 )
 from eventlib.operations.parked_groups import fingerprint_of
-from eventlib.operations.parked_preview import (
-    Preview,
-    preview_discards,
-    preview_edit,
-    preview_retries,
-    token_of_previews,
-)
+from eventlib.operations.parked_preview import Preview, preview_each, token_of_previews
 from eventlib.queries.parked import ParkedQuery, Parking, named, parkings
 from eventlib.runtime.records import code_version
 
@@ -120,29 +117,38 @@ class ParkedOutcome(Outcome):
 
 
 class ParkedAct(Act[Chosen, ParkedOutcome]):
-    """An act on what is parked."""
+    """An act on what is parked, by a command about each."""
 
+    follows_pending: ClassVar[bool] = False
+    """Whether a retry that is pending is followed, and not requested again."""
+    refuses: ClassVar[bool] = False
+    """Whether a dry run refuses what the act would refuse; else that is not known."""
     by: Ignored = None
 
     async def preview(self, desk: Desk, about: Chosen) -> ParkedOutcome:
         """Return what today's code would make of each. Guarantee: writes nothing."""
-        found = await self.previews(desk.log, about.ready)
+        found = await self._previews(desk.log, about.ready)
         return ParkedOutcome(desk.log, about, found, token=token_of_previews(found))
 
     async def apply(self, desk: Desk, about: Chosen) -> ParkedOutcome:
         """Request it of the tasks, and follow them as long as the desk waits."""
-        requests, new = await self.request(desk, about.ready)
-        outcomes = Outcomes(desk.log, requests)
+        log, found = desk.log, about.ready
+        already = await pending_retries(log, found) if self.follows_pending else {}
+        new = [each for each in found if each.name not in already]
+        offsets = await send(log, [await self.command(log, each, desk.by, self.reason) for each in new])
+        placed = already | {each.name: offset for each, offset in zip(new, offsets, strict=True)}
+        requests = [CommandQuery(each, placed[each.name]) for each in found]
+        outcomes = Outcomes(log, requests)
         if desk.wait_s is not None:
             await outcomes.follow(desk.wait_s, desk.progress)
-        return ParkedOutcome(desk.log, about, (), requests, new, outcomes)
+        return ParkedOutcome(log, about, (), requests, len(new), outcomes)
 
-    async def previews(self, log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
-        """Return what would come of each."""
-        raise NotImplementedError
+    async def _previews(self, log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
+        made = partial(self.command, by="", reason="a preview")
+        return await preview_each(log, found, made, refuses=self.refuses)
 
-    async def request(self, desk: Desk, found: Sequence[Parking]) -> tuple[Sequence[CommandQuery], int]:
-        """Put the commands on the log; return all, and how many of them are new."""
+    async def command(self, log: EventLog, parking: Parking, by: str, reason: str) -> Command:
+        """Return the command about one. Raises: ContractError for what it cannot be about."""
         raise NotImplementedError
 
 
@@ -202,7 +208,7 @@ class _OfMany(ParkedAct):
 
     async def preview(self, desk: Desk, about: Chosen) -> ParkedOutcome:
         """Return what today's code would make of the first ones. Guarantee: writes nothing."""
-        found = await self.previews(desk.log, about.tried[: self.most_tried])
+        found = await self._previews(desk.log, about.tried[: self.most_tried])
         members = sorted((*map(str, each.name), str(each.first), str(each.waiting)) for each in about.members)
         return ParkedOutcome(desk.log, about, found, token=token_of("group", members, token_of_previews(found)))
 
@@ -215,24 +221,16 @@ class _OfMany(ParkedAct):
 
 class _Retrying:
     needs_reason: ClassVar[bool] = False
-    reason: str
+    follows_pending: ClassVar[bool] = True
 
-    async def previews(self, log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
-        return await preview_retries(log, found)
-
-    async def request(self, desk: Desk, found: Sequence[Parking]) -> tuple[Sequence[CommandQuery], int]:
-        return await send_retries(desk.log, found, desk.by, self.reason)
+    async def command(self, log: EventLog, parking: Parking, by: str, reason: str) -> Command:
+        del log
+        return retry_of(parking, by, reason)
 
 
 class _Discarding:
-    reason: str
-
-    async def previews(self, log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
-        return await preview_discards(log, found)
-
-    async def request(self, desk: Desk, found: Sequence[Parking]) -> tuple[Sequence[CommandQuery], int]:
-        places = [await request_discard(desk.log, each, desk.by, self.reason) for each in found]
-        return _queries(found, places), len(places)
+    async def command(self, log: EventLog, parking: Parking, by: str, reason: str) -> Command:
+        return await discard_of(log, parking, by, reason)
 
 
 class Retry(_Retrying, _OfOne):
@@ -265,27 +263,13 @@ class Edit(_OfOne):
     path: ClassVar[str] = "/parked/{service}/{decider}/{key:key}/edit"
     needs_reason: ClassVar[bool] = False
     decides: ClassVar[bool] = True
+    refuses: ClassVar[bool] = True
     data: Annotated[object, Field(description="All of the event's fields.")] = None
     fields: dict[str, object] = Field(default_factory=dict, alias="set", description="Or some of them, by name.")
 
-    async def previews(self, log: EventLog, found: Sequence[Parking]) -> Sequence[Preview]:
-        """See `ParkedAct`."""
-        return [await preview_edit(log, each, await self._event(log, each)) for each in found]
-
-    async def request(self, desk: Desk, found: Sequence[Parking]) -> tuple[Sequence[CommandQuery], int]:
+    async def command(self, log: EventLog, parking: Parking, by: str, reason: str) -> Command:
         """See `ParkedAct`. Raises: ContractError, naming the field, for data that does not fit; NoRight."""
-        places = [
-            await request_edit(desk.log, each, await self._event(desk.log, each), desk.by, self.reason)
-            for each in found
-        ]
-        return _queries(found, places), len(places)
-
-    async def _event(self, log: EventLog, parking: Parking) -> Event:
-        return await event_with(log, parking, self.data, self.fields)
-
-
-def _queries(found: Sequence[Parking], places: Sequence[Position]) -> list[CommandQuery]:
-    return [CommandQuery(each, place.offset) for each, place in zip(found, places, strict=True)]
+        return await edit_of(log, parking, await event_with(log, parking, self.data, self.fields), by, reason)
 
 
 def parked_under(found: Iterable[Parking], key: str) -> list[Parking]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.json_form import json_of
-from eventlib.model.event import Event, Position, contract_of, key_of
+from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.identity import root_traceparent
 from eventlib.model.record import Record, key_text
@@ -26,7 +26,7 @@ from eventlib.runtime.parking.control import (
     ParkedRetryRequested,
     Request,
 )
-from eventlib.values import from_ms, now_ms
+from eventlib.values import now_ms
 
 _ATTRIBUTES_BYTES = 10_000
 """How much of a control record is not the edited data, at most."""
@@ -41,49 +41,20 @@ class Command(NamedTuple):
     about: Record | None = None
 
 
-async def request_retry(log: EventLog, parking: Parking, by: str, reason: str = "") -> Position:
-    """Request that the service handles a parked key or effect again, in order; it does so as soon as it runs.
+def retry_of(parking: Parking, by: str, reason: str) -> Command:
+    """Return the command that has a parked key or effect handled again, in order, as soon as its service runs.
 
     Guarantee: each request is executed once; one about something that is no longer parked changes nothing.
     """
-    return (await request_retries(log, [parking], by, reason))[0]
-
-
-async def request_retries(log: EventLog, found: Sequence[Parking], by: str, reason: str = "") -> list[Position]:
-    """Request many retries; see `request_retry`. An interrupted call has made some of the requests."""
-    positions = list[Position]()
-    for first in range(0, len(found), _AT_ONCE):
-        positions += await send(log, [retry_of(each, by, reason) for each in found[first : first + _AT_ONCE]])
-    return positions
-
-
-async def request_edit(log: EventLog, parking: Parking, event: Event, by: str, reason: str = "") -> Position:
-    """Request that the first input of a parked key is handled as `event` instead, and then those behind it.
-
-    Guarantee: nothing is written unless the event fits: its class's fields, its topic, its key, its decider. The request
-    changes nothing when another input is first by then. Raises: ContractError; NoRight where a field is personal, and this
-    process may not write it.
-    """
-    return (await send(log, [await edit_of(log, parking, event, by, reason)]))[0]
-
-
-async def request_discard(log: EventLog, parking: Parking, by: str, reason: str) -> Position:
-    """Request that the first input of a parked key, or a parked effect, is discarded permanently.
-
-    Those behind it are then handled. What it would have caused does not happen: its saga continues by its deadlines, or
-    becomes overdue. The request changes nothing when another input is first by then.
-    Raises: ContractError without a reason, and for a deadline, which is not an input.
-    """
-    return (await send(log, [await discard_of(log, parking, by, reason)]))[0]
-
-
-def retry_of(parking: Parking, by: str, reason: str) -> Command:
-    """Return the command of a retry."""
     return Command(parking, ParkedRetryRequested(parking.decider, parking.id or parking.key, by, reason))
 
 
 async def edit_of(log: EventLog, parking: Parking, event: Event, by: str, reason: str) -> Command:
-    """Return the command of an edit. Raises: as `request_edit`."""
+    """Return the command that has the first input of a parked key handled as `event` instead, and then those behind it.
+
+    Guarantee: the event fits: its class's fields, its topic, its key, its decider. The request changes nothing when another
+    input is first by then. Raises: ContractError; NoRight where a field is personal, and this process may not write it.
+    """
     service, first = log.choreography.service(parking.service), await first_waiting(log, parking)
     contract, record = contract_of(type(event)), first.record
     if contract.topic.name != record.topic or type(event) not in log.choreography.decider(parking.decider).handlers:
@@ -104,7 +75,12 @@ async def edit_of(log: EventLog, parking: Parking, event: Event, by: str, reason
 
 
 async def discard_of(log: EventLog, parking: Parking, by: str, reason: str) -> Command:
-    """Return the command of a discard. Raises: as `request_discard`."""
+    """Return the command that discards the first input of a parked key, or a parked effect, permanently.
+
+    Those behind it are then handled. What it would have caused does not happen: its saga continues by its deadlines, or
+    becomes overdue. The request changes nothing when another input is first by then.
+    Raises: ContractError without a reason, and for a deadline, which is not an input.
+    """
     if not reason.strip():
         raise ContractError("give a reason: it is stored on the log")
     if parking.id is not None:
@@ -187,14 +163,17 @@ async def paused_among(log: EventLog, found: Sequence[Parking]) -> dict[tuple[st
     }
 
 
-async def send(log: EventLog, commands: Sequence[Command]) -> list[Position]:
-    """Put commands on the control topics, all or none of them. Raises: ContractError for what is paused."""
+async def send(log: EventLog, commands: Sequence[Command]) -> list[int]:
+    """Put commands on the control topics, and return their offsets there. Raises: ContractError for what is paused.
+
+    Guarantee: up to some hundreds are put there all or none; an interrupted call for more has put some.
+    """
     for paused in (await paused_among(log, [each.parking for each in commands])).values():
         raise is_paused(paused)
-    records = await control_records(log, commands)
-    offsets = await log.port.append(records)
-    places = zip(records, offsets, strict=True)
-    return [Position(each.topic, each.partition, offset, from_ms(each.timestamp_ms)) for each, offset in places]
+    offsets = list[int]()
+    for first in range(0, len(commands), _AT_ONCE):
+        offsets += await log.port.append(await control_records(log, commands[first : first + _AT_ONCE]))
+    return offsets
 
 
 def is_paused(paused: Paused) -> ContractError:

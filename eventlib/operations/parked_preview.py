@@ -14,11 +14,8 @@ from eventlib.operations.dry_run import TaskParts, dry_run_of, masks, token_of
 from eventlib.operations.parked_commands import (
     Command,
     control_records,
-    discard_of,
-    edit_of,
     is_paused,
     paused_among,
-    retry_of,
 )
 from eventlib.operations.seek import handled
 from eventlib.queries.parked import Parking, waiting_inputs
@@ -71,30 +68,6 @@ class Preview:
         return _WOULD[self.prospect]
 
 
-async def preview_retries(log: EventLog, found: Sequence[Parking]) -> list[Preview]:
-    """Return what would come of retries, each by itself; see `preview_edit`."""
-    return await _previews(log, found, _retry)
-
-
-async def preview_discards(log: EventLog, found: Sequence[Parking]) -> list[Preview]:
-    """Return what would come of discards, each by itself; see `preview_edit`."""
-    return await _previews(log, found, lambda each: discard_of(log, each, "", "a preview"))
-
-
-async def preview_edit(log: EventLog, parking: Parking, event: Event) -> Preview:
-    """Return what would come of an edit that puts `event` in the first input's place.
-
-    Guarantee: writes nothing, and asks nothing outside; what then happens is the same, unless the log has moved on, or
-    the service runs other code. What cannot be known is `unknown`, with the reason, as for what is paused.
-    Raises: as `request_edit`; LogUnavailable and the like.
-    """
-    trial = await dry_run_of(log, [log.choreography.service(parking.service)], may_be_masked=True)
-    command = await edit_of(trial, parking, event, "", "")
-    if (paused := (await paused_among(log, [parking])).get(parking.name)) is not None:
-        return unknown(parking, is_paused(paused))
-    return (await preview_commands(log, trial, [command]))[0]
-
-
 def token_of_previews(found: Sequence[Preview]) -> str:
     """Return what names previews, by the positions that they were made at."""
     return token_of("parked", *sorted(each.position for each in found))
@@ -105,23 +78,34 @@ def unknown(parking: Parking, why: EventlibError) -> Preview:
     return Preview(parking, "unknown", waiting=parking.waiting, reason=str(why))
 
 
-async def _retry(parking: Parking) -> Command:
-    return retry_of(parking, "", "")
-
-
-async def _previews(
-    log: EventLog, found: Sequence[Parking], command_of: Callable[[Parking], Awaitable[Command]]
+async def preview_each(
+    log: EventLog,
+    found: Sequence[Parking],
+    command_of: Callable[[EventLog, Parking], Awaitable[Command]],
+    *,
+    refuses: bool = False,
 ) -> list[Preview]:
+    """Return what would come of a command about each, by itself; `command_of` makes it, on a dry run of the log.
+
+    Guarantee: writes nothing, and asks nothing outside; what then happens is the same, unless the log has moved on, or
+    the service runs other code. What cannot be known is `unknown`, with the reason, as for what is paused.
+    Raises: LogUnavailable and the like; where it `refuses`, what `command_of` raises.
+    """
     services = [log.choreography.service(name) for name in sorted({each.service for each in found})]
     trial, held = await dry_run_of(log, services, may_be_masked=True), await paused_among(log, found)
     known, commands = dict[tuple[str, str, str], Preview](), list[Command]()
     for each in found:
         try:
-            if each.name in held:
-                raise is_paused(held[each.name])
-            commands.append(await command_of(each))
+            command = await command_of(trial, each)
         except ContractError as error:
+            if refuses:
+                raise
             known[each.name] = unknown(each, error)
+            continue
+        if each.name in held:
+            known[each.name] = unknown(each, is_paused(held[each.name]))
+        else:
+            commands.append(command)
     known |= {each.parking.name: each for each in await preview_commands(log, trial, commands)}
     return [known[each.name] for each in found]
 

@@ -132,7 +132,7 @@ class DropOutcome(Outcome):
         return found | ({"as_previewed": self.token} if self.token else {})
 
 
-class Drop(Act[Mapping[str, int], DropOutcome]):
+class Drop(Act[DropOutcome, DropOutcome]):
     """Delete a rerun, with all its outputs; a dry run tells what that would delete."""
 
     path: ClassVar[str] = "/services/{service}/reruns/{name}/drop"
@@ -142,17 +142,13 @@ class Drop(Act[Mapping[str, int], DropOutcome]):
     service: str
     name: str
 
-    async def select(self, desk: Desk) -> Mapping[str, int]:
-        """Return the topics. Raises: as `droppable`."""
-        return await droppable(desk.log, desk.log.choreography.service(self.service), self.name)
+    async def select(self, desk: Desk) -> DropOutcome:
+        """Return what it would delete. Raises: as `droppable`."""
+        topics = await droppable(desk.log, desk.log.choreography.service(self.service), self.name)
+        return DropOutcome(self.service, self.name, topics, token_of("drop", self.name, *topics.items()))
 
-    async def preview(self, desk: Desk, about: Mapping[str, int]) -> DropOutcome:
-        """Return what it would delete."""
-        del desk
-        return DropOutcome(self.service, self.name, about, token_of("drop", self.name, *about.items()))
-
-    async def apply(self, desk: Desk, about: Mapping[str, int]) -> DropOutcome:
+    async def apply(self, desk: Desk, about: DropOutcome) -> DropOutcome:
         """Delete it. Raises: ContractError while it is carried out, or in use."""
         desk.runner.forget(self.service, self.name)
         await drop(desk.log, desk.log.choreography.service(self.service), self.name)
-        return DropOutcome(self.service, self.name, about)
+        return replace(about, token="")

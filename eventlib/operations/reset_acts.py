@@ -54,7 +54,7 @@ class SeekOutcome(Outcome):
         return [{"service": self.service, **asdict(each), **shared} for each in self.plans]
 
 
-class Reset(Act[list[SeekPlan] | None, SeekOutcome | RerunOutcome]):
+class Reset(Act[SeekOutcome | None, SeekOutcome | RerunOutcome]):
     """Move a service's offsets forwards; or backwards, by a rerun whose states it takes over."""
 
     path: ClassVar[str] = "/services/{service}/reset"
@@ -68,25 +68,17 @@ class Reset(Act[list[SeekPlan] | None, SeekOutcome | RerunOutcome]):
         bool, Field(description="Backwards: whether the service takes the rerun's states over at once.")
     ] = True
 
-    async def select(self, desk: Desk) -> list[SeekPlan] | None:
-        """Return the seeks forwards; None where it goes back. Raises: as `reset_plans`."""
-        return await reset_plans(
-            desk.log, desk.log.choreography.service(self.service), reset_target(self.to), self.topics
-        )
+    async def select(self, desk: Desk) -> SeekOutcome | None:
+        """Return what would be skipped forwards; None where it goes back. Raises: as `reset_plans`."""
+        service = desk.log.choreography.service(self.service)
+        plans = await reset_plans(desk.log, service, reset_target(self.to), self.topics)
+        return None if plans is None else SeekOutcome(self.service, plans, token_of("seek", *plans))
 
-    async def preview(self, desk: Desk, about: list[SeekPlan] | None) -> SeekOutcome | RerunOutcome:
-        """Return what would be skipped."""
-        del desk
-        return self.seeks(about or [])
-
-    def seeks(self, plans: Sequence[SeekPlan]) -> SeekOutcome:
-        """Return the preview of seeks forwards."""
-        return SeekOutcome(self.service, plans, token_of("seek", *plans))
-
-    async def apply(self, desk: Desk, about: list[SeekPlan] | None) -> SeekOutcome | RerunOutcome:
+    async def apply(self, desk: Desk, about: SeekOutcome | None) -> SeekOutcome | RerunOutcome:
         """Skip it. Raises: as `move`."""
         service, why = desk.log.choreography.service(self.service), desk.signed(self.reason)
-        return SeekOutcome(self.service, await move(desk.log, service, about or [], why), why=why)
+        plans = [] if about is None else about.plans
+        return SeekOutcome(self.service, await move(desk.log, service, plans, why), why=why)
 
     async def perform(
         self, desk: Desk, confirm: Callable[[SeekOutcome | RerunOutcome], None] | None = None
@@ -120,28 +112,22 @@ class LossOutcome(Outcome):
         return [self.json(personal=personal) | {"lost": each} for each in self.lost]
 
 
-class AcceptLoss(Act[list[str], LossOutcome]):
+class AcceptLoss(Act[LossOutcome, LossOutcome]):
     """Accept that inputs of a service were gone before it read them."""
 
     path: ClassVar[str] = "/services/{service}/accept-loss"
     service: str
 
-    async def select(self, desk: Desk) -> list[str]:
+    async def select(self, desk: Desk) -> LossOutcome:
         """Return what it has lost. Raises: WiringError; ContractError when that is nothing."""
         service = desk.log.choreography.service(self.service)
         found = [await positions_of(desk.log, service, partition) for partition in range(service.partitions)]
         lost = [what for positions in found for what in positions.lost.values()]
         if not lost:
             raise ContractError(f"{self.service} has lost no inputs that are not accepted yet: nothing was changed")
-        return lost
+        return LossOutcome(self.service, lost, token_of("loss", *lost))
 
-    async def preview(self, desk: Desk, about: list[str]) -> LossOutcome:
-        """Return what would be accepted."""
-        del desk
-        return LossOutcome(self.service, about, token_of("loss", *about))
-
-    async def apply(self, desk: Desk, about: list[str]) -> LossOutcome:
-        """Accept it. Raises: as `accept_losses`."""
-        del about  # what it has lost by now
+    async def apply(self, desk: Desk, about: LossOutcome) -> LossOutcome:
+        """Accept what it has lost by now. Raises: as `accept_losses`."""
         service = desk.log.choreography.service(self.service)
-        return LossOutcome(self.service, await accept_losses(desk.log, service, desk.signed(self.reason)))
+        return LossOutcome(about.service, await accept_losses(desk.log, service, desk.signed(self.reason)))

@@ -45,7 +45,7 @@ class SendOutcome(Outcome):
         return found | {"partition": self.partition, "done": False, "as_previewed": self.token}
 
 
-class Send(Act[Event, SendOutcome]):
+class Send(Act[SendOutcome, SendOutcome]):
     """Send an event from outside, signed with who sends it and why; the same idempotency key gives the same event id."""
 
     path: ClassVar[str] = "/events/{event_type}"
@@ -56,8 +56,8 @@ class Send(Act[Event, SendOutcome]):
         str | None, Field(min_length=1, max_length=1_000, description="The same key gives the same event id.")
     ] = None
 
-    async def select(self, desk: Desk) -> Event:
-        """Return the event.
+    async def select(self, desk: Desk) -> SendOutcome:
+        """Return the event, and where it would be.
 
         Raises: WiringError for an unknown type; ContractError, naming the field, for what does not fit, for an event that
         deciders emit, and for the mask of a personal field.
@@ -65,21 +65,16 @@ class Send(Act[Event, SendOutcome]):
         event = event_of(desk.log.choreography.event(self.event_type), self.data)
         refuse_facts(desk.log.choreography, type(event))
         refuse_masked(event)
-        return event
+        return SendOutcome(event, token=token_of("send", self.event_type, json_text(event)))
 
-    async def preview(self, desk: Desk, about: Event) -> SendOutcome:
-        """Return where it would be."""
-        del desk
-        return SendOutcome(about, token=token_of("send", self.event_type, json_text(about)))
-
-    async def apply(self, desk: Desk, about: Event) -> SendOutcome:
+    async def apply(self, desk: Desk, about: SendOutcome) -> SendOutcome:
         """Append it. Guarantee: durable when it returns; the signature is in the record itself.
 
         Raises: NoRight where a field is personal, and this process may not write it; as `EventLog.publish`.
         """
-        await prepare_sending(desk.log, type(about))
-        publication = Publication(about, self.idempotency_key, signature=Signature(desk.by, self.reason))
-        return SendOutcome(about, (await desk.log.publish_many([publication]))[0])
+        await prepare_sending(desk.log, type(about.event))
+        publication = Publication(about.event, self.idempotency_key, signature=Signature(desk.by, self.reason))
+        return SendOutcome(about.event, (await desk.log.publish_many([publication]))[0])
 
 
 async def prepare_sending(log: EventLog, event_type: type[Event]) -> None:

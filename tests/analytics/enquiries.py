@@ -7,8 +7,9 @@ from typing import Annotated, Never
 
 from eventlib import Choreography, Decider, Event, EventLog, Meta, Retry, Runtime, Service, open_log
 from eventlib.model.personal import Personal
-from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retry
+from eventlib.operations.parked_commands import event_with
 from eventlib.queries.parked import Parking, parkings
+from tests.operators import request_discard, request_edit, request_retry
 
 BUGS = set[str]()
 """Enquiries for which the handler raises."""

@@ -21,13 +21,13 @@ from eventlib.identity import Role
 from eventlib.identity.options import IdentityOptions
 from eventlib.model.record import Record
 from eventlib.operations.acts import acts
-from eventlib.operations.parked_commands import request_retries
 from eventlib.operations.parked_groups import grouped
 from eventlib.queries.parked import parkings
 from eventlib.values import now_ms
 from tests.console.browsers import running_console, visiting
 from tests.console.parked_rates import parked_log
 from tests.console.windows import opened, signed_in
+from tests.operators import request_retries
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from eventlib import EventLog
-from eventlib.operations.parked_commands import request_retries
 from eventlib.queries.parked import parkings
 from tests.console.browsers import visiting
 from tests.integration.shop_log import order, served
+from tests.operators import request_retries
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser

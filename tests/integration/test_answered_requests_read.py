@@ -6,7 +6,6 @@ import pytest
 
 from eventlib import EventLog, open_log
 from eventlib.model.record import Record, key_text
-from eventlib.operations.parked_preview import preview_retries
 from eventlib.operations.reprocessing.cutover import switch
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import rerunning
@@ -21,6 +20,7 @@ from tests.apps.small_shop import make_shop, retry, settle, steps
 from tests.integration.damaging import change
 from tests.integration.pausing import ordered, run
 from tests.integration.reopening import everything
+from tests.operators import preview_retries
 
 MANY = KEPT_WITH_KEY + 6
 

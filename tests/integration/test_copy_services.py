@@ -14,11 +14,11 @@ from eventlib.log.kafka.import_log import ImportLog
 from eventlib.model.event import Meta
 from eventlib.operations.held_log import held
 from eventlib.operations.migration import Copying
-from eventlib.operations.parked_commands import request_retry
 from eventlib.queries.parked import parkings, waiting_inputs
 from eventlib.queries.state import state_of
 from eventlib.replay import replay
 from eventlib.state.memory import MemoryStores
+from tests.operators import request_retry
 
 BROKEN = set[str]()
 

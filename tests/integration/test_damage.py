@@ -11,10 +11,10 @@ from eventlib import EventLog, open_log
 from eventlib.errors import DamagedRecord
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
-from eventlib.operations.parked_commands import request_discard, request_retry
 from eventlib.queries.parked import parkings
 from tests.apps.small_shop import Ordered, make_shop, settle
 from tests.integration.damaging import KEYS, change, charged, everything, order, steps
+from tests.operators import request_discard, request_retry
 
 NOWHERE = "UPDATE records SET value = x'00', subject = 'b', key = x'01' WHERE id = ?"
 SAME_KEY = "UPDATE records SET value = x'00ff', type = 'x' WHERE id = ?"

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from eventlib import EventLog, Publication, Runtime, open_log
-from eventlib.operations.parked_commands import request_retry
 from eventlib.queries.parked import Parking, parkings
 from eventlib.replay.key_history import key_history
 from eventlib.runtime.bootstrap import MARK
@@ -20,6 +19,7 @@ from tests import forked
 from tests.integration import mailing as service_module
 from tests.integration.mailing import Outbox, Signed, both, mailing, older
 from tests.integration.reopening import Opened, everything
+from tests.operators import request_retry
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,12 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eventlib import Choreography, Decider, Event, EventLog, Meta, Runtime, Service, open_log
-from eventlib.operations.parked_commands import request_retry
-from eventlib.operations.parked_preview import preview_retries
 from eventlib.queries.parked import parkings
 from eventlib.replay import replay
 from tests.apps.fields import EVERY, event_of, shown, state_of, values_of
 from tests.integration.reopening import events
+from tests.operators import preview_retries, request_retry
 
 NEVER = datetime(2999, 1, 1, tzinfo=UTC)
 Began, Called = event_of("Began", EVERY, request=True), event_of("Called", EVERY)

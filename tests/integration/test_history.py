@@ -11,7 +11,6 @@ import pytest
 from eventlib import Choreography, Event, EventLog, Publication, Runtime, Service, WiringError, open_log
 from eventlib.errors import ContractError
 from eventlib.model.decider import Decider
-from eventlib.operations.parked_commands import request_retry
 from eventlib.operations.seek import move, seek_plans
 from eventlib.queries.parked import parkings
 from eventlib.replay import history
@@ -33,6 +32,7 @@ from tests.apps.small_shop import (
     settle,
 )
 from tests.integration.reopening import everything
+from tests.operators import request_retry
 
 LONG_AGO = from_ms(0)
 BY_INPUT: list[tuple[Kind, str]] = [

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from eventlib import open_log
-from eventlib.operations.parked_commands import request_retry
 from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.queries.parked import parkings
 from eventlib.replay import replay
 from tests import forked
 from tests.integration.losing_app import Asked, Over, app
+from tests.operators import request_retry
 
 pytestmark = pytest.mark.heavy
 

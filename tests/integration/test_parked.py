@@ -8,13 +8,7 @@ import pytest
 from eventlib import Runtime
 from eventlib.errors import ContractError
 from eventlib.operations.command_status import pending_retries
-from eventlib.operations.parked_commands import (
-    event_with,
-    request_discard,
-    request_edit,
-    request_retries,
-    request_retry,
-)
+from eventlib.operations.parked_commands import event_with
 from eventlib.queries.parked import ParkedQuery, parkings, waiting_inputs
 from eventlib.replay import history
 from eventlib.replay.point_in_time import snapshot_at
@@ -22,6 +16,7 @@ from eventlib.runtime.records import JournalEntry
 from tests.apps.small_shop import Ordered, Outside, make_shop, settle
 from tests.integration.parking import acts, amended, charges, only_parking, ordered
 from tests.integration.reopening import Opened, everything
+from tests.operators import request_discard, request_edit, request_retries, request_retry
 
 
 async def test_a_list_says_why_since_when_where_in_which_code(opened: Opened) -> None:

@@ -3,13 +3,14 @@
 import pytest
 
 from eventlib.errors import ContractError
-from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retry
+from eventlib.operations.parked_commands import event_with
 from eventlib.queries.parked import parkings, waiting_inputs
 from eventlib.replay import history
 from tests.apps.small_shop import Noted, Order, Ordered, make_shop, record_of, settle, steps
 from tests.integration.parking import acts, amended, charges, only_parking, ordered
 from tests.integration.reopening import Opened, everything
 from tests.integration.rerunning import run_it_again
+from tests.operators import request_discard, request_edit, request_retry
 
 
 async def test_an_edited_input_is_handled_with_its_new_data_and_then_those_behind_it(opened: Opened) -> None:

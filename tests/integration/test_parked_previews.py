@@ -12,8 +12,8 @@ from eventlib import Choreography, Decider, Event, EventLog, Publication, Runtim
 from eventlib.errors import ContractError
 from eventlib.model.record import Record
 from eventlib.operations.act import Desk
-from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retry
-from eventlib.operations.parked_preview import Preview, preview_discards, preview_edit, preview_retries
+from eventlib.operations.parked_commands import event_with
+from eventlib.operations.parked_preview import Preview
 from eventlib.operations.pause_acts import Pause, Resume
 from eventlib.operations.pausing import pause, resume
 from eventlib.queries.parked import Parking, parkings
@@ -21,6 +21,14 @@ from eventlib.queries.pauses import PauseTarget
 from eventlib.values import now_ms
 from tests.apps.small_shop import Expired, Ordered, Outside, make_shop
 from tests.integration.reopening import events, everything
+from tests.operators import (
+    preview_discards,
+    preview_edit,
+    preview_retries,
+    request_discard,
+    request_edit,
+    request_retry,
+)
 
 
 async def contents(log: EventLog) -> Mapping[str, Sequence[Record]]:

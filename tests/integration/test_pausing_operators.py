@@ -15,7 +15,7 @@ from eventlib.admin.api import create_admin
 from eventlib.cli import run
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import ContractError
-from eventlib.operations.parked_commands import apart_from_paused, request_retry
+from eventlib.operations.parked_commands import apart_from_paused
 from eventlib.operations.pausing import pause, resume, settled, what_waits
 from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.queries.parked import parkings
@@ -27,6 +27,7 @@ from tests.integration.parcels_app import APP as PARCELS
 from tests.integration.parcels_app import ParcelSubmitted
 from tests.integration.parcels_log import FIRST, Carriers
 from tests.integration.reopening import events
+from tests.operators import request_retry
 
 APP = ["--app", "tests.integration.parked_app:app"]
 WHY = "os:ada", "the bank migrates"

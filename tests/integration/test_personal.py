@@ -10,7 +10,6 @@ from eventlib import Runtime, open_log
 from eventlib.errors import WiringError
 from eventlib.operations.dry_run import dry_run_of
 from eventlib.operations.parked_commands import event_with
-from eventlib.operations.parked_preview import preview_edit, preview_retries
 from eventlib.operations.skip import preview_skip
 from eventlib.personal import ERASED, MASKED
 from eventlib.personal.base import NoRight
@@ -21,6 +20,7 @@ from examples.letters import LetterSubmitted, StampRequested, app
 from tests.commands import said
 from tests.integration.letters_app import FlakyPost
 from tests.integration.planted_people import erased, key_store, leaks, letter, person, posted, settled
+from tests.operators import preview_edit, preview_retries
 
 PEOPLE = 24
 APP = ("--app", "examples.letters:app")

@@ -10,7 +10,6 @@ from eventlib.errors import DamagedRecord
 from eventlib.log.base import Log
 from eventlib.log.reading import SkippingReader
 from eventlib.model.record import Record
-from eventlib.operations.parked_commands import request_retry
 from eventlib.operations.pausing import pause, resume
 from eventlib.operations.skip import skip
 from eventlib.queries.parked import parkings
@@ -22,6 +21,7 @@ from eventlib.runtime.records import JournalEntry, Positions
 from eventlib.values import now_ms
 from tests.apps.small_shop import Ordered, Outside, make_shop, settle
 from tests.integration.reopening import everything
+from tests.operators import request_retry
 
 
 class OneGone(SkippingReader):

@@ -7,7 +7,6 @@ import pytest
 
 from eventlib import EventLog
 from eventlib.errors import ContractError
-from eventlib.operations.parked_commands import request_retry
 from eventlib.operations.reprocessing.cutover import Switched
 from eventlib.queries.parked import parkings, waiting_inputs
 from eventlib.queries.state import state_of
@@ -28,6 +27,7 @@ from tests.integration.rerunning import (
     stock,
     switched,
 )
+from tests.operators import request_retry
 
 pytestmark = pytest.mark.parametrize("opened", ["sqlite"], indirect=True)  # each command is another process's
 

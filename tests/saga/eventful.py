@@ -13,7 +13,6 @@ import pytest
 from eventlib import Event, Publication, Runtime, open_log, values
 from eventlib.model.decider import Decider
 from eventlib.model.record import Record
-from eventlib.operations.parked_commands import request_retry
 from eventlib.queries.parked import parkings
 from services import shop
 from services.order.events import CancelSubmitted, OrderCancelRequested, OrderLine, OrderSubmitted
@@ -22,6 +21,7 @@ from services.payment.events import ChargeRequested, PaymentFailed, PaymentTaken
 from services.simulation.faults import CarrierFaults, GatewayFaults
 from services.stock.events import LineReserved
 from services.stock.reservation import reservations
+from tests.operators import request_retry
 from tests.saga.running import IMPATIENT, PRICE_CENTS, SKU, STOCK, RunningShop, running_shop
 
 GATEWAY = GatewayFaults(decline=0.1, timeout=0.1, lost=0.1, duplicate=0.1, silent=0.1)

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-from eventlib.operations.parked_commands import request_discard, request_retries
-from eventlib.operations.parked_preview import preview_discards, preview_retries
 from eventlib.queries.parked import parkings, waiting_inputs
 from services.payment.decider import payments
 from services.payment.events import PaymentTaken
 from services.stock.events import LineReserved
 from services.stock.reservation import reservations
 from tests.integration.test_parked_previews import contents, facts
+from tests.operators import preview_discards, preview_retries, request_discard, request_retries
 from tests.saga.eventful import bug
 from tests.saga.running import running_shop
 
