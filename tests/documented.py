@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import copyfile, copytree
 from types import TracebackType
 from typing import Any, Self
 
@@ -41,6 +42,10 @@ _PYTHONS = re.compile(
     r"(?:eventlib|python(?: -m \w+| \w+\.py))(?: (?:[^\s|&;<>()$`\\\"'*?~\[{#]|'[^']*'|\"[^\"$`\\\n]*\"| )*)?$"
 )
 """Commands of Python that mean the same without a shell."""
+
+_DEMO = "python -m services demo "
+_demos = dict[str, Path]()
+"""Where the directory and the output of each demo that a page has run are kept: the next page's demo leaves the same."""
 
 _PATIENCE_S = 30.0
 _END = "the command has ended with"
@@ -170,10 +175,7 @@ class Reader:
                 path.write_text(done.stderr + done.stdout, encoding="utf-8")
                 return done.returncode, path
         if self._forks and _PYTHONS.match(command):
-            with path.open("wb") as file:
-                where: dict[str, Any] = {"cwd": self._cwd, "env": self._environment, "stdin": subprocess.DEVNULL}
-                done = forked.run(shlex.split(command), **where, stdout=file, stderr=file)
-            return done.returncode, path
+            return self._fork(command, path), path
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
         kept = self.directory.with_name("environment")
@@ -188,6 +190,22 @@ class Reader:
         self._cwd = Path(cwd)
         self._environment = dict(each.split("=", 1) for each in variables.split("\0") if "=" in each)
         return int(line.split()[-1]), path
+
+    def _fork(self, command: str, path: Path) -> int:
+        left = self._cwd / "var"
+        begins = command.startswith(_DEMO) and not left.exists()
+        if begins and command in _demos:
+            copytree(_demos[command] / "var", left)
+            copyfile(_demos[command] / "printed", path)
+            return 0
+        with path.open("wb") as file:
+            where: dict[str, Any] = {"cwd": self._cwd, "env": self._environment, "stdin": subprocess.DEVNULL}
+            code = forked.run(shlex.split(command), **where, stdout=file, stderr=file).returncode
+        if begins and code == 0:
+            kept = _demos[command] = self.directory.with_name("demo")
+            copytree(left, kept / "var")
+            copyfile(path, kept / "printed")
+        return code
 
 
 def read_page(
