@@ -3,10 +3,11 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from eventlib.errors import LogUnavailable, UnknownKey
+from eventlib.errors import DamagedRecord, LogUnavailable, UnknownKey
 from eventlib.eventlog import EventLog
 from eventlib.index.acts import sent_topics
 from eventlib.model.event import Event, contract_of
@@ -47,7 +48,7 @@ class SagaReader:
 
     async def saga(self, key: str, *, personal: bool) -> Saga | None:
         """Return a saga; None when no event has its key. Without `personal` its personal fields are masked."""
-        records = [record for place in self.index.events_of(key) if (record := await self.record(*place)) is not None]
+        records = await self._events(key)
         once = {record.event_id: record for record in reversed(records)}
         if not once:
             return None
@@ -55,6 +56,15 @@ class SagaReader:
         if not personal:
             decoded = [(record, masked(read) if isinstance(read, Event) else read) for record, read in decoded]
         return saga_of(key, decoded, self.log.choreography)
+
+    async def _events(self, key: str) -> list[Record]:
+        """Return the events of a saga that can be read: a damaged one takes no page away, and the overview names it."""
+        found = list[Record]()
+        for place in self.index.events_of(key):
+            with suppress(DamagedRecord):
+                if (record := await self.record(*place)) is not None:
+                    found.append(record)
+        return found
 
     async def histories(self, saga: Saga) -> Sequence[KeyHistory]:
         """Return what each decider with the saga's own key did with it. Raises: ContractError and the like."""

@@ -8,14 +8,21 @@ from typing import Any
 import pytest
 
 from eventlib import EventLog, open_log
+from eventlib.console.reading import ConsoleIndex, SagaReader
 from eventlib.queries.parked import ParkedQuery, parkings
 from eventlib.search import QueryError, SagaQuery, SagaSearch, scan
 from eventlib.search.compiling import compiled
 from eventlib.search.language import parse_where
 from eventlib.search.parked import parked_where
+from tests.in_rows import change_row, in_rows
 from tests.integration.parcels_app import APP, ParcelSubmitted
+from tests.integration.parcels_log import send
 
 TEN_S = 10.0
+DAMAGE = """
+UPDATE records SET value = ?, checksum = 1 WHERE position >> 40 = (SELECT number FROM partitions WHERE topic = ? AND partition = ?)
+AND position & 0xffffffffff = ?
+"""
 SORTABLE = (
     "saga", "started_at", "last_at", "ended_at", "age", "duration", "country", "grams", "fee", "insured", "speed", "wanted_on",
     "packed_at", "litres", "note", "shelf",
@@ -214,3 +221,21 @@ async def test_what_is_parked_is_found_by_the_same_language(
     with pytest.raises(QueryError, match="did you mean reason") as caught:
         parked_where("age > 1h and reasom = 'x'")
     assert caught.value.column == 14
+
+
+async def test_a_damaged_event_leaves_the_others_of_its_saga_to_the_console(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/log.db"
+    async with open_log(url, APP) as log:
+        (lost, *_) = [each.parcel_id for each in await send(log, 30) if each.note == "lost"]
+    async with open_log(url, APP, read_only=True) as log, ConsoleIndex(log, path=tmp_path / "index.db") as index:
+        assert await index.caught_up(TEN_S)
+        whole = await SagaReader(index).saga(lost, personal=True)
+        assert whole is not None
+        topic, partition, offset = whole.events[1].record.location
+    change_row(in_rows(tmp_path / "log.db"), DAMAGE, b"\x00\xff", topic, partition, offset)
+    async with open_log(url, APP, read_only=True) as log, ConsoleIndex(log, path=tmp_path / "index.db") as index:
+        left = await SagaReader(index).saga(lost, personal=True)
+        assert left is not None
+        assert [each.record.event_id for each in left.events] == [
+            each.record.event_id for each in whole.events if each.record.location != (topic, partition, offset)
+        ]
