@@ -19,7 +19,7 @@ from analytics.rebuilding.steps import STEPS, Steps
 from analytics.tables import Column, Events, StepFields, Table
 from eventlib.errors import WiringError
 from eventlib.ground.arguments import did_you_mean
-from eventlib.index.tables import is_tabular
+from eventlib.index.tables import is_tabular, step_columns
 from eventlib.model.event import Event, contract_of
 from eventlib.runtime.records import modules_version
 
@@ -125,19 +125,13 @@ def _steps(application: Application) -> tuple[type[Event], ...]:
 
 
 def _steps_table(steps: Steps) -> Table:
-    docs = {
-        steps.key: "The saga.",
-        "cause_type": "The type of the event that led to it.",
-        "cause_at": "The time of that event (UTC).",
-        "since_cause_ms": "The time between them.",
-    }
     return Table(
         name=STEPS,
         make=steps.rows,
         reads={},
         key=PLACE,
         increment="append",
-        columns={name: Column(doc) for name, doc in docs.items()},
+        columns={name: Column(doc) for name, (_, doc) in step_columns(steps.key).items()},
         doc="One row per event of each saga, with its cause and the time since it.",
     )
 

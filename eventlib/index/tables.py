@@ -180,7 +180,19 @@ def live_tables(choreography: Choreography) -> list[LiveTable]:
     declared = Declared(choreography)
     states = [_of_decider(decider) for decider in declared.deciders.values()]
     events = [_of_event(event) for event in declared.events.values()]
-    step = {declared.saga_field or "saga": ("string", "The saga.")} | {
+    steps = LiveTable(
+        "saga_steps", "One row per event of each saga, with its cause.", step_columns(declared.saga_field or "saga")
+    )
+    plain = [
+        LiveTable(name, doc, {column: kind for column, kind in columns.items() if column not in ONLY_REBUILT[name]})
+        for name, (doc, columns) in PLAIN.items()
+    ]
+    return [SAGAS, steps, *states, *plain, *events]
+
+
+def step_columns(key: str) -> dict[str, tuple[str, str]]:
+    """Return the columns of `saga_steps`, of which `key` has the saga."""
+    return {key: ("string", "The saga.")} | {
         "recorded_at": META["recorded_at"],
         "type": ("string", "The event's type."),
         **{name: META[name] for name in ("id", "source", "correlation_id", "causation_id")},
@@ -189,12 +201,6 @@ def live_tables(choreography: Choreography) -> list[LiveTable]:
         "since_cause_ms": ("bigint", "The time between them."),
         **{name: META[name] for name in ("topic", "partition", "offset")},
     }
-    steps = LiveTable("saga_steps", "One row per event of each saga, with its cause.", step)
-    plain = [
-        LiveTable(name, doc, {column: kind for column, kind in columns.items() if column not in ONLY_REBUILT[name]})
-        for name, (doc, columns) in PLAIN.items()
-    ]
-    return [SAGAS, steps, *states, *plain, *events]
 
 
 def _texts(names: str, kind: str = "string") -> dict[str, tuple[str, str]]:
