@@ -7,18 +7,12 @@ from typing import Any
 import pytest
 
 from eventlib import Meta
-from eventlib.errors import DamagedRecord
-from eventlib.log.base import Log, TopicPartition
 from eventlib.model import decider as decider_module
-from eventlib.model.record import Record, key_text
-from eventlib.replay import rebuilding
-from eventlib.runtime.committer import TaskCommitter
+from eventlib.model.record import Record
 from eventlib.runtime.effect_attempts import EffectAttempts
 from eventlib.runtime.parking.parked import PAUSED
 from eventlib.runtime.pending import PendingEffects
 from eventlib.runtime.records import EFFECT
-from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Inputs
 from eventlib.runtime.transaction_builder import ANY_TIME_MS
 from eventlib.simulation import stage
 from tests.saga.mutant import Mutant
@@ -58,31 +52,6 @@ def each_attempt_has_a_key_of_its_own(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EffectAttempts, "arguments", arguments)
 
 
-def the_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
-    opened, begun = Task.open, Task._begin  # noqa: SLF001  no other way to plant it
-    clocks: dict[Task, int] = {}
-
-    def open_at(task: Task, inputs: Inputs) -> None:
-        clocks[task] = inputs.now_ms
-        opened(task, inputs)
-
-    def begin(task: Task, at_ms: int) -> None:
-        begun(task, clocks.get(task, at_ms))
-
-    patch.setattr(Task, "open", open_at)
-    patch.setattr(Task, "_begin", begin)
-
-
-def damaged_states_go_by_the_key_that_stands_there(patch: pytest.MonkeyPatch) -> None:
-    around = rebuilding._around  # noqa: SLF001  no other way to plant it
-
-    async def believe(port: Log, place: TopicPartition, damaged: DamagedRecord) -> object:
-        found = await around(port, place, damaged)
-        return found if not isinstance(damaged.record, Record) else found._replace(key=key_text(damaged.record))
-
-    patch.setattr(rebuilding, "_around", believe)
-
-
 def odd_ends_pass_through(patch: pytest.MonkeyPatch) -> None:
     def as_it_was(raised: BaseException) -> BaseException:
         return raised
@@ -97,27 +66,23 @@ def damaged_states_are_taken_for_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(stage, "rebuilt", nothing)
 
 
-def lost_owners_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    right = TaskCommitter.__init__
-
-    def init(worker: TaskCommitter, *args: Any, was_lost: bool = False, **named: Any) -> None:
-        del was_lost
-        right(worker, *args, **named)
-
-    patch.setattr(TaskCommitter, "__init__", init)
-
-
 RUNTIME: dict[str, Mutant] = {
     "what owners are lost with is handled again and again": changed(
         LOST, "if count < self._most:", "if True:", "all_comes_to_rest", seed=11
     ),
-    "lost owners are not counted": Mutant(lost_owners_are_not_counted, "all_comes_to_rest", seed=11),
+    "lost owners are not counted": changed(
+        COMMITTER, "self._was_lost: bool | None = was_lost", "self._was_lost = False", "all_comes_to_rest", seed=11
+    ),
     "odd ends of a decider's functions pass through": Mutant(odd_ends_pass_through, "no_task_fails", seed=7),
     "a damaged state is taken for nothing": Mutant(
         damaged_states_are_taken_for_nothing, "shelves_hold_what_the_log_says", seed=102
     ),
-    "a damaged state goes by the key that stands there": Mutant(
-        damaged_states_go_by_the_key_that_stands_there, "shelves_hold_what_the_log_says", seed=865
+    "a damaged state goes by the key that stands there": changed(
+        "eventlib/replay/rebuilding.py",
+        "    key = None if there is None",
+        "    there = damaged.record\n    key = None if not isinstance(there, Record)",
+        "shelves_hold_what_the_log_says",
+        seed=865,
     ),
     "a damaged input is passed over": changed(
         PROCESSOR,
@@ -243,5 +208,11 @@ RUNTIME: dict[str, Mutant] = {
     "the future is believed": changed(
         TASK, "inputs.now_ms + self._ahead_ms", f"inputs.now_ms + {ANY_TIME_MS}", "times_are_of_the_clock", seed=46
     ),
-    "the clock is believed": Mutant(the_clock_is_believed, "causes_come_first", seed=148),
+    "the clock is believed": changed(
+        TASK,
+        "self._begin(self.positions.clock.unused(at_ms) if RESET in self.positions.topics else at_ms)",
+        "self._begin(inputs.now_ms)",
+        "causes_come_first",
+        seed=148,
+    ),
 }

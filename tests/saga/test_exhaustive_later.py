@@ -2,15 +2,12 @@
 
 import pytest
 
-from eventlib import Event, Meta
 from eventlib.simulation.exhaustive import Bounds, explore
 from eventlib.simulation.stage import Stage
 from services import shop
-from services.dispatch.decider import follow, shipments
-from services.dispatch.events import BookingAccepted
-from services.dispatch.state import Shipment
 from services.simulation.later import SmallCarrierScenario, SmallGatewayScenario
 from services.simulation.scenario import ShopScenario
+from tests.saga.planted import written
 
 SMALL = pytest.mark.parametrize(
     ("scenario", "reliable"), [(SmallGatewayScenario, ("carrier",)), (SmallCarrierScenario, ("gateway",))]
@@ -40,13 +37,8 @@ def test_a_callback_at_every_moment_and_every_deadline(scenario: type[ShopScenar
 @pytest.mark.extended
 def test_an_answer_after_the_order_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the shop had it: the callback ends the order, and days later the call that it was about is answered."""
-
-    def read(shipment: Shipment, event: Event, meta: Meta) -> Shipment:
-        if isinstance(event, BookingAccepted):
-            return Shipment(**{**vars(shipment), "accepted_at": meta.recorded_at})
-        return follow(shipment, event, meta)
-
-    monkeypatch.setattr(shipments, "_apply", read)
+    at_any_time = "case BookingAccepted() if shipment.stage is Stage.ASKED:", "case BookingAccepted():"
+    written("services/dispatch/decider.py", at_any_time)(monkeypatch)
     violation = explore(Stage(shop), SmallCarrierScenario()).violation
     assert violation is not None
     assert violation.invariant.name == "shipments_are_forgotten"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eventlib.model.event import Event, Meta
+from eventlib.model.event import Event
 from eventlib.model.handler import Handler
 from eventlib.replay import replay
 from eventlib.values import from_ms
@@ -16,10 +16,11 @@ from services.order.decider import orders
 from services.order.events import OrderPlaced
 from services.order.state import Order
 from services.payment.decider import payments
-from services.payment.events import ChargeRequested, PaymentTaken, PaymentWaived
+from services.payment.events import ChargeRequested, PaymentWaived
 from services.stock.events import LineRequested, StockReserved, StockShipped
 from services.stock.reservation import reservations
 from services.stock.shelf import shelves
+from tests.saga.planted import written
 from tests.saga.planting import MANY, caused_by, handle, named, plant, sagas, unhandle
 from tests.saga.running import RunningShop
 
@@ -95,14 +96,11 @@ async def test_another_order_of_the_same_events_is_a_difference(
 
 
 async def test_a_wrong_evolve_shows_in_what_is_said_by_it(shop: RunningShop, monkeypatch: pytest.MonkeyPatch) -> None:
-    follow = payments._apply  # noqa: SLF001  no other way to plant a bug
-
-    def forgets_the_charge(payment: Any, event: Event, meta: Meta) -> Any:
-        return payment if isinstance(event, PaymentTaken) else follow(payment, event, meta)
-
     refunded = await caused_by(shop, DispatchFailed, "payment/payment")
     assert refunded
-    monkeypatch.setattr(payments, "_apply", forgets_the_charge)
+    right = "return _reached(payment, event)"
+    forgets_the_charge = right, "return payment if isinstance(event, PaymentTaken) else _reached(payment, event)"
+    written("services/payment/decider.py", forgets_the_charge)(monkeypatch)
     report = await replay(shop.log)
     handler = payments.handlers[DispatchFailed].name
     assert named(report)[f"payment/payment.{handler}"] == refunded
