@@ -26,7 +26,7 @@ UNANSWERED = (
 )
 """An order does not wait for what dispatch answers to a wish."""
 
-OPEN = STOCK, ("reservation.closed_at if reservation.asked else meta.recorded_at", "reservation.closed_at")
+OPEN = STOCK, ("if reservation.asked else", "if reservation.asked or isinstance(event, DispatchCancelled) else")
 """A cancellation that comes when its order is forgotten begins a reservation that nothing closes."""
 
 _ENDED = "        case OrderCompleted() | OrderCancelled():\n"
@@ -87,7 +87,7 @@ SERVICES: dict[str, Mutant] = {
         "if reservation.refused or reservation.called_off:",
         "if reservation.called_off:\n        return []\n    if reservation.refused:",
         "cancelled_orders_leave_nothing",
-        seed=2,
+        seed=1,
     ),
     "a release twice": changed(
         STOCK,
@@ -129,7 +129,7 @@ SERVICES: dict[str, Mutant] = {
         seed=5,
     ),
     "stock takes no notice of a cancellation": changed(
-        STOCK, "DispatchFailed() | DispatchCancelled():", "DispatchFailed():", "nothing_stays_parked", seed=2
+        STOCK, "DispatchFailed() | DispatchCancelled():", "DispatchFailed():", "nothing_stays_parked", seed=1
     ),
     "dispatch takes no notice of its cancellation": changed(
         DISPATCH,
@@ -150,7 +150,7 @@ SERVICES: dict[str, Mutant] = {
         _ENDED,
         f"        case PaymentWaived():\n            return replace(payment, stage=Stage.WAIVED, ended_at=meta.recorded_at)\n{_ENDED}",
         "facts_are_numbered",
-        seed=781,
+        seed=595,
     ),
     "a shipment is forgotten too soon": changed(
         DISPATCH,
@@ -158,10 +158,10 @@ SERVICES: dict[str, Mutant] = {
         "        case OrderDispatched():\n"
         f"            return replace(shipment, stage=Stage.DISPATCHED, ended_at=meta.recorded_at)\n{_ENDED}",
         "facts_are_numbered",
-        seed=1290,
+        seed=685,
     ),
     "a deadline that ignores what races with it": Mutant(
-        overdue_orders_end_without_asking, "cancelled_orders_leave_nothing", seed=13
+        overdue_orders_end_without_asking, "cancelled_orders_leave_nothing", seed=1
     ),
     "a cancellation opens what was forgotten": Mutant(written(*OPEN), "reservations_are_forgotten", seed=1244),
     "silence taken for a refusal": Mutant(silence_of_the_gateway_is_a_refusal, "the_gateway_agrees", seed=20),

@@ -14,6 +14,7 @@ from services.order.events import OrderCancelled, OrderCompleted
 from services.simulation.scenario import ShopScenario
 from tests import compiled_core
 from tests.integration.reopening import events
+from tests.saga.mutant import Mutant
 from tests.saga.mutants_of_runtime import RUNTIME
 from tests.saga.mutants_of_services import SERVICES
 from tests.saga.planted import broken_by
@@ -51,10 +52,14 @@ def test_no_schedule_before_shows_a_planted_bug(name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         mutant.plant(patch)
         stage = Stage(shop)
-        assert (
-            next(seed for seed in range(SCHEDULES) if broken_by(stage, ShopScenario, seed) == mutant.invariant)
-            == mutant.seed
-        )
+        assert next(seed for seed in range(SCHEDULES) if _breaks(mutant, stage, seed)) == mutant.seed
+
+
+def _breaks(mutant: Mutant, stage: Stage, seed: int) -> bool:
+    try:
+        return broken_by(stage, ShopScenario, seed) == mutant.invariant
+    except ValueError:  # what believes its disk reads nonsense
+        return False
 
 
 def test_the_shop_breaks_no_law_with_the_same_seeds_and_every_ending_is_seen() -> None:
