@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eventlib.cli import run
 from eventlib.errors import LogUnavailable
 from eventlib.model.kept_error import KeptError
 from eventlib.telemetry.logs import JsonFormatter, TextFormatter
@@ -79,6 +80,24 @@ def test_what_others_log_of_errors_is_without_their_texts(form: str) -> None:
         assert [NAME in each for each in shown] == [not personal] * 3
         assert all("ValueError" in each for each in shown)
         assert "log x is away" in line(personal, "eventlib.x", "cannot go on: %s", LogUnavailable("log x is away"))
+
+
+@pytest.mark.parametrize("shows_where", [False, True])
+def test_a_server_that_ends_with_an_error_quotes_no_person(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shows_where: bool
+) -> None:
+    def fall_over(_: object) -> None:
+        raise failing(ValueError(NAME))
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(TextFormatter(personal=True))
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    monkeypatch.setattr("eventlib.cli.check.load_choreography", fall_over)
+    monkeypatch.setenv("EVENTLIB_TRACEBACK", "1" if shows_where else "0")
+    assert run(["check"]) == 1
+    told = capsys.readouterr().err
+    assert (NAME in told, "ValueError: its text is withheld" in told) == (False, True)
+    assert ("in fall_over" in told) is shows_where
 
 
 def texts_of_errors() -> Iterator[str]:

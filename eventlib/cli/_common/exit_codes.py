@@ -75,15 +75,12 @@ def _run(app: typer.Typer, program: str, arguments: Sequence[str], interrupted: 
     except (BrokenPipeError, ReaderGone):
         let_go_of_stdout()
         return 0
-    except Exception as error:  # any error becomes a sentence
-        from eventlib.config.settings import wants_traceback
-
+    except Exception as error:  # noqa: BLE001  any error becomes a sentence
         code = _code_before(error)
         lacks = lacking(error) if isinstance(error, ModuleNotFoundError) else None
-        if code is None and not isinstance(error, _EXPECTED) and wants_traceback():
-            raise
         if code is None:
-            return _complain(program, lacks or _sentence_of(error), 1)
+            expected = str(error) or type(error).__name__ if isinstance(error, _EXPECTED) else ""
+            return _complain(program, lacks or expected or _unforeseen(error), 1)
     if code == INTERRUPTED:
         return _complain(program, interrupted, INTERRUPTED)
     return code if isinstance(code, int) else 0
@@ -101,14 +98,19 @@ def _code_before(error: BaseException) -> int | None:
     return None
 
 
-def _sentence_of(error: Exception) -> str:
-    name = type(error).__name__
-    if isinstance(error, _EXPECTED):
-        return str(error) or name
-    from eventlib.model.kept_error import kept_reason
+def _unforeseen(error: Exception) -> str:
+    """Return what is said of an error that no command raises. Raises: it, if where it came from is wanted, and may be shown."""
+    from eventlib.config.settings import wants_traceback
+    from eventlib.model.kept_error import KeptError
     from eventlib.telemetry.logs import withholds
 
-    return f"unexpected error: {kept_reason(error, personal=withholds())} (EVENTLIB_TRACEBACK=1 shows where)"
+    is_withheld = withholds()
+    if wants_traceback() and not is_withheld:
+        raise error
+    kept = KeptError.of(error, personal=is_withheld)
+    return (
+        kept.traceback if wants_traceback() else f"unexpected error: {kept.reason} (EVENTLIB_TRACEBACK=1 shows where)"
+    )
 
 
 def _complain(program: str, sentence: str, code: int) -> int:
