@@ -1,6 +1,8 @@
 """Order files, plain and compressed, whole and damaged; and what an import remembers of them."""
 
 import gzip
+import json
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,6 +81,20 @@ def test_what_the_log_has_of_an_order_is_kept_beside_it(tmp_path: Path) -> None:
             assert kept.units == sum(line.quantity for line in order.lines)
             assert kept.known is (Known.NOTHING if number % 2 else Known.ENDED)
         assert intake.kept("another") is None
+
+
+def test_memory_does_not_grow_with_the_orders_of_a_file(tmp_path: Path) -> None:
+    path, peaks = tmp_path / "orders.ndjson", list[int]()
+    order = json.loads(next(order_lines(1, seed=1)))
+    order["lines"] *= 3
+    for orders in (500, 500, 3_000):  # the first one fills what is made once
+        path.write_text("\n".join(json.dumps(order | {"order_id": str(number)}) for number in range(orders)))
+        tracemalloc.start()
+        with taken_in(path) as intake:
+            assert sum(1 for _ in intake.results()) == orders
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] < peaks[1] + 1_000_000, "their requests alone are 4 MB"
 
 
 def test_a_full_temporary_directory_is_named(tmp_path: Path) -> None:
