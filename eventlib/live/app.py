@@ -1,5 +1,7 @@
 """A service's live views as a Faust application: `app = LiveApp(shop, "order")`."""
 
+import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, suppress
 from datetime import timedelta
@@ -75,8 +77,10 @@ Agent = Callable[[Any], Awaitable[None]]
 
 _COMMIT_S = 1.0
 _LINGER_S = 0.05
-_LOST = "lost"
-"""The file beside the tables that names what was lost."""
+_LOST, _TOPICS = "lost", "topics.json"
+"""The files beside the tables that name what was lost, and the topics that are read, with their ids."""
+
+_log = logging.getLogger("eventlib.live")
 
 
 class LiveApp(faust.App):
@@ -199,7 +203,30 @@ class LiveApp(faust.App):
         """Take note that events from `first` on were gone before they were read, and that views went on at `to`."""
         topic = self.connection.logical(partition.topic)
         self.counters.lost[topic] += abs(to - first)
-        sentence = warn_of_loss(f"the views of {self.of}", (topic, partition.partition), first, to)
+        self._note(warn_of_loss(f"the views of {self.of}", (topic, partition.partition), first, to))
+
+    async def compare_topics(self) -> None:
+        """Name the topics that were deleted and created again since this worker has first seen them, once it runs.
+
+        Rows take each offset once, so that views count nothing of the new topic below the old one's end, until they are reset.
+        Raises: LogUnavailable.
+        """
+        if self._event_log is None:
+            return
+        names = {contract_of(event).topic.name for event in self._watched}
+        found = {name: each.id for name, each in (await self._event_log.port.identities(names)).items() if each.id}
+        path = Path(self.conf.datadir) / _TOPICS
+        known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        for name, topic_id in found.items():
+            if known.get(name, topic_id) != topic_id:
+                sentence = f"{name}: the topic was deleted and created again, and what it had is gone"
+                _log.warning("the views of %s: %s; `eventlib live reset` computes them again", self.of, sentence)
+                self.counters.lost[name] += 1
+                self._note(sentence)
+        if found.items() - known.items():
+            path.write_text(json.dumps(known | found), encoding="utf-8")
+
+    def _note(self, sentence: str) -> None:
         if sentence not in self.losses:  # the group's position stays where it was until something is read
             self.losses.append(sentence)
             (Path(self.conf.datadir) / _LOST).write_text("\n".join(self.losses), encoding="utf-8")

@@ -13,12 +13,14 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from inspect import iscoroutine
+from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from mode.services import WaitResults
 
+from eventlib.errors import LogUnavailable
 from eventlib.live.losses import Followed
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _PAUSE_S = 0.1
+_COMPARE_S = 5.0
 
 
 class _FullBuffer(logging.Filter):
@@ -88,6 +91,7 @@ class Consumer(driver.Consumer):
         self._recovering = True
         self._delivered: defaultdict[TP, deque[int]] = defaultdict(deque)
         self._followed = Followed()
+        self._compared_at = 0.0
         self._seeks = 0
 
     async def lags(self) -> dict[TP, int]:
@@ -151,6 +155,10 @@ class Consumer(driver.Consumer):
     async def _name_losses(self, fetched: Mapping[TP, Sequence[Any]]) -> None:
         """Name what was gone before it was read; brokers that do not answer now are asked again."""
         self._followed.took(fetched)
+        if monotonic() - self._compared_at >= _COMPARE_S:
+            self._compared_at = monotonic()
+            with suppress(LogUnavailable):
+                await cast("LiveApp", self.app).compare_topics()
         with suppress(driver.KafkaError):  # type: ignore[attr-defined]  # aiokafka's
             for lost in await self._followed.losses(self._starts, is_idle=not fetched):
                 cast("LiveApp", self.app).note_loss(*lost)

@@ -24,6 +24,12 @@ async def ends(url: str) -> dict[int, int]:
         return {number: await log.port.end("orders", number) for number in range(ORDERS.partitions)}
 
 
+async def made_again(url: str) -> None:
+    async with open_log(url, shop) as log:
+        await log.port.delete_topics(["orders"])
+        await log.port.create_topics([ORDERS])
+
+
 async def dropped(broker: Cluster, url: str, before: dict[int, int]) -> None:
     """Drop what is before these offsets, as retention does."""
     admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
@@ -33,7 +39,7 @@ async def dropped(broker: Cluster, url: str, before: dict[int, int]) -> None:
     await admin.close()
 
 
-def test_what_is_gone_while_views_rest_is_named_until_they_are_reset(tmp_path: Path, broker: Cluster) -> None:
+def test_what_is_gone_while_views_rest_or_run_is_named_until_they_are_reset(tmp_path: Path, broker: Cluster) -> None:
     url = f"{broker.url}/?prefix={token_hex(4)}."
     asyncio.run(told(url, Story(20, seed=1)))
     with LiveWorker(url, tmp_path, "order") as worker:
@@ -59,6 +65,9 @@ def test_what_is_gone_while_views_rest_is_named_until_they_are_reset(tmp_path: P
         worker.start()
         worker.wait(lambda: worker.lost("order") == before, "what it noted")
         worker.wait(has_read, "the end of the inputs")
+        asyncio.run(made_again(url))
+        again = "orders: the topic was deleted and created again, and what it had is gone"
+        worker.wait(lambda: again in worker.lost("order"), "the topic's other identity")
         worker.stop()
         worker.wait(lambda: reset(url, tmp_path, "order").returncode == 0, "an end of the group")
         worker.start()
