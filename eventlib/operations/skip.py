@@ -115,9 +115,14 @@ async def skip(log: EventLog, service: Service, event_id: str, why: str) -> Skip
         found = [await _skip_parked(log, service, each, event_id, why) for each in parked]
         if done := [each for each in found if each is not None]:
             return done[-1]
-    record = await _unhandled(log, service, event_id)
+    record = await _input(log, service, event_id, handled=False)
     if record is None:
-        raise await _refusal(log, service, event_id)
+        if (handled := await _input(log, service, event_id, handled=True)) is not None:
+            raise _too_late(service, handled)
+        read = ", ".join(sorted(topic.name for topic in service.inputs))
+        raise ContractError(
+            f"{service.name} reads no event with the id {event_id!r} (it reads {read}): `eventlib tail --json` shows ids"
+        )
     if InputReader(log, service).deciders_of(record) is None:
         raise ContractError(f"{service.name} does not handle {record.type}: there is nothing to skip")
 
@@ -176,29 +181,17 @@ async def _parked(log: EventLog, service: Service, event_id: str) -> list[_Parke
     return [*found.values()]
 
 
-async def _unhandled(log: EventLog, service: Service, event_id: str) -> Record | None:
+async def _input(log: EventLog, service: Service, event_id: str, *, handled: bool) -> Record | None:
+    """Return the input with an id, of those that are not handled, or of all that are there; None when there is none."""
     for partition in range(service.partitions):
         positions = await positions_of(log, service, partition)
         for topic in service.inputs:
-            place = topic.name, partition
-            first = positions.next.get(topic.name, await log.port.start(*place))
-            async for record in _records(log, place, first):
+            start = await log.port.start(topic.name, partition)
+            first = start if handled else positions.next.get(topic.name, start)
+            async for record in _records(log, (topic.name, partition), first):
                 if record.event_id == event_id:
                     return record
     return None
-
-
-async def _refusal(log: EventLog, service: Service, event_id: str) -> ContractError:
-    """Return why an event that is not waiting cannot be skipped: it was handled, or the service does not consume it."""
-    for topic in service.inputs:
-        for partition in range(service.partitions):
-            async for record in _records(log, (topic.name, partition), 0):
-                if record.event_id == event_id:
-                    return _too_late(service, record)
-    read = ", ".join(sorted(topic.name for topic in service.inputs))
-    return ContractError(
-        f"{service.name} reads no event with the id {event_id!r} (it reads {read}): `eventlib tail --json` shows ids"
-    )
 
 
 def _too_late(service: Service, record: Record) -> ContractError:
