@@ -1,25 +1,24 @@
 """A sink and a live view are given what an event's bytes give back, by type and repr, for every type of field."""
 
 from itertools import count
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from faust.types.tuples import ConsumerMessage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
 from eventlib import Choreography, Decider, Event, EventLog, Service, open_log
-from eventlib.live.counters import ViewCounters
-from eventlib.live.events import EventSchema, Recorded
 from eventlib.log.kafka.batches import headers_of
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record
 from eventlib.sinks import SqlSink
-from services.order import views
 from tests.apps.fields import EVERY, event_of, shown, state_of, values_of
 from tests.integration.reopening import everything
 from tests.integration.sinking import sinking
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from eventlib.live.events import Recorded
 
 Noted = event_of("Noted", EVERY, request=True)
 notes: Decider[Any] = Decider("note", state=state_of("NoteState", EVERY), key="key")
@@ -44,6 +43,12 @@ async def sunk(log: EventLog, url: str, events: int) -> dict[str, str]:
 
 async def viewed(log: EventLog, record: Record) -> str:
     """Return what a live view is given of a record, as Kafka's client hands it to Faust."""
+    from faust.types.tuples import ConsumerMessage  # few tests need Faust
+
+    from eventlib.live.counters import ViewCounters
+    from eventlib.live.events import EventSchema
+    from services.order import views
+
     schema = EventSchema(views.app.connection, {record.type or ""}, lambda: log, ViewCounters())
     place = views.app.connection.physical(record.topic), record.partition, record.offset
     at_s, headers = record.timestamp_ms / 1_000, headers_of(record)
