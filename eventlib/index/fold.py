@@ -75,7 +75,7 @@ class IndexFold:
         """Return the declaration of the tables of facts; its `wider` one has those of events' and states' fields, too."""
         declared, app = self._declared, self._log.choreography
         events = {contract_of(event).topic.name for event in app.events}
-        own = [*self._waits.topics, *self._acts.services]
+        own = [*self._waits.changelogs, *self._waits.parked, *self._acts.services]
         searched = {name: repr(each.field.kind) for name, each in self._searched.items()}
         version = repr((VERSION, declared.saga_field, sorted(searched.items()), *map(sorted, self._rules())))
         names = [name for name, each in self._searched.items() if not each.field.many]
@@ -110,12 +110,16 @@ class IndexFold:
         self, db: sqlite3.Connection, record: Record, value: Any, *, is_typed: bool = False
     ) -> Iterable[Hashable]:
         """Write what one record means."""
-        if record.topic in self._waits.topics:
-            self._waits.apply(db, record, value)
-            if record.topic in self._waits.changelogs and (about := changelog_key(key_text(record))).kind == "state":
-                if is_typed and about.decider in self._states:
-                    self._typed_state(db, record, about, value)
-                return self._changed(db, record, about, value)
+        if record.topic in self._waits.changelogs:
+            about = changelog_key(key_text(record))
+            self._waits.changed(db, record, about, value)
+            if about.kind != "state":
+                return ()
+            if is_typed and about.decider in self._states:
+                self._typed_state(db, record, about, value)
+            return self._changed(db, record, about, value)
+        if record.topic in self._waits.parked:
+            self._waits.parked_input(db, record, value)
             return ()
         self._acts.apply(db, record, value)
         return () if record.topic in self._acts.services else self._happened(db, record, value, is_typed=is_typed)

@@ -11,7 +11,7 @@ from eventlib.model.identity import deadline_id
 from eventlib.model.record import Record, key_text
 from eventlib.runtime.keyed_state import due_times, memory_of
 from eventlib.runtime.parking.parked import PAUSED, original_of
-from eventlib.runtime.records import ChangelogKey, ParkedKey, Pause, changelog_key
+from eventlib.runtime.records import ChangelogKey, ParkedKey, Pause
 
 _PAUSE = "INSERT OR REPLACE INTO _pauses VALUES (?, ?, ?, ?, ?, ?, ?)"
 _ENDS = "DELETE FROM _pauses WHERE service = ? AND origin = ? AND partition = ?"
@@ -52,8 +52,7 @@ class WaitFold:
         app = log.choreography
         self._log, self._field = log, saga_field
         self.changelogs = {service.changelog.name: service.name for service in app.services}
-        self._parked = {service.parked.name: service.name for service in app.services}
-        self.topics = {**self.changelogs, **self._parked}
+        self.parked = {service.parked.name: service.name for service in app.services}
         self._deciders: dict[str, Decider[Any]] = {decider.name: decider for decider in app.deciders}
         self._with_deadlines = {decider.name for decider in app.deciders if decider.has_deadlines}
         self._asked = {
@@ -62,13 +61,9 @@ class WaitFold:
             for request, effect in decider.effects.items()
         }
 
-    def apply(self, db: sqlite3.Connection, record: Record, value: Any) -> None:
-        """Write what one record means."""
-        service = self.topics[record.topic]
-        if record.topic in self._parked:
-            self._parked_input(db, service, record, value)
-            return
-        origin, about = key_text(record), changelog_key(key_text(record))
+    def changed(self, db: sqlite3.Connection, record: Record, about: ChangelogKey, value: Any) -> None:
+        """Write what one record of a changelog means."""
+        service, origin = self.changelogs[record.topic], key_text(record)
         if about.kind == "pause":
             self._pause(db, service, record, origin, value)
         elif about.kind in _WAITING and (about.kind != "state" or about.decider in self._with_deadlines):
@@ -125,7 +120,7 @@ class WaitFold:
         found = rows.fetchone()
         return None if found is None else str(found[0])
 
-    def _parked_input(self, db: sqlite3.Connection, service: str, record: Record, value: Any) -> None:
+    def parked_input(self, db: sqlite3.Connection, record: Record, value: Any) -> None:
         """Take note of an input in a parked topic; whether it still waits, its key's record says."""
         facts, original = original_of(record)
         decider, key = self._log.choreography.decider(facts["decider"]), key_text(original)
@@ -137,6 +132,6 @@ class WaitFold:
         elif saga is None and self._field:
             found = getattr(value, self._field, None)
             saga = None if found is None else str(found)
-        place = service, record.partition, record.offset
+        place = self.parked[record.topic], record.partition, record.offset
         about = decider.name, key, saga, int(facts["since_ms"]), facts.get("reason", ""), input_id, original.type
         db.execute(_PARKED, (*place, *about))
