@@ -2,57 +2,35 @@
 
 from itertools import permutations
 
+import pytest
+
 from eventlib.errors import UndecodableRecord
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.record import Record
 from eventlib.model.saga import Decoded, Saga, saga_of
 from services import shop
-from services.dispatch.events import DispatchCancelled, DispatchFailed, OrderDispatched
-from services.order.events import OrderCancelled, OrderCancelRequested, OrderCompleted, OrderPlaced
-from services.payment.events import PaymentFailed, PaymentTaken, RefundRequested
-from services.stock.events import (
-    LineRefused,
-    LineReleased,
-    LineReleaseRequested,
-    LineRequested,
-    LineReserved,
-    StockReleased,
-    StockReserved,
-)
+from services.stock.events import LineReserved
+from tests.unit.services import telling as order
 
-PLACED = OrderPlaced.model_construct(order_id="1", amount_cents=500, currency="GBP")
+SERVICES = {"orders": "order/order", "order.requests": "order/order", "payments": "payment/payment"}
+SERVICES |= {"stock": "stock/reservation", "stock.requests": "stock/reservation", "stock.lines": "stock/shelf"}
+SERVICES |= {"dispatches": "dispatch/shipment", "payment.requests": "payment/payment"}
 
 
-def said(at_ms: int, event_id: str, event: Event, source: str, cause: str | None = None) -> Decoded:
+def said(at_ms: int, event_id: str, event: Event, cause: str | None = None) -> Decoded:
     contract = contract_of(type(event))
-    key = key_of(event) or ""
+    key, source = key_of(event) or "", SERVICES[contract.topic.name]
     subject = "A" if source == "stock/shelf" else "1"
     record = Record(contract.topic.name, 0, at_ms, at_ms, key.encode(), b"", event_id, contract.type, source, subject)
     return record.replace(correlation_id="root", causation_id=cause), event
 
 
-def requested(line_no: int = 1) -> LineRequested:
-    return LineRequested(order_id="1", line_no=line_no, sku="A", quantity=2)
-
-
-def reserved(line_no: int = 1) -> LineReserved:
-    return LineReserved(order_id="1", line_no=line_no, sku="A", quantity=2)
-
-
-def refused(line_no: int = 2) -> LineRefused:
-    return LineRefused(order_id="1", line_no=line_no, sku="B", quantity=2, available=0, reason="out_of_stock")
-
-
-def release() -> LineReleaseRequested:
-    return LineReleaseRequested(order_id="1", line_no=1, sku="A", quantity=2)
-
-
 COMPLETED = [
-    said(0, "placed", PLACED, "order/order", "submitted"),
-    said(5, "asked", requested(), "stock/reservation", "placed"),
-    said(5, "reserved", reserved(), "stock/shelf", "asked"),
-    said(7, "dispatched", OrderDispatched(order_id="1", tracking="T"), "dispatch/shipment", "reserved"),
-    said(9, "end", OrderCompleted(order_id="1", amount_cents=500, currency="GBP"), "order/order", "dispatched"),
+    said(0, "placed", order.PLACED, "submitted"),
+    said(5, "asked", order.A_REQUESTED, "placed"),
+    said(5, "reserved", order.A_RESERVED, "asked"),
+    said(7, "dispatched", order.DISPATCHED, "reserved"),
+    said(9, "end", order.COMPLETED, "dispatched"),
 ]
 
 
@@ -77,13 +55,11 @@ def test_a_saga_that_a_final_event_of_its_key_has_ended() -> None:
 
 def test_a_saga_that_has_not_ended() -> None:
     saga = saga_of("1", COMPLETED[:3], shop)
-    assert saga.ended is False
-    assert saga.ending is None
-    assert saga.duration_ms == 5
+    assert (saga.ended, saga.ending, saga.duration_ms) == (False, None, 5)
 
 
 def test_a_key_that_no_event_can_end() -> None:
-    assert saga_of("A", [said(0, "asked", requested(), "stock/reservation")], shop).ended is None
+    assert saga_of("A", [said(0, "asked", order.A_REQUESTED)], shop).ended is None
 
 
 def test_the_tree_follows_causes_and_begins_with_what_came_from_outside() -> None:
@@ -97,80 +73,72 @@ def test_the_tree_follows_causes_and_begins_with_what_came_from_outside() -> Non
     assert saga.caused_by(saga.events[-1]) == ()
 
 
-def test_what_follows_from_a_failed_payment_is_compensation() -> None:
-    story = [
-        *COMPLETED[:3],
-        said(10, "failed", PaymentFailed(order_id="1", reason="declined"), "payment/payment", "reserved"),
-        said(11, "release", release(), "stock/reservation", "failed"),
-        said(12, "back", LineReleased(order_id="1", line_no=1, sku="A", quantity=2), "stock/shelf", "release"),
-        said(13, "free", StockReleased(order_id="1", reason="declined"), "stock/reservation", "back"),
-        said(
-            14,
-            "end",
-            OrderCancelled(order_id="1", reason="declined", refunded_cents=0, currency="GBP"),
-            "order/order",
-            "free",
+@pytest.mark.parametrize(
+    ("story", "expected"),
+    [
+        pytest.param(
+            [
+                *COMPLETED[:3],
+                said(10, "failed", order.DECLINED, "reserved"),
+                said(11, "release", order.A_RELEASE, "failed"),
+                said(12, "back", order.A_RELEASED, "release"),
+                said(13, "free", order.released("declined"), "back"),
+                said(14, "end", order.cancelled("declined"), "free"),
+            ],
+            "OrderPlaced step; LineRequested step; LineReserved step; PaymentFailed failure; LineReleaseRequested "
+            "compensation; LineReleased compensation; StockReleased compensation; OrderCancelled compensation",
+            id="what_follows_from_a_failed_payment_is_compensation",
         ),
-    ]
-    assert roles(saga_of("1", story, shop)) == {
-        "OrderPlaced": "step",
-        "LineRequested": "step",
-        "LineReserved": "step",
-        "PaymentFailed": "failure",
-        "LineReleaseRequested": "compensation",
-        "LineReleased": "compensation",
-        "StockReleased": "compensation",
-        "OrderCancelled": "compensation",
-    }
-
-
-def test_a_parcel_that_cannot_be_delivered_is_what_turned_the_saga_around() -> None:
-    story = [
-        *COMPLETED[:3],
-        said(10, "failed", DispatchFailed(order_id="1", reason="undeliverable"), "dispatch/shipment", "reserved"),
-        said(11, "release", release(), "stock/reservation", "failed"),
-    ]
+        pytest.param(
+            [
+                *COMPLETED[:3],
+                said(10, "failed", order.UNDELIVERABLE, "reserved"),
+                said(11, "release", order.A_RELEASE, "failed"),
+            ],
+            "OrderPlaced step; LineRequested step; LineReserved step; DispatchFailed failure; LineReleaseRequested "
+            "compensation",
+            id="a_parcel_that_cannot_be_delivered_is_what_turned_the_saga_around",
+        ),
+        pytest.param(
+            [
+                said(0, "placed", order.PLACED),
+                said(1, "asked", order.A_REQUESTED, "placed"),
+                said(2, "refused", order.B_REFUSED, "placed"),
+                said(3, "reserved", order.A_RESERVED, "asked"),
+                said(4, "release", order.A_RELEASE, "reserved"),
+            ],
+            "OrderPlaced step; LineRequested step; LineRefused failure; LineReserved step; LineReleaseRequested "
+            "compensation",
+            id="a_line_that_is_reserved_after_another_was_refused_is_released_as_compensation",
+        ),
+        pytest.param(
+            [
+                said(0, "stock", order.RESERVED),
+                said(0, "charge", order.CHARGE, "stock"),
+                said(1, "wish", order.CANCEL_REQUESTED),
+                said(2, "off", order.DISPATCH_CANCELLED, "wish"),
+                said(3, "taken", order.TAKEN, "charge"),
+                said(4, "refund", order.refund("customer"), "taken"),
+            ],
+            "StockReserved step; ChargeRequested step; OrderCancelRequested step; DispatchCancelled failure; PaymentTaken "
+            "step; RefundRequested compensation",
+            id="a_late_payment_is_a_step_and_its_refund_compensation",
+        ),
+        pytest.param(
+            [said(0, "wish", order.CANCEL_REQUESTED), said(1, "end", order.COMPLETED, "wish")],
+            "OrderCancelRequested step; OrderCompleted step",
+            id="a_completed_order_is_no_compensation_even_after_a_wish_to_cancel",
+        ),
+        pytest.param(
+            [*COMPLETED[:4], said(10, "failed", order.UNDELIVERABLE, "reserved")],
+            "OrderPlaced step; LineRequested step; LineReserved step; OrderDispatched step; DispatchFailed failure",
+            id="a_failure_that_also_reverses_its_own_step_is_a_failure",
+        ),
+    ],
+)
+def test_what_is_a_step_a_failure_or_compensation(story: list[Decoded], expected: str) -> None:
     found = roles(saga_of("1", story, shop))
-    assert (found["DispatchFailed"], found["LineReleaseRequested"]) == ("failure", "compensation")
-
-
-def test_a_line_that_is_reserved_after_another_was_refused_is_released_as_compensation() -> None:
-    story = [
-        said(0, "placed", PLACED, "order/order"),
-        said(1, "asked", requested(), "stock/reservation", "placed"),
-        said(2, "refused", refused(), "stock/shelf", "placed"),
-        said(3, "reserved", reserved(), "stock/shelf", "asked"),
-        said(4, "release", release(), "stock/reservation", "reserved"),
-    ]
-    found = roles(saga_of("1", story, shop))
-    assert found["LineRefused"] == "failure"
-    assert found["LineReserved"] == "step"
-    assert found["LineReleaseRequested"] == "compensation"
-
-
-def test_a_late_payment_is_a_step_and_its_refund_compensation() -> None:
-    stock = StockReserved(order_id="1", amount_cents=500, currency="GBP", country="France")
-    taken = PaymentTaken(order_id="1", amount_cents=500, currency="GBP", country="France", charge_key="k")
-    refund = RefundRequested(order_id="1", charge_key="k", amount_cents=500, currency="GBP", reason="customer")
-    story = [
-        said(0, "stock", stock, "stock/reservation"),
-        said(1, "wish", OrderCancelRequested(order_id="1", reason="customer"), "order/order"),
-        said(2, "off", DispatchCancelled(order_id="1", reason="customer"), "dispatch/shipment", "wish"),
-        said(3, "taken", taken, "payment/payment", "stock"),
-        said(4, "refund", refund, "payment/payment", "taken"),
-    ]
-    found = roles(saga_of("1", story, shop))
-    assert found["OrderCancelRequested"] == "step"
-    assert found["DispatchCancelled"] == "failure"
-    assert found["RefundRequested"] == "compensation"
-
-
-def test_a_completed_order_is_no_compensation_even_after_a_wish_to_cancel() -> None:
-    story = [
-        said(0, "wish", OrderCancelRequested(order_id="1", reason="customer"), "order/order"),
-        said(1, "end", OrderCompleted(order_id="1", amount_cents=5, currency="GBP"), "order/order", "wish"),
-    ]
-    assert roles(saga_of("1", story, shop))["OrderCompleted"] == "step"
+    assert "; ".join(f"{each} {role}" for each, role in found.items()) == expected
 
 
 def test_what_cannot_be_decoded_has_its_place_and_its_reason() -> None:
@@ -188,17 +156,18 @@ def test_an_event_of_no_known_type_says_so() -> None:
 
 
 def test_a_request_that_is_on_the_log_twice_stands_in_the_saga_twice() -> None:
-    first = said(0, "placed", PLACED, "order/order")
-    again = first[0].replace(offset=99), PLACED
+    first = said(0, "placed", order.PLACED)
+    again = first[0].replace(offset=99), order.PLACED
     saga = saga_of("1", [first, again, *COMPLETED[1:]], shop)
     assert len(saga.roots) == 2
 
 
 def test_news_leaves_out_the_key_and_says_once_what_never_changes() -> None:
+    two_of_a = LineReserved(order_id="1", line_no=2, sku="A", quantity=2)
     story = [
-        said(0, "placed", PLACED, "order/order"),
-        said(1, "one", reserved(1), "stock/shelf", "placed"),
-        said(2, "two", reserved(2), "stock/shelf", "placed"),
+        said(0, "placed", order.PLACED),
+        said(1, "one", order.A_RESERVED, "placed"),
+        said(2, "two", two_of_a, "placed"),
     ]
     _, one, two = saga_of("1", story, shop).news()
     assert one == {"line_no": 1, "sku": "A", "quantity": 2}
@@ -206,13 +175,5 @@ def test_news_leaves_out_the_key_and_says_once_what_never_changes() -> None:
 
 
 def test_causes_in_a_circle_do_not_hang() -> None:
-    story = [said(0, "a", requested(1), "stock/x", "b"), said(0, "b", requested(2), "stock/x", "a")]
+    story = [said(0, "a", order.A_REQUESTED, "b"), said(0, "b", order.B_REQUESTED, "a")]
     assert len(saga_of("1", story, shop).events) == 2
-
-
-def test_a_failure_that_also_reverses_its_own_step_is_a_failure() -> None:
-    story = [
-        *COMPLETED[:4],
-        said(10, "failed", DispatchFailed(order_id="1", reason="x"), "dispatch/shipment", "reserved"),
-    ]
-    assert roles(saga_of("1", story, shop))["DispatchFailed"] == "failure"
