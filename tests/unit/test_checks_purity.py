@@ -33,10 +33,6 @@ class Asked(Event, topic="counted", key="name", request=True):
     name: str
 
 
-class Noted(Event, topic="counted", key="name", request=True):
-    name: str
-
-
 @dataclass(frozen=True)
 class Count:
     parts: dict[str, int] = field(default_factory=dict)
@@ -113,18 +109,23 @@ def test_what_is_not(function: Callable[..., Any]) -> None:
     assert [*changes_in_place(function)] == []
 
 
-def counting(evolve: Callable[[Count, Any], Count]) -> Choreography:
+def deciding(evolve: Callable[[Count, Any], Count | None] | None, *follows: type[Event]) -> Decider[Count]:
     counts = Decider("count", state=Count, key="name")
-    counts.evolve(evolve)
-    counts.follows(Counted)
+    if evolve is not None:
+        counts.evolve(evolve)
+    counts.follows(*follows)
+    return counts
+
+
+def counting(counts: Decider[Count]) -> Choreography:
     return Choreography("counting", [Service("counting", deciders=[counts])])
 
 
 def test_check_names_it() -> None:
-    (finding,) = check(counting(appends))
+    (finding,) = check(counting(deciding(appends, Counted)))
     assert (finding.severity, finding.rule) == ("error", "changed-in-place")
     assert finding.subject == "count.appends: count.names.append(counted.name)"
-    assert check(counting(a_copy)) == []
+    assert check(counting(deciding(a_copy, Counted))) == []
 
 
 def test_a_field_that_cannot_be_written_is_named() -> None:
@@ -132,10 +133,7 @@ def test_a_field_that_cannot_be_written_is_named() -> None:
         name: str
         value: Any
 
-    counts = Decider("count", state=Count, key="name")
-    counts.evolve(a_copy)
-    counts.follows(Loose)
-    choreography = Choreography("loose", [Service("loose", deciders=[counts])])
+    choreography = counting(deciding(a_copy, Loose))
     (finding,) = check(choreography, unwritable(choreography))
     assert (finding.severity, finding.rule, finding.subject) == ("error", "no-schema", "Loose")
     assert "Loose.value: Any has no Avro type" in finding.what
@@ -201,10 +199,7 @@ def forgets_as_text(_count: Count, _event: Event) -> "Count | None":
 
 
 def with_evolve(evolve: Callable[[Count, Any], Count | None]) -> Decider[Count]:
-    counts = Decider("count", state=Count, key="name")
-    counts.evolve(evolve)
-    counts.follows(Counted, Doubled)
-    return counts
+    return deciding(evolve, Counted, Doubled)
 
 
 def test_a_path_without_a_return_is_found_with_file_and_line() -> None:
@@ -217,15 +212,8 @@ def test_a_path_without_a_return_is_found_with_file_and_line() -> None:
             given(with_evolve(function))
 
 
-@pytest.mark.parametrize(
-    "function", [takes_all, takes_each, raises_or_returns, forgets, forgets_as_text], ids=lambda each: each.__name__
-)
-def test_a_function_that_always_returns_is_not(function: Callable[..., Any]) -> None:
-    assert [*faults(with_evolve(function))] == []
-
-
 def test_a_handler_of_a_list_that_returns_nothing_is_found() -> None:
-    counts = with_evolve(takes_all)
+    counts = deciding(takes_all, Doubled)
 
     @counts.on
     def answer(_count: Count, asked: Asked) -> list[Doubled]:
@@ -234,21 +222,15 @@ def test_a_handler_of_a_list_that_returns_nothing_is_found() -> None:
         return None  # type: ignore[return-value]  # it is the fault
 
     @counts.on
-    def says_so(_count: Count, _noted: Noted) -> None:
+    def says_so(_count: Count, _counted: Counted) -> None:
         pass
 
-    (finding,) = (
-        each
-        for each in check(Choreography("counting", [Service("counting", deciders=[counts])]))
-        if each.rule == "missing-return"
-    )
+    (finding,) = (each for each in check(counting(counts)) if each.rule == "missing-return")
     assert (finding.severity, finding.subject) == ("error", "count.answer")
 
 
 def test_a_state_with_fields_that_nothing_changes_is_found() -> None:
-    counts = Decider("count", state=Count, key="name")
-    counts.follows(Counted)
-    (finding,) = check(Choreography("counting", [Service("counting", deciders=[counts])]))
+    (finding,) = check(counting(deciding(None, Counted)))
     assert (finding.severity, finding.rule, finding.subject) == ("warning", "state-without-evolve", "count")
 
 
@@ -305,8 +287,13 @@ def calculates(count: Count, _event: Event) -> Count:
     return replace(count, names=[later.isoformat(), str(name), os.path.join("a", "b")])  # noqa: PTH118  it asks nothing
 
 
-def test_what_only_calculates_is_pure() -> None:
-    assert [*faults(with_evolve(calculates))] == []
+@pytest.mark.parametrize(
+    "function",
+    [takes_all, takes_each, raises_or_returns, forgets, forgets_as_text, calculates],
+    ids=lambda each: each.__name__,
+)
+def test_what_always_returns_and_only_calculates_is_pure(function: Callable[..., Any]) -> None:
+    assert [*faults(with_evolve(function))] == []
 
 
 async def waits(_count: Count, _counted: Counted) -> list[Never]:
@@ -325,16 +312,12 @@ def test_a_function_that_waits_or_yields_is_refused(function: Callable[..., Any]
             register(function)
 
 
-class Told(Event, topic="told", key="name", final=True):
-    name: str
-
-
 def test_one_event_instead_of_a_list() -> None:
     counts = Decider("count", state=Count, key="name")
 
     @counts.on
-    def tell(_count: Count, counted: Counted) -> list[Told]:
-        return Told(name=counted.name)  # type: ignore[return-value]  # the mistake
+    def tell(_count: Count, counted: Counted) -> list[Doubled]:
+        return Doubled(name=counted.name)  # type: ignore[return-value]  # the mistake
 
-    with pytest.raises(ContractError, match=r"count\.tell returned one Told: return a list"):
+    with pytest.raises(ContractError, match=r"count\.tell returned one Doubled: return a list"):
         given(counts).when(Counted(name="a", parts={})).then()
