@@ -103,9 +103,8 @@ class DiskFaults:
     ) -> None:
         offset = owner.reader.position(topic_partition)
         location = (*topic_partition, offset)
-        if owner.reader.next_of(topic_partition).offset == offset and self._corrupt(
-            owner, location, corruption, departure
-        ):
+        next_one = owner.reader.next_of(topic_partition)
+        if next_one is not None and next_one.offset == offset and self._corrupt(owner, location, corruption, departure):
             self._world.add(ScheduledMove("repair", None, location), after=1 + departure.long)
 
     def _corrupt_state(self, owner: Owner, corruption: Corruption, departure: Departure) -> bool:

@@ -5,6 +5,7 @@ from functools import partial
 from eventlib.model.event import contract_of, key_of
 from eventlib.model.record import Record
 from eventlib.simulation.disk_faults import DiskFaults
+from eventlib.simulation.invariant_monitor import OUTSIDE_SOURCE
 from eventlib.simulation.log import Point, driven
 from eventlib.simulation.owner import Interruption, Owner
 from eventlib.simulation.pause_faults import AT_REST, DAYS_MS, PauseFaults, input_on_its_way
@@ -17,6 +18,7 @@ _HOUR_MS = 3_600_000
 _DEADLY = 6
 """One in so many bugs takes the process down, instead of raising for a while."""
 _JUMPS_MS = (60_000, _HOUR_MS, *DAYS_MS)
+_MOST_LOST = 100
 _SKEWS_MS = (_HOUR_MS, -_HOUR_MS, 25 * _HOUR_MS, -25 * _HOUR_MS, 1_000, 0)
 
 
@@ -41,6 +43,7 @@ class Faults:
             Fault.HALT: self._halt,
             Fault.BYTES: self._corrupt,
             Fault.PAUSE: self._pause,
+            Fault.LOSS: self._lose,
         }
         world.process_died = self._process_died
         world.doers |= {
@@ -225,6 +228,24 @@ class Faults:
     def _compact(self, _departure: Departure) -> None:
         self._tell(Fault.COMPACTION, "the log is compacted")
         driven(self._world.port.compact())
+
+    def _lose(self, departure: Departure) -> None:
+        """Drop requests that are there and that no task has read; only these, since all else would be decided by nobody."""
+        world = self._world
+        reads = world.agenda.waiting("read")
+        owner, place = reads[departure.whom % len(reads)][1:] if reads else (None, ("", 0))
+        readers = [each for each in world.owners.values() if each.alive and place in each.places]
+        if owner is None or [*readers] != [owner] or not owner.reader.is_behind(place):
+            return
+        unread = world.port.written(place, owner.reader.position(place), _MOST_LOST)
+        if unread and all(record.source == OUTSIDE_SOURCE for record in unread):
+            handled = owner.worker.task.positions.next[place[0]]
+            dropped = [each for each in world.port.drop(place, unread[-1].offset + 1) if each.offset >= handled]
+            world.monitor.log_invariants.dropped += dropped
+            self._tell(
+                Fault.LOSS, f"retention drops {len(dropped)} records of {place[0]}/{place[1]} before they are read"
+            )
+            world.add_all_moves()
 
     def _pause(self, departure: Departure) -> None:
         owner = self._owner(departure)

@@ -61,6 +61,9 @@ FAIRNESS = of_the_log(
 WRITTEN = of_the_log(
     "values_are_as_written", "What a process hands on, or keeps as a state, is what its bytes give back in another one."
 )
+LOSSES = of_the_log(
+    "losses_are_named", "What was gone before a task has read it is in its journal, as what it handled or as a loss."
+)
 WAITING = of_the_log("waiting_is_no_attempt", "An effect gives up only after all of its attempts have gone out.")
 
 
@@ -73,12 +76,14 @@ class LogInvariants:
     """Checks facts and journals as they are appended. `clocks_are_right` while no clock was set wrong.
 
     `given_up` are the ids of the inputs that an operator has discarded, according to journals. `fast_ms` has, by a task's
-    journal, how far ahead its clock was at most.
+    journal, how far ahead its clock was at most. `dropped` are the inputs that retention has dropped.
     """
 
     def __init__(self, choreography: Choreography, codec: Codec, clock: Callable[[], int]) -> None:
         self.clocks_are_right = True
         self.given_up = set[str]()
+        self.dropped = list[Record]()
+        self._passed = set[tuple[str, int, int]]()
         self.fast_ms: dict[TopicPartition, int] = {}
         self._codec = codec
         self._clock = clock
@@ -98,9 +103,24 @@ class LogInvariants:
         times, offsets = self._came.setdefault(record.topic_partition, ([], []))
         times.append(self._clock())
         offsets.append(record.offset)
-        if record.source != _OUTSIDE:
+        if record.source != OUTSIDE_SOURCE:
             yield from self._fact(record)
         self._recorded.setdefault(record.event_id, record.timestamp_ms)
+
+    def _note_passed(self, record: Record) -> None:
+        """Take note of the inputs that a journal says were handled, or lost."""
+        if self.dropped and record.topic in self._journals:
+            for step in self._codec.decode(JournalEntry, record.value or b"").steps:
+                last = step.last + (step.kind == "run")
+                self._passed |= {(step.topic, record.partition, at) for at in range(step.first, last) if step.topic}
+
+    def rest(self) -> Iterator[Violation]:
+        """Check what must hold when nothing is in flight, and return the violations."""
+        for record in self.dropped:
+            if record.location not in self._passed:
+                yield broken(
+                    LOSSES, record.event_id, f"{record.type} at {record.location} is gone, and no journal says so"
+                )
 
     def _fact(self, record: Record) -> Iterator[Violation]:
         what = f"{record.type} by {record.source} about {record.subject}"
@@ -124,6 +144,7 @@ class LogInvariants:
         ahead_ms = record.timestamp_ms - self._clock() - self.fast_ms.get(record.topic_partition, 0)
         if record.topic in self._journals and ahead_ms > CONFIG.ahead_s * 1_000:
             yield broken(TIMES, record.topic, f"{record.topic}/{record.partition} is {ahead_ms / 1_000:,.0f} s ahead")
+        self._note_passed(record)
         if b"discard" in (record.value or b""):
             steps = self._codec.decode(JournalEntry, record.value or b"").steps
             self.given_up |= {step.request for step in steps if step.kind == "discard"}
@@ -143,7 +164,8 @@ class LogInvariants:
                     yield broken(BARRIER, step.key, what)
 
 
-_OUTSIDE = "outside"
+OUTSIDE_SOURCE = "outside"
+"""The source of what no service has emitted."""
 _POSITION = POSITION_KEY.encode()
 
 
@@ -190,7 +212,7 @@ class InvariantMonitor:
 
     def rest(self, external: ExternalStates) -> None:
         """Check what must hold when nothing is in flight."""
-        self.violations += self._watch.rest(external)
+        self.violations += [*self._watch.rest(external), *self.log_invariants.rest()]
 
     def _check_event(self, record: Record) -> None:
         event = self._log.decode(record)

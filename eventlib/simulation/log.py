@@ -31,13 +31,14 @@ class SimulatedLog(MemoryLog):
     """A log in memory; `appended` is called with every append.
 
     `corruptions` has the records that a faulty disk returns differently, and how. Readers do not see the newest records of a
-    `stale` partition yet.
+    `stale` partition yet; `starts` has where partitions start of which retention has dropped records.
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__(clock=clock)
         self.corruptions: dict[tuple[str, int, int], Callable[[Record], Record]] = {}
         self.stale = Counter[TopicPartition]()
+        self.starts: dict[TopicPartition, int] = {}
         self.appended: Callable[[Sequence[Record], Sequence[int]], None] = _nobody
         self.refuses = False
 
@@ -89,6 +90,14 @@ class SimulatedLog(MemoryLog):
         first = partition.index(offset)
         return partition.records[first : first + limit]
 
+    def drop(self, topic_partition: TopicPartition, until: int) -> list[Record]:
+        """Let retention drop a partition's records before an offset, and return them."""
+        partition = self._partitions[topic_partition]
+        dropped = partition.records[: partition.index(until)]
+        del partition.records[: len(dropped)]
+        self.starts[topic_partition] = until
+        return dropped
+
     def visible_end(self, topic_partition: TopicPartition) -> int:
         """Return the end of a partition that readers can see."""
         return self.known_end(topic_partition) - self.stale[topic_partition]
@@ -124,10 +133,14 @@ class SimulatedReader(Reader):
     def __init__(self, log: SimulatedLog, positions: Mapping[TopicPartition, int]) -> None:
         self._log = log
         self._positions = dict(positions)
+        self._lost: dict[TopicPartition, tuple[int, int]] = {}
 
     def take(self, topic_partition: TopicPartition, limit: int) -> list[Record]:
         """Return the next records of one partition, and move past them. Raises: DamagedRecord, without moving."""
-        end = self._log.visible_end(topic_partition)
+        end, at = self._log.visible_end(topic_partition), self._positions[topic_partition]
+        if at < (start := self._log.starts.get(topic_partition, 0)):
+            self._lost[topic_partition] = at, start
+            self._positions[topic_partition] = start
         records = [
             each
             for each in self._log.records(topic_partition, self._positions[topic_partition], limit)
@@ -137,9 +150,15 @@ class SimulatedReader(Reader):
         self._positions[topic_partition] = end if is_whole or not records else records[-1].offset + 1
         return records
 
-    def next_of(self, topic_partition: TopicPartition) -> Record:
-        """Return the next record of a partition that has one, as it was written, without moving."""
-        return self._log.written(topic_partition, self._positions[topic_partition], 1)[0]
+    def take_lost(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        """See `Reader.take_lost`."""
+        lost, self._lost = self._lost, {}
+        return lost
+
+    def next_of(self, topic_partition: TopicPartition) -> Record | None:
+        """Return the next record of a partition, as it was written, without moving; None where retention has dropped it."""
+        found = self._log.written(topic_partition, self._positions[topic_partition], 1)
+        return found[0] if found else None
 
     def is_behind(self, topic_partition: TopicPartition) -> bool:
         """Return whether a partition has records left to read; one that is not read has none."""

@@ -83,5 +83,7 @@ def input_on_its_way(world: World, departure: Departure) -> tuple[Owner, list[st
     if not owner.alive or not owner.reader.is_behind(place):
         return None
     record = owner.reader.next_of(place)
+    if record is None:
+        return None
     deciders = world.stage.handles.get((owner.service.name, record.type or ""), [])
     return None if record.key is None or not deciders else (owner, deciders, record.key.decode())

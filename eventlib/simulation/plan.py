@@ -28,11 +28,12 @@ class Fault(Enum):
     BYTES = "a disk lies"
     PAUSE = "an operator pauses, and resumes"
     DEADLY = "a handler or an effect takes its process down"
+    LOSS = "retention drops what was not read"
 
 
 # What is drawn twice as often keeps its position, so that older choices still mean the same.
-# DEADLY is drawn as some of the bugs.
-_LATER = {Fault.BYTES, Fault.PAUSE, Fault.DEADLY}
+# DEADLY is drawn as some of the bugs; LOSS is put into a plan by who wants it: what is lost never happens.
+_LATER = {Fault.BYTES, Fault.PAUSE, Fault.DEADLY, Fault.LOSS}
 FAULTS = (
     *(fault for fault in Fault if fault not in _LATER),
     *(Fault.BUG, Fault.CRASH, Fault.BYTES, Fault.PAUSE),

@@ -152,11 +152,13 @@ class Schedule:
             raise InvariantViolated(violations[0], self.story.told())
 
     def _is_excused(self, violation: Violation) -> bool:
-        """Return whether the journal shows that an operator has discarded an input that the invariant depends on.
+        """Return whether an operator has discarded an input that the invariant depends on, or retention has dropped it.
 
         An invariant about other things that the input names, such as an order's products, is excused as well.
         """
-        given_up = [self._given_up.get(each) for each in self.world.monitor.log_invariants.given_up]
+        invariants, log = self.world.monitor.log_invariants, self.world.log
+        given_up = [self._given_up.get(each) for each in invariants.given_up]
+        given_up += [log.decode(record) for record in invariants.dropped]
         about = [dict(event) for event in given_up if event is not None]
         return violation.invariant.at_rest and any(
             violation.invariant.key not in fields or str(fields[violation.invariant.key]) == violation.key

@@ -216,6 +216,7 @@ class World:
                 for record in taken:
                     self.monitor.handed_on(record)
                 owner.worker.inbox += taken
+                owner.worker.gaps = owner.reader.take_lost() or owner.worker.gaps
             except DamagedRecord as error:
                 owner.worker.damaged = error
                 owner.reader.seek(move.what, error.resume_at)
