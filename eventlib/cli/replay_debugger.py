@@ -12,6 +12,7 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import LogOptions, run_on_log
 from eventlib.errors import WiringError
 from eventlib.model.event import Event
+from eventlib.model.kept_error import kept_reason
 from eventlib.replay.debugging import Decision, Stop, debugpy_on, decisions_about, stop_in_pdb
 from eventlib.values import iso
 
@@ -74,7 +75,7 @@ def _stopped(console: Console, stop: Stop, decision: Decision) -> bool:
     try:
         said = stop(decision)
     except Exception as error:  # noqa: BLE001  whatever the handler raises is what the person looks at
-        console.print(Text(f"raises now: {type(error).__name__}: {error}", style="red"), soft_wrap=True)
+        console.print(Text(f"raises now: {kept_reason(error, personal=False)}", style="red"), soft_wrap=True)
         return True
     if said is None:
         return False

@@ -11,6 +11,7 @@ from eventlib.ground.fork_pool import in_processes
 from eventlib.invariants import Fold, Invariant
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.proof.beginning import CannotGoOn, Prepared, Preparing, begin
 from eventlib.proof.damage import Doubts
@@ -157,7 +158,7 @@ class InFlight:
         except NotExplorable as error:
             return replace(nothing, why=str(error), is_open=True)
         except EventlibError as error:
-            return replace(nothing, why=f"{type(error).__name__}: {error}", is_open=True)
+            return replace(nothing, why=kept_reason(error, personal=False), is_open=True)
         size = replace(
             nothing, moments=found.moments, steps=found.steps, ends=found.ends, farthest=found.farthest + len(before)
         )

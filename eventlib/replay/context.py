@@ -8,6 +8,7 @@ from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.model.decider import Decider
 from eventlib.model.event import NO_HEADERS, Event, Meta, of_fields
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.replay.comparison import Decision, Describer, OutputQuery, same
 from eventlib.replay.partition_buffer import Item
@@ -60,7 +61,7 @@ class ReplayContext:
         """Record a decision in which the current code decides something else, or fails."""
         if failure is not None and decision.kind is None:
             kind: Kind = "unreadable" if isinstance(failure, UndecodableRecord) else "raises"
-            decision = replace(decision, kind=kind, why=f"{type(failure).__name__}: {failure}")
+            decision = replace(decision, kind=kind, why=kept_reason(failure, personal=False))
         self.tally.add(self.describer.difference(decision))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from eventlib.errors import TerminalError
 from eventlib.eventlog import EventLog
 from eventlib.model.event import Event
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.simulation.consumer_process import ConsumerProcess, Died, ProcessLog
 from eventlib.simulation.invariant_monitor import FAILURES, broken
@@ -171,7 +172,7 @@ class Consumers:
         except Exception as error:  # noqa: BLE001  whatever it is, it is what the simulator looks for
             if not process.is_alive:  # its death within a step of the start comes out as an error
                 return
-            violation = broken(FAILURES, "a consumer", f"{type(error).__name__}: {error}")
+            violation = broken(FAILURES, "a consumer", kept_reason(error, personal=False))
             self._world.monitor.violations.append(violation)
 
 

@@ -15,6 +15,7 @@ from eventlib.eventlog import EventLog
 from eventlib.ground.ends import as_error
 from eventlib.log.base import Claim, TopicPartition
 from eventlib.model.event import Event
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.publication import Publication
@@ -266,7 +267,7 @@ class World:
         except BaseException as raised:  # noqa: BLE001  whatever it is, it is what the simulator looks for
             owner.turn = None
             what = as_error(raised)
-            self.monitor.violations.append(broken(FAILURES, str(owner), f"{type(what).__name__}: {what}"))
+            self.monitor.violations.append(broken(FAILURES, str(owner), kept_reason(what, personal=False)))
             self.end(owner)
         self.add_moves(owner)
 

@@ -15,19 +15,13 @@ from eventlib.telemetry.logs import JsonFormatter, TextFormatter
 ROOT = Path(__file__).parents[2]
 NAME = "Ada Lovelace"
 NOT_KEPT = {
-    "consumers": "of a scenario's own data",
-    "context": "of replay: shown to who replays",
-    "decisions": "shown to who runs a corpus",
     "external": "of events of others, which have no personal fields",
     "fork_pool": "raised in another process",
     "plain": "of a schema",
     "project": "of an import",
-    "proving": "shown to who proves",
     "remote_registry": "of a connection to the registry",
-    "replay_debugger": "shown to who debugs",
     "topic": "of a key, which is in plain text",
     "tracer": "of spans, which have ids and no more",
-    "world": "of a scenario's own data",
 }
 """Modules that write an error's type and text themselves, and why nothing personal is kept by that."""
 

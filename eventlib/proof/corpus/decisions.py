@@ -11,6 +11,7 @@ from typing import Any
 import eventlib
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of, key_of
+from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.replay.comparison import Decision, Describer, input_of, same
 from eventlib.replay.context import Taken
@@ -84,7 +85,7 @@ class CorpusDecision:
             try:
                 now = self.decided()
             except Exception as error:  # noqa: BLE001  whatever the current code raises is a difference
-                kind, why = "raises", f"{type(error).__name__}: {error}"
+                kind, why = "raises", kept_reason(error, personal=False)
         if kind is None and same(now, then):
             return None
         given = Input(self.deadline, self.meta.id) if self.event is None else input_of(*_item(self.event, self.meta.id))
