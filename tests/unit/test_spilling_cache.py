@@ -1,6 +1,7 @@
 """States of a replay that do not fit into memory: none is lost, and each is there once."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -79,3 +80,34 @@ async def test_what_is_gone_stays_gone_after_it_was_spilled(spill: Spill) -> Non
         cache.get(f"sku-{number}")
     assert cache.get("sku-3") == KeyedState()
     assert "sku-3" not in dict(cache.all())
+
+
+@dataclass
+class Counted:
+    """An entry that is changed in place."""
+
+    count: int = 0
+
+    @property
+    def is_gone(self) -> bool:
+        return self.count == 0
+
+
+class CountedCoder:
+    def empty(self) -> Counted:
+        return Counted()
+
+    def pack(self, _key: str, entry: Counted) -> bytes:
+        return str(entry.count).encode()
+
+    def unpack(self, _key: str, packed: bytes) -> Counted:
+        return Counted(int(packed))
+
+
+def test_what_is_changed_in_place_is_there_however_often_it_leaves_the_memory(spill: Spill) -> None:
+    cache = SpillingCache("counts", CountedCoder(), spill, 2)
+    for _ in range(3):
+        for number in range(9):
+            cache.get(f"key-{number}").count += number
+    assert {key: entry.count for key, entry in cache.all()} == {f"key-{number}": 3 * number for number in range(1, 9)}
+    assert cache.get("key-0").is_gone
