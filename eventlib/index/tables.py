@@ -99,7 +99,7 @@ class Declared:
 
     choreography: Choreography
 
-    @property
+    @cached_property
     def saga_field(self) -> str:
         """The field whose values are the keys of sagas; empty: then a correlation id is a saga."""
         return self.choreography.saga_field
