@@ -20,10 +20,11 @@ from eventlib.cli.mcp_asking import Work
 from eventlib.cli.replay_report import report_json
 from eventlib.cli.saga import saga_as_json
 from eventlib.cli.sql import answer_json, tables_json
-from eventlib.errors import EventlibError
+from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.operations.act import Desk
 from eventlib.operations.as_json import parking_json, waiting_json
+from eventlib.operations.every_act import ACTS
 from eventlib.operations.parked_acts import Chosen, Retry, parked_under
 from eventlib.queries.parked import Parking, parkings, waiting_inputs
 from eventlib.queries.sagas import find_saga
@@ -43,6 +44,7 @@ MOST = 200
 _MOST_PARKED = 50
 _MOST_WAITING = 20
 _REPLAY_S = 300.0
+_ACTS = {each.__name__: each for each in ACTS}
 
 Key = Annotated[str, Field(description="The decider's key: an order's id, a product's SKU.")]
 DeciderName = Annotated[str, Field(description="A decider's name; the instructions of this server list them.")]
@@ -151,6 +153,19 @@ class LogTools:
             ],
         }
 
+    async def preview_act(
+        self,
+        act: Annotated[str, Field(description=f"One of {', '.join(_ACTS)}.")],
+        fields: Annotated[dict[str, object], Field(description="The act's fields, as the admin API takes them.")],
+    ) -> Answered:
+        """Say what an act of an operator would come to, and with which token a person can have just that done; nothing is done."""
+        if act not in _ACTS:
+            raise ContractError(f"there is no act {act!r}: there are {', '.join(_ACTS)}")
+        bounds = {"most_tried": _MOST_PARKED} if "most_tried" in _ACTS[act].model_fields else {}
+        seen = await _ACTS[act].of({**bounds, **fields, "dry_run": True}).perform(Desk(self._log, ""))
+        found = seen.json()
+        return {name: each[:MOST] if isinstance(each, list) else each for name, each in found.items()}
+
     async def replay_with_todays_code(
         self,
         saga: Annotated[
@@ -203,6 +218,7 @@ def add_tools(server: MCPServer, tools: LogTools) -> None:
         tools.history,
         tools.state_at,
         tools.explain_parked,
+        tools.preview_act,
         tools.replay_with_todays_code,
         tools.sql,
         tools.sql_tables,

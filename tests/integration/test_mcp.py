@@ -99,6 +99,7 @@ async def test_a_client_sees_tools_that_say_that_they_only_read(filled: str) -> 
         tools = {each.name: each for each in (await client.list_tools()).tools}
         assert {*tools} == {
             *("search_sagas", "search_attributes", "saga", "history", "state_at", "explain_parked"),
+            "preview_act",
             *("replay_with_todays_code", "sql", "sql_tables"),
         }
         for tool in tools.values():
@@ -161,6 +162,11 @@ async def test_what_is_parked_is_explained_with_what_a_retry_would_come_to(fille
         assert effect["id"] in {each["id"] for each in listed}
         assert effect["reason"] == "TerminalError: the gateway does not know us"
         assert effect["retry"]["comes_to"] == "asks again"
+        fields = {"decider": effect["decider"], "key": effect["id"]}
+        seen = await told(client, "preview_act", act="Retry", fields=fields)
+        assert (seen["done"], seen["previews"][0]["prospect"]) == (False, "asks again")
+        assert "field colour" in await refusal(client, "preview_act", act="Retry", fields={**fields, "colour": 1})
+        assert "there is no act 'Delete'" in await refusal(client, "preview_act", act="Delete", fields={})
         assert effect["a_person_can"][0] == f"eventlib parked retry {effect['decider']} {effect['id']}"
     async with here(parcels, parcels_app.APP) as client:
         first = (await told(client, "explain_parked"))["parked"][0]["key"]
@@ -213,7 +219,8 @@ async def test_the_log_is_as_it_was_after_every_tool(filled: str) -> None:
     before = digest_of(filled)
     async with here(filled) as client:
         for tool in (await client.list_tools()).tools:
-            given = {"key": "broken", "decider": "payment", "question": "SELECT * FROM parked"}
+            given: dict[str, Any] = {"key": "broken", "decider": "payment", "question": "SELECT * FROM parked"}
+            given |= {"act": "Discard", "fields": {"decider": "payment", "key": "broken"}}
             wanted = {name: given[name] for name in tool.input_schema["properties"] if name in given}
             await told(client, tool.name, **wanted)
     assert digest_of(filled) == before
@@ -236,6 +243,7 @@ async def test_personal_data_is_masked_also_where_the_keys_are(tmp_path: Path) -
             ("state_at", {"decider": "letter", "key": "l1"}),
             ("explain_parked", {}),
             ("explain_parked", {"key": "l5"}),
+            ("preview_act", {"act": "RetryAll", "fields": {}}),
             ("replay_with_todays_code", {}),
             ("sql", {"question": "SELECT * FROM event_letter_submitted"}),
         ):
