@@ -63,8 +63,8 @@ mutants: setup   ## plant mutants into the services, and list those that nothing
 check: docs      ## lint, types, import rules, and the site of the documentation
 	$(RUN)ruff check .
 	$(RUN)ruff format --check .
-	$(RUN)mypy
-	$(RUN)mypy --python-version 3.13
+	$(RUN)mypy --num-workers 2
+	$(RUN)mypy --num-workers 2 --python-version 3.13
 	$(RUN)lint-imports
 
 docs: setup      ## build the site of the documentation, strictly, into build/site
