@@ -60,6 +60,8 @@ def test_a_process_that_logs_all_logs_no_key_of_the_store(
     del client  # it is there
     loggers = [logging.getLogger(name) for name in TALKATIVE]
     before = [each.level for each in loggers]
+    for each in loggers:
+        each.setLevel(logging.NOTSET)  # whatever another test has set up
     try:
         if is_set_up:
             set_up_logging("text", "DEBUG", personal=True)
