@@ -33,6 +33,14 @@ Decide = Callable[[Task], Awaitable[Inputs | None]]
 """Decides what a task does once it is claimed; None for nothing."""
 
 
+def attempts(patience_s: float, most_pause_s: float) -> AsyncRetrying:
+    """Return attempts to keep tasks that are seized, until none is lost, or for a while; the last one raises OwnershipLost."""
+    # A random pause: each attempt ends the claim of anyone else who tries at the same time.
+    wait = wait_random_exponential(multiplier=most_pause_s / 50, max=most_pause_s)
+    lost = retry_if_exception_type(OwnershipLost)
+    return AsyncRetrying(retry=lost, wait=wait, stop=stop_after_delay(patience_s), reraise=True)
+
+
 async def act(log: EventLog, service: Service, partition: int, decide: Decide) -> Transaction | None:
     """Commit one transaction of a task from this process, and return it; None when there was nothing to do.
 
@@ -47,13 +55,7 @@ async def act(log: EventLog, service: Service, partition: int, decide: Decide) -
     # The long restore runs before the claim, so that with it only the newest changes are left to read.
     (await restored(service, Claim(service.name, partition, 0), context)).state.close()
     try:
-        # A random pause: each attempt ends the claim of anyone else who tries at the same time.
-        async for attempt in AsyncRetrying(
-            retry=retry_if_exception_type(OwnershipLost),
-            wait=wait_random_exponential(multiplier=0.02, max=1.0),
-            stop=stop_after_delay(_PATIENCE_S),
-            reraise=True,
-        ):
+        async for attempt in attempts(_PATIENCE_S, most_pause_s=1.0):
             with attempt:
                 claim = await log.port.seize(service.name, partition)
                 return await _act(log, claim, await restored(service, claim, context), decide)

@@ -31,7 +31,7 @@ SERVERS = {
     "cli/_common/metrics.py",
     "cli/run_process.py",  # an application's API, metrics
     "cli/schemas_server.py",  # the registry
-    "live/web.py",
+    "live/app.py",
 }
 SCHEMA = {"schema": json.dumps({"type": "record", "name": "A", "fields": []})}
 

@@ -7,8 +7,6 @@ of both with different content stays as the service emitted it: consumers have a
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
-
 from eventlib.errors import ContractError, OwnershipLost
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
@@ -18,6 +16,7 @@ from eventlib.operations.reprocessing.cutover_plan import cutover_plan
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import Progress, Rerun, rerunning
 from eventlib.operations.reprocessing.takeover import Takeover
+from eventlib.operations.seek import attempts
 from eventlib.runtime.runtime import prepare_own
 from eventlib.state.memory import MemoryStores
 
@@ -66,12 +65,7 @@ async def switch(rerun: Rerun, why: str, *, runs_effects: bool = False) -> Switc
     for follower in rerun.followers.values():
         (await restored_original(rerun, follower)).close()
     try:
-        async for attempt in AsyncRetrying(
-            retry=retry_if_exception_type(OwnershipLost),
-            wait=wait_random_exponential(multiplier=0.05, max=2.0),
-            stop=stop_after_delay(_PATIENCE_S),
-            reraise=True,
-        ):
+        async for attempt in attempts(_PATIENCE_S, most_pause_s=2.0):
             with attempt:
                 await _switch(rerun, why, done, runs_effects=runs_effects)
     except OwnershipLost as error:
