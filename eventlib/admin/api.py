@@ -3,27 +3,24 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 
 from eventlib.admin.acts import add_act
 from eventlib.admin.deployment_previews import DeploymentPreviews
 from eventlib.admin.deployments import add_deployments
 from eventlib.admin.errors import answer_errors
-from eventlib.admin.parked import add_parked
-from eventlib.admin.pauses import add_pauses
-from eventlib.admin.reruns import add_reruns
+from eventlib.admin.reading import add_parked, add_reruns, add_status
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.ground.body_limit import StrictRoute
 from eventlib.http.gate import guard
 from eventlib.identity.identity import Identity, identity_of
-from eventlib.identity.principal import READERS, Role, allow, public
+from eventlib.identity.principal import Role
 from eventlib.operations.act import Desk
-from eventlib.operations.as_json import status_json
 from eventlib.operations.every_act import ACTS
 from eventlib.operations.reprocessing.jobs import RerunJobs
 from eventlib.operations.startup_waits import STATE_DIR
-from eventlib.operations.status import Limits, StatusReader, complaints
+from eventlib.operations.status import StatusReader
 
 SHORTEST_TOKEN = 16
 LARGEST_BODY = 1_000_000
@@ -65,27 +62,11 @@ def create_admin(
     )
     answer_errors(app)
     app.router.route_class = StrictRoute
-    _add_status(app, StatusReader(log, state_dir=state_dir))
+    add_status(app, log, StatusReader(log, state_dir=state_dir))
     add_deployments(app, previews)
     add_parked(app, log)
-    add_pauses(app, log)
     add_reruns(app, log, jobs)
     for act in ACTS:
         add_act(app, lambda by: Desk(log, by, reruns=jobs), act)
     guard(app, identity.with_tokens("admin-token", tokens, Role.OPERATOR))
     return app
-
-
-def _add_status(app: FastAPI, reader: StatusReader) -> None:
-    @app.get("/healthz")
-    @public
-    async def health() -> Response:
-        """Answer 200 when healthy, else 503."""
-        return Response(status_code=503 if complaints(await reader.read(), Limits()) else 200)
-
-    @app.get("/status")
-    @allow(*READERS)
-    async def status() -> dict[str, object]:
-        """Return the status of services."""
-        found = await reader.read()
-        return status_json(found, complaints(found, Limits()))

@@ -1,21 +1,26 @@
-"""What is parked, listed and shown by the admin API."""
+"""What operators and auditors look at over HTTP: the status, what is parked and paused, and reruns."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, HTTPException, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from eventlib.eventlog import EventLog
 from eventlib.http.gate import Caller
 from eventlib.http.paths import KEY
-from eventlib.identity.principal import READERS, allow
+from eventlib.identity.principal import READERS, allow, public
 from eventlib.model.event import Event
 from eventlib.model.personal import masked
 from eventlib.operations.act import Desk
-from eventlib.operations.as_json import parking_json, waiting_json
+from eventlib.operations.as_json import parking_json, paused_json, status_json, waiting_json
 from eventlib.operations.parked_acts import Retry
+from eventlib.operations.reprocessing.jobs import RerunJobs
+from eventlib.operations.reprocessing.listing import existing_metadata, reruns
+from eventlib.operations.rerun_acts import RerunOutcome
+from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.queries.parked import ParkedQuery, WaitingInput, parkings, waiting_inputs
+from eventlib.queries.pauses import pauses
 
 _MOST_LISTED = 1_000
 
@@ -31,6 +36,29 @@ class ListQuery(BaseModel):
         str | None, Field(max_length=1_000, description="Where the reason matches this regular expression.")
     ] = None
     limit: Annotated[int, Field(ge=1, le=_MOST_LISTED)] = 100
+
+
+def add_status(app: FastAPI, log: EventLog, reader: StatusReader) -> None:
+    """Add the routes of the status, of health, and of what is paused."""
+
+    @app.get("/healthz")
+    @public
+    async def health() -> Response:
+        """Answer 200 when healthy, else 503."""
+        return Response(status_code=503 if complaints(await reader.read(), Limits()) else 200)
+
+    @app.get("/status")
+    @allow(*READERS)
+    async def status() -> dict[str, object]:
+        """Return the status of services."""
+        found = await reader.read()
+        return status_json(found, complaints(found, Limits()))
+
+    @app.get("/pauses")
+    @allow(*READERS)
+    async def list_paused() -> dict[str, object]:
+        """List what is paused, the oldest first."""
+        return {"paused": [paused_json(each) for each in await pauses(log)]}
 
 
 def add_parked(app: FastAPI, log: EventLog) -> None:
@@ -58,6 +86,26 @@ def add_parked(app: FastAPI, log: EventLog) -> None:
         waiting = await waiting_inputs(log, parking, limit)
         seen = waiting if caller.sees_personal else [_masked(each) for each in waiting]
         return {**parking_json(parking), "inputs": [waiting_json(parking, each) for each in seen]}
+
+
+def add_reruns(app: FastAPI, log: EventLog, jobs: RerunJobs) -> None:
+    """Add the routes that list reruns, and show one."""
+
+    @app.get("/reruns")
+    @allow(*READERS)
+    async def list_all() -> dict[str, object]:
+        """List the reruns on the log."""
+        return {"reruns": [asdict(each) for each in await reruns(log)]}
+
+    @app.get("/services/{service}/reruns/{name}")
+    @allow(*READERS)
+    async def show(service: str, name: str, caller: Caller) -> dict[str, object]:
+        """Return how far a rerun is that was begun here, and what differs once it is done."""
+        job = jobs.job(service, name)
+        if job is None:
+            await existing_metadata(log, log.choreography.service(service), name)
+            raise HTTPException(404, f"this server does nothing for {name}: begin it, and it goes on where it was")
+        return RerunOutcome(log, job).json(personal=caller.sees_personal)
 
 
 def _masked(waiting: WaitingInput) -> WaitingInput:
