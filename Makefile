@@ -95,8 +95,11 @@ wheel: setup     ## make a wheel with the compiled core, for this machine's kind
 	$(call built,build/wheel,$(RUN)python,HATCH_BUILD_HOOK_ENABLE_MYPYC=1)
 	mkdir -p dist && cp build/wheel/dist/*.whl dist
 
-test-wheel: wheel  ## run the contract, saga and replay tests on the installed wheel, whose core is compiled
+wheel-environment: setup
 	$(call environment,requirements.lock,what tests need,build/wheel/venv,$(RUN)python)
+
+test-wheel: setup  ## run the contract, saga and replay tests on the installed wheel, whose core is compiled
+	@$(MAKE) --jobs 2 wheel wheel-environment
 	$(call tested,build/wheel,compiled core,tests/contract tests/saga)
 
 VERSIONED = build/$(notdir $(PYTHON))
@@ -137,4 +140,4 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help release setup setup-browser wheel demo test test-extended test-wheel test-python test-quick test-long simulate mutants check docs bench bench-budget bench-kafka bench-analytics lock clean
+.PHONY: help release setup setup-browser wheel wheel-environment demo test test-extended test-wheel test-python test-quick test-long simulate mutants check docs bench bench-budget bench-kafka bench-analytics lock clean
