@@ -174,8 +174,8 @@ def _states(rows: Iterable[Newest], check: InvariantCheck) -> Iterator[Row]:
     judged = judged_deciders(check.application.choreography)
     shared, story = check.shared, check.application.story_field
     for topic, partition, offset, at_ms, key, value, event_id in rows:
-        _, decider, about, _ = changelog_key(key)
-        source = judged.get(decider)
+        kind, decider, about, _ = changelog_key(key)
+        source = judged.get(decider) if kind == "state" else None
         if source is not None and value and (shared is None or (source.key == story and about in shared)):
             record = Record(topic, partition, offset, at_ms, key.encode(), value, event_id)
             state = packed_events([KeyRow(record, LATEST, "", in_flight=False)])
