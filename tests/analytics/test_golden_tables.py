@@ -38,6 +38,7 @@ def test_tables_and_findings_are_what_they_were(spark: SparkSession, name: str, 
     assert holds(before["read"], audited["read"])
     rules = {rule["rule"]: rule for rule in audited["rules"]}
     for rule in before["rules"]:
+        del rule["says"]  # a rule's sentence may be put better
         assert holds(rule, rules[rule["rule"]]) or rule["rule"] == WRONG
     found = audited["findings"]
     assert [each for each in found if each["rule"] != SINCE] == [
