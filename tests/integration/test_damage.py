@@ -85,6 +85,17 @@ async def test_a_damaged_input_that_was_repaired_is_handled_as_it_was_written_by
         assert await charged(log) == {*KEYS}
 
 
+async def test_a_record_that_is_no_event_is_passed_over_also_once_it_was_damaged_and_repaired(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/log.db"
+    async with open_log(url, make_shop(set())) as log:
+        await order(log, "3")
+        (first,) = await everything(log, "orders.requests")
+        await log.port.append([first.replace(id="foreign", type="Probe", value=b"probe", key=b"4", headers=())])
+    async with retried_once_repaired(tmp_path / "log.db", SAME_KEY, "foreign") as log:
+        assert await parkings(log) == []
+        assert await charged(log) == {"3"}
+
+
 async def test_what_a_repaired_input_causes_is_no_younger_than_it(tmp_path: Path) -> None:
     """Its service's clock is minutes ahead, and nobody could read that when it was parked."""
     url = f"sqlite:///{tmp_path}/log.db"

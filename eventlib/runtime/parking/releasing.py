@@ -154,6 +154,8 @@ class _Released:
     def _take_up(self, written: Record) -> KeptError | None:
         """Handle an input that was damaged, as it was written; its key may not have been known when it was parked."""
         key = key_text(written)
+        if self._decider not in (self._handler.inputs.deciders_of(written) or ()):
+            return None  # what was damaged had hidden that it is passed over
         if written.timestamp_ms > self._handler.draft.latest_ms and written.topic not in self._handler.inputs.external:
             self._handler.park_ahead(self._decider, written)
             return None
