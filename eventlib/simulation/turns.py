@@ -92,11 +92,12 @@ class LimitMonitor:
         self._levels = dict["_Seen", _Level]()
         self._out = defaultdict["_Seen", set[tuple[Owner, str]]](set)
         self._waiting = defaultdict[tuple[Owner, str], dict[str, Counter[str]]](dict)
+        self._held_from = dict[tuple[Owner, str, str], float]()
 
     def waits(self, owner: Owner, queue: EffectQueue, ticket: Ticket) -> None:
         """Take note that a request waits; from now on each other key may have one turn before it."""
-        if queue.limit.each is None:
-            self._waiting[owner, ticket.kind].setdefault(ticket.key, Counter())
+        self._waiting[owner, ticket.kind].setdefault(ticket.key, Counter())
+        self._held_from.setdefault((owner, queue.name, ticket.key), ticket.since)
 
     def shared(self, owner: Owner) -> None:
         """Take note of the limits that a task has from now on: one that is set for a while lets more drain meanwhile."""
@@ -119,7 +120,7 @@ class LimitMonitor:
 
     def given(self, owner: Owner, queue: EffectQueue, ticket: Ticket, now: float) -> list[Violation]:
         """Check a turn that was given, and return the violations."""
-        found = self._check_order(owner, ticket)
+        found = self._check_order(owner, queue, ticket, now)
         for allowed, of, partitions in _bounds(owner, queue, ticket):
             found += self._check_rate(allowed, of, partitions, now)
             out = self._out[of]
@@ -138,17 +139,30 @@ class LimitMonitor:
         most = max(1.0, limit.burst / partitions)
         return [] if level <= most + _ROUNDED else [_too_many(of, f"{level:.2f} at once, and {most:.2f} is its share")]
 
-    def _check_order(self, owner: Owner, ticket: Ticket) -> list[Violation]:
+    def _check_order(self, owner: Owner, queue: EffectQueue, ticket: Ticket, now: float) -> list[Violation]:
         waiting = self._waiting[owner, ticket.kind]
+        self._held_from[owner, queue.name, ticket.key] = now
         waiting.pop(ticket.key, None)
         if any(each.key == ticket.key for each in owner.waiting(ticket.kind)):
             waiting[ticket.key] = Counter()
         found = list[Violation]()
         for key, others in waiting.items():
+            if self._may_be_held(owner, queue, key, now):
+                continue
             others[ticket.key] += 1
             if others[ticket.key] > 1:
                 found.append(broken(FAIRNESS, key, f"{ticket.key} had {others[ticket.key]} turns while {key} waited"))
         return found
+
+    def _may_be_held(self, owner: Owner, queue: EffectQueue, key: str, now: float) -> bool:
+        """Tell whether its own limit may hold a key up: one is out, or too little time has passed since its last turn."""
+        each = queue.limit.each
+        if each is None:
+            return False
+        partitions = owner.service.partitions if queue.limit.key else 1
+        pace_s = 0.0 if each.per_second is None else partitions / each.per_second
+        is_out = each.concurrent is not None and bool(self._out[_Seen(owner.task, queue.name, key)])
+        return is_out or now <= self._held_from[owner, queue.name, key] + pace_s + _ROUNDED
 
 
 class _Level(NamedTuple):

@@ -86,6 +86,10 @@ def test_a_limit_that_was_higher_for_a_while_is_no_violation() -> None:
     assert broken_by(Stage(desk), PayoutScenario, 201) is None
 
 
+def test_a_key_that_its_own_limit_holds_up_lets_others_have_more_turns() -> None:
+    assert broken_by(Stage(strict), PayoutScenario, 20) is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("choreography", [desk, crowded, strict])
 def test_limits_hold_in_many_schedules(choreography: Choreography) -> None:
