@@ -33,6 +33,7 @@ class EffectRunner:
     on the changelog. While a port's circuit is open, or a limit is reached, its requests wait, and that is not an attempt.
     What `holds` by then is paused: it has no further attempt, and is started again when it goes on. What waits at a limit
     is held by its id only, in `waiting`; `find` returns its request when its turn comes, or None when it is gone.
+    One that `may_begin` refuses keeps its turn, and begins when it is started again.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class EffectRunner:
         self._answered = answered
         self.holds: Callable[[Record], bool] = lambda _request: False
         self.find: Callable[[str], Record | None] = lambda _request_id: None
+        self.may_begin: Callable[[str], bool] = lambda _request_id: True
         self.waiting = dict[str, Ticket]()
         self._turns = dict[str, Turn]()
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -73,17 +75,19 @@ class EffectRunner:
     def start(self, request: Record, event: Event | None) -> bool:
         """Run a pending request's effect; `event` is what its record holds, where that is at hand.
 
-        A request that runs or waits already is left alone. False when it waits at a limit.
+        A request that runs or waits already is left alone. False when it waits at a limit, or may not begin.
         """
         if request.event_id in self._running:
             return True
         line = self._lines.get(request.type or "") if self._lines else None
-        if line is not None:
+        if line is not None and request.event_id not in self._turns:
             if request.event_id not in self.waiting:
                 key = self._key(request, event, line.queue.limit.key)
                 now = asyncio.get_running_loop().time()
                 ticket = self.waiting[request.event_id] = Ticket(request.event_id, request.type or "", key, self, now)
                 line.wait(ticket)
+            return False
+        if not self.may_begin(request.event_id):
             return False
         self._begin(request, event)
         return True
@@ -96,7 +100,8 @@ class EffectRunner:
             line.end(ticket, unused=True)
             return
         self._turns[ticket.id] = Turn(line, ticket, asyncio.get_running_loop().time())
-        self._begin(request, None)
+        if self.may_begin(ticket.id):
+            self._begin(request, None)
 
     def _key(self, request: Record, event: Event | None, field: str) -> str:
         """Return the key under which a request waits; one that cannot be read says so when its turn comes."""
@@ -132,6 +137,8 @@ class EffectRunner:
         for ticket in self.waiting.values():
             self._lines[ticket.kind].withdraw(ticket)
         self.waiting.clear()
+        for request_id in [*(self._turns.keys() - self._running.keys())]:
+            self._end_turn(request_id)
         running = list(self._running.values())
         out = [self._running[request_id] for request_id in self._out]
         if out:

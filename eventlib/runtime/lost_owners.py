@@ -89,7 +89,9 @@ class Suspects:
         self._until: dict[str, int] = {}
         self._due_ms = 0
         self._effects = deque[str]()
-        self._seen = set[str]()
+        self._untried = set[str]()
+        self._tried = set[str]()
+        self._marked = ""
 
     async def count(self, now_ms: int, inputs: Iterable[str], *, was_lost: bool) -> None:
         """Count the loss of the owner before, if it was one, before anything is handled. Raises: OwnershipLost."""
@@ -132,6 +134,8 @@ class Suspects:
             if not self._is_behind():
                 self._losses, self.is_careful = {}, False
                 await self._write(None)
+            elif self._marked != _NOTHING:  # an owner that is lost while it waits is not lost with what it tried before
+                await self._mark(_NOTHING)
             return
         if suspect:
             await self._mark(suspect)
@@ -156,45 +160,58 @@ class Suspects:
         return due, alone if due else None
 
     def start(self, request: Record, event: Event | None) -> bool:
-        """Start an effect, or let it wait while effects go out one by one; False when it waits."""
-        if not self.is_careful:
-            return self._start_effect(request, event)
-        if request.event_id not in self._seen:  # one that had its turn runs, or waits for its next attempt
-            self._seen.add(request.event_id)
-            self._effects.append(request.event_id)
+        """Start an effect, or park it; False when it waits at a limit, or for `may_begin`."""
+        request_id, answers = request.event_id, self._worker.answers
+        if self.is_careful and (why := self._why_parked(request_id)):
+            del self._losses[request_id]  # a retry begins anew
+            answers.append(Answer(request_id, None, why))
+        if self.is_careful and any(each.request_id == request_id for each in answers):
+            return False
+        return self._start_effect(request, event)
+
+    def may_begin(self, request_id: str) -> bool:
+        """Tell whether an effect may begin that waits at no limit any more; one that may not begins in a later turn, alone."""
+        if not self.is_careful or request_id == self.in_hand or request_id in self._tried:
+            return True
+        if request_id not in self._effects:
+            self._effects.append(request_id)
         return False
 
     async def _start_alone(self, request: Record) -> None:
-        request_id = request.event_id
-        if why := self._why_parked(request_id):
-            self._worker.answers.append(Answer(request_id, None, why))
-            del self._losses[request_id]  # a retry begins anew
-            return
-        await self._mark(request_id)
-        self.in_hand = request_id
+        if not self._worker.holds_effect(request):  # one that is paused gives its place at the limit back
+            await self._mark(request.event_id)
+        self.in_hand = request.event_id
         self._start_effect(request, None)
 
     def _next_effect(self) -> Record | None:
         while self._effects:
-            request_id = self._effects.popleft()
-            request = self._worker.pending.find(request_id)
-            if request is not None and not self._worker.holds_effect(request):
+            request = self._worker.pending.find(self._effects.popleft())
+            if request is not None:
                 return request
-            self._seen.discard(request_id)  # a paused one is put off again when it goes on
         return None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a turn without inputs changes something; it changes nothing while it waits for an effect, or for inputs."""
+        if not self.is_careful or self.effect_alone() is not None:
+            return False
+        return bool(self._effects) or self._marked != _NOTHING or not self._is_behind()
 
     def effect_alone(self) -> str | None:
         """Return the request's id of the effect that runs alone just now: nothing else may begin. One that is over has had its turn."""
         if self.in_hand is not None:
             request = self._worker.pending.find(self.in_hand)
-            if request is None or self._worker.holds_effect(request):
+            if request is None:
                 self.survived()
+            elif self._worker.holds_effect(request):
+                self.in_hand = None
         return self.in_hand
 
     def survived(self) -> None:
         """Take note that the effect in hand has had its turn: it is answered, or waits for its next attempt."""
         if self.in_hand is not None:
             self._losses.pop(self.in_hand, None)
+            self._tried.add(self.in_hand)
             self.in_hand = None
 
     def _why_parked(self, suspect: str) -> str | None:
@@ -221,7 +238,9 @@ class Suspects:
             found.append(due)
         holds = self._worker.holds_effect
         pending = (each for each in task.state.committed(EFFECT) if not each.headers and not holds(each))
-        return found + [each.event_id for each in islice(pending, _MOST_EFFECTS)]
+        effects = [each.event_id for each in islice(pending, _MOST_EFFECTS)]
+        self._untried = {*effects}
+        return found + effects
 
     def _first_due(self, now_ms: int) -> str:
         """Return the first deadline that is due, as a suspect; "" when there is none."""
@@ -241,11 +260,17 @@ class Suspects:
         """Tell whether the task still has something of what was in hand."""
         at, held = self._task.positions.next, {topic for topic, _ in self._worker.unread}
         inputs = any(topic not in held and at[topic] < until for topic, until in self._until.items())
-        return inputs or bool(self._effects or self._first_due(self._due_ms))
+        return inputs or bool(self._effects or self._first_due(self._due_ms)) or self._waits_for_effects()
+
+    def _waits_for_effects(self) -> bool:
+        """Tell whether an effect of what was in hand has not been tried alone: it waits at a limit."""
+        requests = map(self._worker.pending.find, self._untried - self._tried)
+        return any(each is not None and not self._worker.holds_effect(each) for each in requests)
 
     async def _mark(self, alone: str) -> None:
         """Record what is handled alone from now on. Raises: OwnershipLost; LogUnavailable."""
         await self._write(LostOwners(self._worker.claim.epoch, self._losses, alone))
+        self._marked = alone
 
     async def _known(self) -> LostOwners | None:
         record, codec = self._task.state.get(LOST_OWNERS), self._log.codec

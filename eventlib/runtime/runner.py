@@ -156,6 +156,7 @@ class TaskRunner:
         committer.observer = self._context.observer
         committer.at_rest = self._is_at_rest
         self._effects.holds, self._effects.find = committer.holds_effect, committer.pending.find
+        self._effects.may_begin = committer.suspects.may_begin
         self._committer = committer
         try:
             if await self._begin(committer):

@@ -104,7 +104,10 @@ class SimulatedEffects:
 
     def _start(self, owner: Owner, request: Record, event: Event | None) -> bool:
         """Begin an effect, as the effect runner does: one that already runs is not started again."""
-        if request.event_id in owner.running_effects:
+        running = owner.running_effects.get(request.event_id)
+        if running is not None:
+            if running.is_put_off:
+                self._world.add(ScheduledMove("attempt", owner, request.event_id))
             return True
         effect = owner.effects[request.type or ""]
         event = event or self._world.log.decode(request)
@@ -135,6 +138,10 @@ class SimulatedEffects:
         try:
             if self._turns.waits(owner, running):
                 self._let_others_go(owner, move.what)
+                return
+            running.is_put_off = running.begun == 0 and not owner.worker.suspects.may_begin(move.what)
+            if running.is_put_off:
+                self._world.add_moves(owner)
                 return
             decider = (running.request.source or "").partition("/")[2]
             if self._world.stage.deadly.get((decider, running.request.subject or "")) == "effect":

@@ -33,7 +33,7 @@ class RunningEffect:
     """An effect that an owner runs: its request, its retries, and the current attempt.
 
     `silent` is how many of its calls get no answer, `reply` the result of a slow call, `begun` how many attempts it made.
-    `ticket` is its place at a limit, and `has_turn` whether its turn has come.
+    `ticket` is its place at a limit, and `has_turn` whether its turn has come. `is_put_off` is whether it begins alone, later.
     """
 
     def __init__(self, request: Record, event: Event, course: EffectAttempts, silent: int) -> None:
@@ -46,6 +46,7 @@ class RunningEffect:
         self.begun = 0
         self.ticket: Ticket | None = None
         self.has_turn = False
+        self.is_put_off = False
 
 
 class Owner:

@@ -188,7 +188,7 @@ class World:
         for place in behind:
             self.add(ScheduledMove("read", owner, place))
         worker = owner.worker
-        goes_on = worker.suspects.is_careful and worker.suspects.effect_alone() is None and not behind
+        goes_on = not behind and worker.suspects.has_more
         if worker.inbox or worker.answers or worker.damaged or goes_on or (not behind and self._is_due(owner)):
             self.add(ScheduledMove("turn", owner))
 

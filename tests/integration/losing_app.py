@@ -1,7 +1,8 @@
 """Errands, some of which take their process down: `python -m tests.integration.losing_app URL`.
 
 A name says how its errand ends in a WHERE (`handler`, `effect` or `deadline`): `WHERE-exit`, `WHERE-segv` and `WHERE-block`
-do each time, `WHERE-times-N` does in the first N processes, which files in the directory of `MARKS` count.
+do each time, `WHERE-times-N` does in the first N processes, which files in the directory of `MARKS` count. `A_SECOND` is
+how many effects go out each second, if that is limited.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from eventlib import Choreography, Decider, Event, Meta, Runtime, Service, Topic, open_log
 from eventlib.config.settings import runtime_config
+from eventlib.limits import Limit
 
 GOT = Topic("got", partitions=1)
 
@@ -105,7 +107,8 @@ async def _get(wanted: Wanted) -> Got:
     return Got(name=wanted.name)
 
 
-app = Choreography("losing", [Service("errands", deciders=[errands])])
+LIMITS = {Wanted: Limit(per_second=float(os.environ["A_SECOND"]))} if "A_SECOND" in os.environ else {}
+app = Choreography("losing", [Service("errands", deciders=[errands], limits=LIMITS)])
 
 
 async def run(url: str) -> None:

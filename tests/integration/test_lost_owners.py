@@ -76,6 +76,14 @@ async def test_what_takes_three_owners_down_alone_is_parked_and_others_go_on(
     assert (key, WORDS in reason) == (bad, True)
 
 
+async def test_an_effect_that_waits_at_a_limit_is_parked_when_its_turn_takes_three_owners_down(place: Place) -> None:
+    await place.ask("good-1", "effect-exit", "good-2")
+    assert place.run(A_SECOND="0.8") <= TOGETHER + 2 + 3  # while two are lost, good ones have their turns
+    assert await place.over() == {"good-1", "good-2"}
+    ((key, reason),) = (await place.parked()).items()
+    assert (key, WORDS in reason) == ("effect-exit", True)
+
+
 @pytest.mark.parametrize("where", ["handler", "effect", "deadline"])
 async def test_owners_lost_together_and_twice_alone_park_nothing(place: Place, where: str) -> None:
     bad = f"{where}-times-{TOGETHER + 2}"

@@ -1,9 +1,13 @@
 """Limits in the simulator: they hold under every fault, and each bug that is planted into them is found."""
 
+from random import Random
+
 import pytest
 
 from eventlib import Choreography, Service
 from eventlib.limits import Limit
+from eventlib.simulation.scenario import drawn_from
+from eventlib.simulation.schedule import Schedule
 from eventlib.simulation.stage import Stage
 from examples.payouts import PayoutScenario, PayoutSubmitted, desk, payouts
 from tests.saga.mutant import Plant
@@ -88,6 +92,15 @@ def test_a_limit_that_was_higher_for_a_while_is_no_violation() -> None:
 
 def test_a_key_that_its_own_limit_holds_up_lets_others_have_more_turns() -> None:
     assert broken_by(Stage(strict), PayoutScenario, 20) is None
+
+
+@pytest.mark.parametrize(("choreography", "seed"), [(strict, 707), (crowded, 534)])
+def test_an_effect_that_takes_its_process_down_is_parked_also_where_it_waits_at_a_limit(
+    choreography: Choreography, seed: int
+) -> None:
+    schedule = Schedule(Stage(choreography), PayoutScenario(), 1 + seed % 3, drawn_from(Random(seed)), keep_story=True)
+    schedule.play()
+    assert sum(line.what == "takes its process down" for line in schedule.story.told()) == 2 + 3
 
 
 @pytest.mark.slow
