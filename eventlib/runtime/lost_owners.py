@@ -179,15 +179,19 @@ class Suspects:
 
     async def _start_alone(self, request: Record) -> None:
         if not self._worker.holds_effect(request):  # one that is paused gives its place at the limit back
-            await self._mark(request.event_id)
+            await self._mark(
+                request.event_id
+            )  # if the log cannot take it now, the next turn begins with the same effect
+        self._effects.popleft()
         self.in_hand = request.event_id
         self._start_effect(request, None)
 
     def _next_effect(self) -> Record | None:
         while self._effects:
-            request = self._worker.pending.find(self._effects.popleft())
+            request = self._worker.pending.find(self._effects[0])
             if request is not None:
                 return request
+            self._effects.popleft()
         return None
 
     @property
