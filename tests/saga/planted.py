@@ -3,6 +3,8 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from random import Random
 from types import CodeType, FunctionType
 
@@ -13,7 +15,6 @@ from eventlib.simulation.scenario import drawn_from
 from eventlib.simulation.schedule import InvariantViolated, Schedule
 from eventlib.simulation.stage import Stage
 from tests.saga.mutant import Mutant, Plant
-from tests.saga.shop_runs import ROOT
 
 
 def broken_by(stage: Stage, scenario: type[Scenario], seed: int) -> str | None:
@@ -29,7 +30,7 @@ def written(file: str, *changes: tuple[str, str]) -> Plant:
     """Return what lets the functions of a module run as if its source had other texts: each change is (before, after)."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        path = ROOT / file
+        path = _installed(file)
         text = path.read_text(encoding="utf-8")
         for before, after in changes:
             assert text.count(before) == 1, f"{file}: {before!r}"
@@ -61,6 +62,17 @@ def written_instead(file: str, before: str, after: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         written(file, (before, after))(patch)
         yield
+
+
+def _installed(file: str) -> Path:
+    """Return where a module's source is imported from: the working copy, or an installed wheel."""
+    spec = find_spec(file.removesuffix(".py").replace("/", "."))
+    assert spec is not None, file
+    assert spec.origin is not None, file
+    path = Path(spec.origin)
+    if path.suffix != ".py":
+        pytest.skip("In a compiled module no bug can be planted.")
+    return path
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
