@@ -107,7 +107,9 @@ async def _get(wanted: Wanted) -> Got:
     return Got(name=wanted.name)
 
 
-LIMITS = {Wanted: Limit(per_second=float(os.environ["A_SECOND"]))} if "A_SECOND" in os.environ else {}
+LIMITS: dict[str | type[Event], Limit] = (
+    {Wanted: Limit(per_second=float(os.environ["A_SECOND"]))} if "A_SECOND" in os.environ else {}
+)
 app = Choreography("losing", [Service("errands", deciders=[errands], limits=LIMITS)])
 
 
