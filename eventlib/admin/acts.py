@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from inspect import Parameter, Signature
+from inspect import Signature
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 
 from eventlib.http.gate import Caller
 from eventlib.identity.principal import Principal, allow
-from eventlib.operations.act import Act, Desk, Outcome
+from eventlib.operations.act import Act, Desk, Outcome, parameter
 
 
 def add_act(app: FastAPI, desk: Callable[[str], Desk], act: type[Act[Any, Any]]) -> None:
@@ -23,16 +23,16 @@ def add_act(app: FastAPI, desk: Callable[[str], Desk], act: type[Act[Any, Any]])
         **{name: (field.annotation, field) for name, field in own.items() if name not in {*address, *act.query}},
     )  # type: ignore[call-overload]  # its fields are those of a model
     body.needs_reason = act.needs_reason
-    parameters = [_parameter(name, str) for name in address]
-    parameters.append(_parameter("body", body | None, None) if act.may_be_bare else _parameter("body", body))
-    parameters.append(_parameter("caller", Caller))
+    parameters = [parameter(name, str) for name in address]
+    parameters.append(parameter("body", body | None, None) if act.may_be_bare else parameter("body", body))
+    parameters.append(parameter("caller", Caller))
     if act.query:
         query = create_model(
             f"{act.__name__}Query",
             __config__=ConfigDict(extra="forbid"),
             **{name: (own[name].annotation, own[name]) for name in act.query},
         )  # type: ignore[call-overload]  # as above
-        parameters.append(_parameter("selection", Annotated[query, Query()]))
+        parameters.append(parameter("selection", Annotated[query, Query()]))
 
     @allow(act.role)
     async def perform(
@@ -46,7 +46,3 @@ def add_act(app: FastAPI, desk: Callable[[str], Desk], act: type[Act[Any, Any]])
     perform.__doc__, perform.__name__ = act.__doc__, act.__name__.lower()
     perform.__signature__ = Signature(parameters, return_annotation=dict[str, object])  # type: ignore[attr-defined]  # what FastAPI reads
     app.post(act.path, status_code=act.status)(perform)
-
-
-def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)

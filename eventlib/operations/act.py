@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, Protocol, Self, TypeVar, cast
+from inspect import Parameter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -87,6 +88,11 @@ class Outcome:
         """Return what else has to be known, as sentences."""
         return ()
 
+    @property
+    def previewed(self) -> dict[str, object]:
+        """The token as JSON has it; nothing of an act that was done."""
+        return {"as_previewed": self.token} if self.token else {}
+
     def json(self, *, personal: bool = False) -> dict[str, object]:
         """Return it as every front end answers with it; personal fields are masked unless they may be seen."""
         raise NotImplementedError
@@ -165,7 +171,10 @@ class Act(BaseModel, Generic[S, O]):
 
         Raises: ContractError when it would not do what the preview with the token `as_previewed` has shown.
         """
-        about = await self.select(desk)
+        return await self.carry_on(desk, await self.select(desk), confirm)
+
+    async def carry_on(self, desk: Desk, about: S, confirm: Callable[[O], None] | None = None) -> O:
+        """Do it with what was selected, as `perform` does."""
         if self.dry_run or self.as_previewed or confirm is not None:
             seen = await self.preview(desk, about)
             if self.dry_run:
@@ -176,3 +185,8 @@ class Act(BaseModel, Generic[S, O]):
                     return seen
                 confirm(seen)
         return await self.apply(desk, about)
+
+
+def parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:
+    """Return a parameter of a front end's function, which is called by names."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)

@@ -44,7 +44,7 @@ class PauseOutcome(Outcome):
             "waits": asdict(self.waits),
             "released": None if self.released is None else preview_json(self.released, personal=personal),
             "paused": None if self.paused is None else paused_json(self.paused),
-            **({"as_previewed": self.token} if self.token else {}),
+            **self.previewed,
         }
 
 

@@ -46,8 +46,7 @@ class RerunOutcome(Outcome):
             found["error"] = job.error
         if job.switched is not None:
             found["would_switch" if job.dry_run else "switched"] = asdict(job.switched)
-        if job.token:
-            found["as_previewed"] = job.token
+        found |= self.previewed
         differences = [*self._differences(personal=personal)]
         return found | ({"differences": differences} if differences else {})
 
@@ -58,7 +57,7 @@ class RerunOutcome(Outcome):
             return [*self._differences(personal=personal)]
         names = {"service": job.service, "rerun": job.name}
         line = {**names, **asdict(job.switched), "why": job.spec.why, "done": not job.dry_run}
-        return [line | ({"as_previewed": job.token} if job.token else {})]
+        return [line | self.previewed]
 
     def _differences(self, *, personal: bool) -> Iterator[dict[str, object]]:
         found = self.job.difference_for(self.log.choreography, sees_personal=personal)
@@ -129,7 +128,7 @@ class DropOutcome(Outcome):
         """See `Outcome`."""
         del personal
         found = {"service": self.service, "rerun": self.name, "dropped": not self.token, "topics": self.topics}
-        return found | ({"as_previewed": self.token} if self.token else {})
+        return found | self.previewed
 
 
 class Drop(Act[DropOutcome, DropOutcome]):

@@ -45,12 +45,12 @@ class SeekOutcome(Outcome):
         del personal
         moves = [asdict(each) for each in self.plans]
         found: dict[str, object] = {"service": self.service, "done": not self.token, "moves": moves}
-        return found | ({"as_previewed": self.token} if self.token else {})
+        return found | self.previewed
 
     def lines(self, *, personal: bool = False) -> list[dict[str, object]]:
         """Return a line for each seek."""
         del personal
-        shared = {"done": not self.token, "why": self.why} | ({"as_previewed": self.token} if self.token else {})
+        shared = {"done": not self.token, "why": self.why} | self.previewed
         return [{"service": self.service, **asdict(each), **shared} for each in self.plans]
 
 
@@ -84,8 +84,9 @@ class Reset(Act[SeekOutcome | None, SeekOutcome | RerunOutcome]):
         self, desk: Desk, confirm: Callable[[SeekOutcome | RerunOutcome], None] | None = None
     ) -> SeekOutcome | RerunOutcome:
         """See `Act`; on the way back, begin the job, which previews the cutover, or refuses what that has not shown."""
-        if await self.select(desk) is not None:
-            return await super().perform(desk, confirm)
+        about = await self.select(desk)
+        if about is not None:
+            return await self.carry_on(desk, about, confirm)
         why = "" if self.dry_run else desk.signed(self.reason)
         job = await way_back(desk.log, desk.log.choreography.service(self.service), reset_target(self.to), why)
         if self.takes_over:
@@ -105,7 +106,7 @@ class LossOutcome(Outcome):
         """See `Outcome`."""
         del personal
         found: dict[str, object] = {"service": self.service, "lost": self.lost, "accepted": not self.token}
-        return found | ({"as_previewed": self.token} if self.token else {})
+        return found | self.previewed
 
     def lines(self, *, personal: bool = False) -> list[dict[str, object]]:
         """Return a line for each loss."""

@@ -60,8 +60,7 @@ class SkipOutcome(Outcome):
         line = {**asdict(self.skipped), "why": self.why, "done": not self.token}
         if self.token:
             line |= {"emitted": [event_json(each, personal=personal) for each in self.emitted]}
-            line |= {"as_previewed": self.token}
-        return line
+        return line | self.previewed
 
 
 class Skip(Act[Service, SkipOutcome]):

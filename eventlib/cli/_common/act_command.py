@@ -18,7 +18,7 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.prompts import ReasonOption, YesOption, actor, agree
 from eventlib.eventlog import EventLog
-from eventlib.operations.act import Act, Desk, Outcome, Reruns
+from eventlib.operations.act import Act, Desk, Outcome, Reruns, parameter
 
 Progressed = Callable[[int, int], None]
 """Called with how many are done, of how many."""
@@ -150,9 +150,9 @@ def asking(
             function(asked=asked, **given)
 
         own = inspect.signature(function, eval_str=True).parameters.values()
-        every = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+        every = [parameter("context", typer.Context)]
         every += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own if each.name != "asked"]
-        every += [_parameter(name, kind, default) for name, (kind, default) in shared.items()]
+        every += [parameter(name, kind, default) for name, (kind, default) in shared.items()]
         command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]  # Typer reads it
         return command
 
@@ -173,7 +173,7 @@ def act_command(
 
         command.__doc__, command.__name__ = show.__doc__, show.__name__
         own = [_own(name, field, f"{{{name}" in act.path) for name, field in act.own_fields().items()]
-        command.__signature__ = inspect.Signature([_parameter("asked", Asked), *own])  # type: ignore[attr-defined]  # as below
+        command.__signature__ = inspect.Signature([parameter("asked", Asked), *own])  # type: ignore[attr-defined]  # as below
         return asking(wait_s, may_ask=bool(question))(command)
 
     return decorated
@@ -183,12 +183,8 @@ def _own(name: str, field: FieldInfo, is_address: bool) -> Parameter:
     """Return the argument or option of an act's field."""
     kind, about = field.annotation, field.description or ""
     if is_address:
-        return _parameter(name, Annotated[kind, typer.Argument(metavar=name.upper(), help=about)])
+        return parameter(name, Annotated[kind, typer.Argument(metavar=name.upper(), help=about)])
     least = next((each.ge for each in field.metadata if isinstance(each, Ge)), None)
     metavar = "" if kind is bool else _METAVARS.get(name, "TEXT" if least is None else "N")
     option = _option(name, metavar, about, min=least)
-    return _parameter(name, Annotated[kind, option], field.default)
-
-
-def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+    return parameter(name, Annotated[kind, option], field.default)
