@@ -36,7 +36,7 @@ from eventlib.live.timed import Keeping
 from eventlib.live.transport import Consumer, Sent, Transport
 from eventlib.live.windows import Sessions, Windows
 from eventlib.log.kafka.bounded_consumers import bound_fetches
-from eventlib.log.losses import warn_of_loss
+from eventlib.log.losses import RECREATED, warn_of_loss
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
 from eventlib.model.topic import DEFAULT_PARTITIONS, Topic
@@ -219,7 +219,7 @@ class LiveApp(faust.App):
         known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         for name, topic_id in found.items():
             if known.get(name, topic_id) != topic_id:
-                sentence = f"{name}: the topic was deleted and created again, and what it had is gone"
+                sentence = f"{name}: {RECREATED}"
                 _log.warning("the views of %s: %s; `eventlib live reset` computes them again", self.of, sentence)
                 self.counters.lost[name] += 1
                 self._note(sentence)

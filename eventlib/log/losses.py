@@ -7,6 +7,8 @@ from eventlib.log.base import Reader, TopicPartition
 
 _log = logging.getLogger("eventlib.log")
 
+RECREATED = "the topic was deleted and created again, and what it had is gone"
+
 
 def warn_of_lost(reader: Reader, who: str) -> Mapping[TopicPartition, tuple[int, int]]:
     """Warn of what a reader could not read since the last call, and return it as `Reader.take_lost` does."""

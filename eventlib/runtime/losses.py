@@ -4,6 +4,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from eventlib.log.base import Log, TopicIdentity, TopicPartition
+from eventlib.log.losses import RECREATED
 from eventlib.runtime.records import LOG, Positions
 from eventlib.runtime.transaction import Loss
 
@@ -25,9 +26,7 @@ async def losses_of(
         if is_another(topic, known, positions):
             start = await log.log_start(*place)
             to = start if log.numbers_again else max(start, at)
-            found.append(
-                _loss(place, at, to, "the topic was deleted and created again, and what it had is gone", known)
-            )
+            found.append(_loss(place, at, to, RECREATED, known))
         elif place in gaps and gaps[place][0] < gaps[place][1] and at < gaps[place][1]:
             what = f"retention, or an operator, has dropped offsets {at} to {gaps[place][1] - 1} before they were read"
             found.append(_loss(place, at, gaps[place][1], what, known))
