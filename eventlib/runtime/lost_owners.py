@@ -179,10 +179,8 @@ class Suspects:
 
     async def _start_alone(self, request: Record) -> None:
         if not self._worker.holds_effect(request):  # one that is paused gives its place at the limit back
-            await self._mark(
-                request.event_id
-            )  # if the log cannot take it now, the next turn begins with the same effect
-        self._effects.popleft()
+            await self._mark(request.event_id)
+        self._effects.popleft()  # only now: where the log does not take the mark, the next turn begins with the same effect
         self.in_hand = request.event_id
         self._start_effect(request, None)
 
