@@ -133,6 +133,13 @@ def _begin_with_the_longest(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Let no test log otherwise because of those before it."""
+    with leftovers.levels_of_logging_kept():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Put the connections that a test has left open into its last report."""
     if call.when == "teardown":

@@ -1,10 +1,12 @@
-"""What tests leave behind: processes, which are found by a variable that each has inherited, and connections."""
+"""What tests leave behind: processes, which are found by a variable that each has inherited, connections, levels of logging."""
 
 import asyncio
+import logging
 import os
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
@@ -68,3 +70,24 @@ def connections() -> list[str]:
     found = [*_connections]
     _connections.clear()
     return found
+
+
+@contextmanager
+def levels_of_logging_kept() -> Iterator[None]:
+    """Give each logger the level back that it had before a test: a command that runs in this process sets some."""
+    root = logging.getLogger()
+    before, others = root.level, _levels()
+    try:
+        yield
+    finally:
+        if root.level != before:
+            root.setLevel(before)
+        for name, level in _levels().items():
+            if level != (had := others.get(name, logging.NOTSET)):
+                logging.getLogger(name).setLevel(had)
+
+
+def _levels() -> dict[str, int]:
+    """The level of each logger there is."""
+    loggers = logging.getLogger().manager.loggerDict
+    return {name: logger.level for name, logger in [*loggers.items()] if isinstance(logger, logging.Logger)}
