@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, SinceOption, run_on_log
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, SinceOption, option, run_on_log
 from eventlib.index.acts import Act
 from eventlib.operations.acts import acts as acts_on
 from eventlib.values import from_ms, iso, to_ms
@@ -15,10 +15,7 @@ from eventlib.values import from_ms, iso, to_ms
 
 def acts(
     context: typer.Context,
-    by: Annotated[
-        str | None,
-        typer.Option("--by", metavar="TEXT", help="Only by those whose name has this text.", show_default=False),
-    ] = None,
+    by: Annotated[str | None, option("--by", "TEXT", "Only by those whose name has this text.")] = None,
     since: SinceOption = None,
     as_json: JsonOption = False,
     app: AppOption = None,

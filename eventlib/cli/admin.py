@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
+from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, option, refuse_missing
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.project import load_choreography
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def admin(
     context: typer.Context,
-    http: Annotated[str, typer.Option("--http", metavar="PORT", help="A port on this machine, or HOST:PORT.")],
+    http: Annotated[str, option("--http", "PORT", "A port on this machine, or HOST:PORT.")],
     insecure: InsecureOption = False,
     app: AppOption = None,
     log: LogOption = None,

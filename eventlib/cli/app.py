@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command
 
 from eventlib.cli._common.extras import installed_by
-from eventlib.cli._common.options import AppOption, LogOption, Shared
+from eventlib.cli._common.options import AppOption, LogOption, Shared, flag
 from eventlib.cli._common.typer_ext import Command, CountingCommand, Group
 
 
@@ -135,13 +135,7 @@ def _print_version(wanted: bool) -> None:
 
 VersionOption = Annotated[
     bool,
-    typer.Option(
-        "--version",
-        metavar="",
-        is_eager=True,
-        callback=_print_version,
-        help="Print the version, and whether the core is compiled.",
-    ),
+    flag("--version", "Print the version, and whether the core is compiled.", is_eager=True, callback=_print_version),
 ]
 
 

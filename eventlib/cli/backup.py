@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, path_of
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag, option, path_of
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import signed_reason
 from eventlib.ground.private_files import make_private_directory
@@ -26,12 +26,8 @@ from eventlib.operations.erasure import erase_again
 
 def backup(
     context: typer.Context,
-    to: Annotated[
-        str, typer.Option("--to", metavar="FILE|DIR", help="A new file, or a directory (an existing one, or DIR/).")
-    ],
-    full: Annotated[
-        bool, typer.Option("--full", metavar="", help="In a directory: a full backup, not an increment.")
-    ] = False,
+    to: Annotated[str, option("--to", "FILE|DIR", "A new file, or a directory (an existing one, or DIR/).")],
+    full: Annotated[bool, flag("--full", "In a directory: a full backup, not an increment.")] = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -56,23 +52,13 @@ def backup(
 
 
 def restore(
-    source: Annotated[str, typer.Option("--from", metavar="FILE|DIR", help="A backup, or a directory: its newest.")],
-    target: Annotated[str, typer.Option("--to", metavar="URL", help="The log: sqlite:///path/to.db.")],
+    source: Annotated[str, option("--from", "FILE|DIR", "A backup, or a directory: its newest.")],
+    target: Annotated[str, option("--to", "URL", "The log: sqlite:///path/to.db.")],
     live: Annotated[
-        str | None,
-        typer.Option(
-            "--live",
-            metavar="URL",
-            help="A log or archive that may hold newer records: archive:DIR.",
-            show_default=False,
-        ),
+        str | None, option("--live", "URL", "A log or archive that may hold newer records: archive:DIR.")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Also replace a log that holds more, or cannot be read.")
-    ] = False,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="WHY", help="With --force: why; stored in the log.", show_default=False)
-    ] = "",
+    force: Annotated[bool, flag("--force", "Also replace a log that holds more, or cannot be read.")] = False,
+    reason: Annotated[str, option("--reason", "WHY", "With --force: why; stored in the log.")] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Replace a log with a backup, and list what is lost.

@@ -16,6 +16,7 @@ from eventlib.cli._common.options import (
     LogOptions,
     ServicesOption,
     SinceOption,
+    option,
     refuse_missing,
 )
 from eventlib.cli._common.searching import WhereOption, keys_of, run_on_sagas
@@ -34,14 +35,9 @@ _NAMED = 10
 
 def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    good: Annotated[
-        str, typer.Option("--from", metavar="GOOD", help="A revision that decides rightly.", show_default=False)
-    ],
-    bad: Annotated[str, typer.Option("--to", metavar="BAD", help="A later one that does not.")] = "HEAD",
-    key: Annotated[
-        list[str] | None,
-        typer.Option("--key", "-k", metavar="KEY", help="Only this saga or key; may be repeated.", show_default=False),
-    ] = None,
+    good: Annotated[str, option("--from", "GOOD", "A revision that decides rightly.")],
+    bad: Annotated[str, option("--to", "BAD", "A later one that does not.")] = "HEAD",
+    key: Annotated[list[str] | None, option("--key -k", "KEY", "Only this saga or key; may be repeated.")] = None,
     where: WhereOption = "",
     service: ServicesOption = None,
     since: SinceOption = None,

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.fetching import fetched
-from eventlib.cli._common.options import JsonOption
+from eventlib.cli._common.options import JsonOption, flag, option
 from eventlib.cli._common.typer_ext import Command, group
 from eventlib.devtools.kafka.cluster import Cluster
 from eventlib.devtools.kafka.config import ClusterConfig
@@ -24,8 +24,7 @@ broker = group("Run Apache Kafka on this machine, for development.")
 
 
 DirectoryOption = Annotated[
-    Path,
-    typer.Option("--dir", metavar="DIR", file_okay=False, help="Where the cluster keeps its data, settings and log."),
+    Path, option("--dir", "DIR", "Where the cluster keeps its data, settings and log.", file_okay=False)
 ]
 
 _SECURITY = "To try a client's security"
@@ -42,41 +41,38 @@ def _sasl(text: str) -> Sasl:
 @broker.command(cls=Command)
 def start(  # noqa: PLR0913, PLR0917  one argument for each option
     nodes: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="1, or 3: each has all data, and one may fail. [dim]Default: 1[/dim]"),
+        int | None, option("--nodes", "N", "1, or 3: each has all data, and one may fail. [dim]Default: 1[/dim]")
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="The first node's port; the others take the next ones. 0 takes any free ports. [dim]Default: 9092[/dim]",
+        option(
+            "--port",
+            "N",
+            "The first node's port; the others take the next ones. 0 takes any free ports. [dim]Default: 9092[/dim]",
         ),
     ] = None,
     sasl: Annotated[
         Any,
-        typer.Option(
-            metavar="plain|scram|oauthbearer",
+        option(
+            "--sasl",
+            "plain|scram|oauthbearer",
+            "Clients authenticate with this mechanism.",
             parser=_sasl,
-            help="Clients authenticate with this mechanism.",
             rich_help_panel=_SECURITY,
         ),
     ] = None,
-    tls: Annotated[
-        bool, typer.Option("--tls", metavar="", help="Clients connect over TLS.", rich_help_panel=_SECURITY)
-    ] = False,
+    tls: Annotated[bool, flag("--tls", "Clients connect over TLS.", rich_help_panel=_SECURITY)] = False,
     user: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME:PASSWORD",
-            help="A client's user; may be repeated, the first may do everything. [dim]Default: admin:admin-secret[/dim]",
+        option(
+            "--user",
+            "NAME:PASSWORD",
+            "A client's user; may be repeated, the first may do everything. [dim]Default: admin:admin-secret[/dim]",
             rich_help_panel=_SECURITY,
         ),
     ] = None,
     authorize: Annotated[
-        bool,
-        typer.Option(
-            "--authorize", metavar="", help="The other users may do only what ACLs allow.", rich_help_panel=_SECURITY
-        ),
+        bool, flag("--authorize", "The other users may do only what ACLs allow.", rich_help_panel=_SECURITY)
     ] = False,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     as_json: JsonOption = False,
@@ -116,7 +112,7 @@ def start(  # noqa: PLR0913, PLR0917  one argument for each option
 
 @broker.command(cls=Command)
 def stop(
-    keep: Annotated[bool, typer.Option("--keep", metavar="", help="Keep the data for the next start.")] = False,
+    keep: Annotated[bool, flag("--keep", "Keep the data for the next start.")] = False,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     as_json: JsonOption = False,
 ) -> None:

@@ -13,7 +13,7 @@ from eventlib.analysis.checks import check as check_wiring
 from eventlib.analysis.event_graph import EventGraph
 from eventlib.cli._common import output
 from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag
 from eventlib.contracts.writable import unwritable
 from eventlib.model.choreography import Choreography
 from eventlib.model.finding import Finding
@@ -24,7 +24,7 @@ _INDENT = 9
 
 def check(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    strict: Annotated[bool, typer.Option("--strict", metavar="", help="Warnings, too, end with exit code 1.")] = False,
+    strict: Annotated[bool, flag("--strict", "Warnings, too, end with exit code 1.")] = False,
     as_json: JsonOption = False,
     sinks: SinksOption = None,
     outboxes: OutboxesOption = None,

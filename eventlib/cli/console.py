@@ -6,7 +6,7 @@ import typer
 
 from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
 from eventlib.cli._common.extras import installed_by
-from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
+from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, option, refuse_missing
 from eventlib.eventlog import EventLog
 from eventlib.model.project import load_choreography
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 def console(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    http: Annotated[
-        str, typer.Option("--http", "--port", metavar="PORT", help="A port on this machine, or HOST:PORT.")
-    ] = "9000",
+    http: Annotated[str, option("--http --port", "PORT", "A port on this machine, or HOST:PORT.")] = "9000",
     insecure: InsecureOption = False,
     sinks: SinksOption = None,
     outboxes: OutboxesOption = None,

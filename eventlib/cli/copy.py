@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import JsonOption
+from eventlib.cli._common.options import JsonOption, flag, option
 from eventlib.errors import WiringError
 from eventlib.operations.held_log import held
 
@@ -19,14 +18,10 @@ if TYPE_CHECKING:
 
 
 def copy(
-    source: Annotated[str, typer.Option("--from", metavar="URL", help="The source log: sqlite:///path/to.db.")],
-    target: Annotated[str, typer.Option("--to", metavar="URL", help="The target: kafka://host:port/[?prefix=NAME.].")],
-    source_stays: Annotated[
-        bool, typer.Option("--source-stays", metavar="", help="Keep the source writable: for a trial.")
-    ] = False,
-    from_scratch: Annotated[
-        bool, typer.Option("--from-scratch", metavar="", help="First discard an unfinished copy there.")
-    ] = False,
+    source: Annotated[str, option("--from", "URL", "The source log: sqlite:///path/to.db.")],
+    target: Annotated[str, option("--to", "URL", "The target: kafka://host:port/[?prefix=NAME.].")],
+    source_stays: Annotated[bool, flag("--source-stays", "Keep the source writable: for a trial.")] = False,
+    from_scratch: Annotated[bool, flag("--from-scratch", "First discard an unfinished copy there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Copy a log to Kafka: its history, its states, and its in-flight sagas.

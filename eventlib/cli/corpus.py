@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, refuse_missing
+from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, option, refuse_missing
 from eventlib.cli._common.typer_ext import Command, group
 from eventlib.model.project import load_choreography, nearest
 from eventlib.opening import open_log
@@ -28,20 +28,13 @@ def _group() -> None:
 @corpus.command(cls=Command)
 def cut(
     context: typer.Context,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Where the corpus is written."),
-    ] = Path("tests/corpus"),
+    out: Annotated[Path, option("--out -o", "DIR", "Where the corpus is written.", file_okay=False)] = Path(
+        "tests/corpus"
+    ),
     from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="URL",
-            help="Which log, backup or archive. [dim]Default: $EVENTLIB_LOG[/dim]",
-            show_default=False,
-        ),
+        str | None, option("--from", "URL", "Which log, backup or archive. [dim]Default: $EVENTLIB_LOG[/dim]")
     ] = None,
-    sagas: Annotated[int, typer.Option("--sagas", metavar="N", min=1, help="At most so many sagas.")] = 2_000,
+    sagas: Annotated[int, option("--sagas", "N", "At most so many sagas.", min=1)] = 2_000,
     as_json: JsonOption = False,
     app: AppOption = None,
 ) -> None:

@@ -6,7 +6,16 @@ from typing import Annotated, Literal
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, LogOption, LogOptions, ServicesOption, SinceOption, refuse_missing
+from eventlib.cli._common.options import (
+    AppOption,
+    LogOption,
+    LogOptions,
+    ServicesOption,
+    SinceOption,
+    argument,
+    option,
+    refuse_missing,
+)
 from eventlib.cli.diff_report import print_diff
 from eventlib.errors import WiringError
 from eventlib.model.project import nearest
@@ -22,27 +31,22 @@ def diff(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     revisions: Annotated[
         str | None,
-        typer.Argument(
-            metavar="BASE..HEAD",
-            help="Two revisions of the repository; BASE alone: the working tree against it. Default: the working tree "
+        argument(
+            "BASE..HEAD",
+            "Two revisions of the repository; BASE alone: the working tree against it. Default: the working tree "
             "against what was recorded.",
-            show_default=False,
         ),
     ] = None,
     service: ServicesOption = None,
     since: SinceOption = None,
-    form: Annotated[
-        Form,
-        typer.Option("--format", metavar="FORM", help="text, markdown, json, junit or sarif."),
-    ] = "text",
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="How many groups are shown in full.")] = 10,
+    form: Annotated[Form, option("--format", "FORM", "text, markdown, json, junit or sarif.")] = "text",
+    limit: Annotated[int, option("--limit", "N", "How many groups are shown in full.", min=0)] = 10,
     accept: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--accept",
-            metavar="REASON",
-            help="Declare all these differences as expected, with a reason, in expected-differences.toml.",
-            show_default=False,
+            "REASON",
+            "Declare all these differences as expected, with a reason, in expected-differences.toml.",
         ),
     ] = None,
     app: AppOption = None,

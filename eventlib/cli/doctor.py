@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag, option, refuse_missing
 from eventlib.cli._common.views import declared_views
 from eventlib.config.settings import runtime_config
 from eventlib.contracts.view_manifest import Viewing
@@ -26,17 +26,10 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 def doctor(
     context: typer.Context,
-    deep: Annotated[
-        bool, typer.Option("--deep", metavar="", help="Also verify every record, and the services' cursors on them.")
-    ] = False,
+    deep: Annotated[bool, flag("--deep", "Also verify every record, and the services' cursors on them.")] = False,
     same_as: Annotated[
         str | None,
-        typer.Option(
-            "--same-as",
-            metavar="URL",
-            help="Also compare every record with another log: an archive, a backup, a copy.",
-            show_default=False,
-        ),
+        option("--same-as", "URL", "Also compare every record with another log: an archive, a backup, a copy."),
     ] = None,
     as_json: JsonOption = False,
     app: AppOption = None,

@@ -9,7 +9,7 @@ import typer
 
 from eventlib.cli._common import output
 from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, programs_of
-from eventlib.cli._common.options import AppOption, JsonOption, LogOptions
+from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, argument, option
 from eventlib.cli._common.views import declared_views
 from eventlib.config.effective import reference as settings_reference
 from eventlib.contracts.exporting import exported
@@ -41,18 +41,15 @@ def export(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     form: Annotated[
         Form,
-        typer.Argument(
-            metavar="FORM",
-            help="asyncapi, avsc, jsonschema, proto, spark, dashboards, alerts, metrics, settings, strimzi, "
+        argument(
+            "FORM",
+            "asyncapi, avsc, jsonschema, proto, spark, dashboards, alerts, metrics, settings, strimzi, "
             "kubernetes, kafka or compose.",
         ),
     ],
-    name: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these events.", show_default=False)
-    ] = None,
+    name: Annotated[list[str] | None, argument("[NAME]...", "Only these events.")] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Write files there, instead of to stdout."),
+        Path | None, option("--out -o", "DIR", "Write files there, instead of to stdout.", file_okay=False)
     ] = None,
     as_json: JsonOption = False,
     sinks: SinksOption = None,

@@ -14,7 +14,7 @@ from eventlib.analysis.diagram.svg import svg
 from eventlib.analysis.diagram.text import dot, mermaid
 from eventlib.cli._common import output
 from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
-from eventlib.cli._common.options import AppOption, CountedLogOption, JsonOption, LogOptions, Shared, run_on_log
+from eventlib.cli._common.options import AppOption, CountedLogOption, JsonOption, LogOptions, Shared, option, run_on_log
 from eventlib.model.project import load_choreography
 from eventlib.operations.edge_traffic import count_traffic
 
@@ -28,17 +28,10 @@ def graph(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     written_as: Annotated[
         Format | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="mermaid|dot|svg",
-            help="The output format. [dim]Default: as FILE ends, or mermaid[/dim]",
-            show_default=False,
-        ),
+        option("--format -f", "mermaid|dot|svg", "The output format. [dim]Default: as FILE ends, or mermaid[/dim]"),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="The output file, instead of stdout."),
+        Path | None, option("--out -o", "FILE", "The output file, instead of stdout.", dir_okay=False)
     ] = None,
     as_json: JsonOption = False,
     sinks: SinksOption = None,

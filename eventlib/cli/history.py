@@ -14,7 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, PersonalOption, run_on_log
+from eventlib.cli._common.options import (
+    AppOption,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    PersonalOption,
+    argument,
+    flag,
+    run_on_log,
+)
 from eventlib.cli.history_json import step_json
 from eventlib.cli.shrink import EventOption, named, write_recorded
 from eventlib.eventlog import EventLog
@@ -31,19 +40,15 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     names: Annotated[
         list[str],
-        typer.Argument(
-            metavar="DECIDER KEY",
-            help="A decider's name (`eventlib graph` shows them), and its key: an order's id, a product's SKU. "
+        argument(
+            "DECIDER KEY",
+            "A decider's name (`eventlib graph` shows them), and its key: an order's id, a product's SKU. "
             "With --as-test, a saga's key may stand alone.",
         ),
     ],
-    unfold: Annotated[
-        bool, typer.Option("--all", "-a", metavar="", help="Print a line for each event; do not fold equal types.")
-    ] = False,
+    unfold: Annotated[bool, flag("--all -a", "Print a line for each event; do not fold equal types.")] = False,
     personal: PersonalOption = False,
-    as_test: Annotated[
-        bool, typer.Option("--as-test", metavar="", help="Print a test of the newest decision, or of --event's.")
-    ] = False,
+    as_test: Annotated[bool, flag("--as-test", "Print a test of the newest decision, or of --event's.")] = False,
     event: EventOption = None,
     as_json: JsonOption = False,
     app: AppOption = None,

@@ -19,6 +19,7 @@ from eventlib.cli._common.options import (
     LogOptions,
     MetricsOption,
     OfServicesOption,
+    option,
 )
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import YesOption, agree
@@ -43,11 +44,10 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     service: OfServicesOption = None,
     http: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--http",
-            metavar="PORT",
-            help="Serve queries: a port on this machine, or HOST:PORT; each further service takes the next port.",
-            show_default=False,
+            "PORT",
+            "Serve queries: a port on this machine, or HOST:PORT; each further service takes the next port.",
         ),
     ] = None,
     metrics_port: MetricsOption = None,

@@ -5,19 +5,13 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common.extras import installed_by
-from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions
+from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, option
 
 
 def mcp(
     context: typer.Context,
     http: Annotated[
-        str | None,
-        typer.Option(
-            "--http",
-            metavar="PORT",
-            help="Serve many, at /mcp of a port on this machine, or HOST:PORT.",
-            show_default=False,
-        ),
+        str | None, option("--http", "PORT", "Serve many, at /mcp of a port on this machine, or HOST:PORT.")
     ] = None,
     insecure: InsecureOption = False,
     app: AppOption = None,

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from eventlib.cli._common.options import AppOption, LogOptions
+from eventlib.cli._common.options import AppOption, LogOptions, argument, flag, option
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
 from eventlib.model.project import load_choreography, nearest
@@ -18,15 +18,11 @@ from eventlib.model.project import load_choreography, nearest
 
 def new(
     context: typer.Context,
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The service's name: lower-case letters, digits and '-'.")
-    ],
+    name: Annotated[str, argument("NAME", "The service's name: lower-case letters, digits and '-'.")],
     directory: Annotated[
-        Path, typer.Option(metavar="DIR", file_okay=False, help="The project: an existing one, or a new one.")
+        Path, option("--directory", "DIR", "The project: an existing one, or a new one.", file_okay=False)
     ] = Path(),
-    saga: Annotated[
-        bool, typer.Option("--saga", metavar="", help="A saga with an effect over HTTP, a deadline, and an HTTP API.")
-    ] = False,
+    saga: Annotated[bool, flag("--saga", "A saga with an effect over HTTP, a deadline, and an HTTP API.")] = False,
     app: AppOption = None,
 ) -> None:
     """Create a new service that runs, with its test.

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, path_of
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag, path_of
 from eventlib.cli._common.output import counted
 from eventlib.errors import WiringError
 from eventlib.operations.packing import PackedFile, pack_file
@@ -15,10 +15,7 @@ from eventlib.operations.packing import PackedFile, pack_file
 def pack(
     context: typer.Context,
     shrink: Annotated[
-        bool,
-        typer.Option(
-            "--shrink", metavar="", help="Then give the free space back to the disk; nothing is appended meanwhile."
-        ),
+        bool, flag("--shrink", "Then give the free space back to the disk; nothing is appended meanwhile.")
     ] = False,
     as_json: JsonOption = False,
     app: AppOption = None,

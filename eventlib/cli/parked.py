@@ -15,6 +15,8 @@ from eventlib.cli._common.options import (
     LogOptions,
     OfServicesOption,
     PersonalOption,
+    argument,
+    option,
     run_on_log,
 )
 from eventlib.cli._common.typer_ext import Command, group
@@ -36,13 +38,11 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
     reason_matches: ReasonMatches = None,
     where: Annotated[
         str,
-        typer.Option(
-            "--where",
-            "-w",
-            metavar="QUERY",
-            help="Only those for which this holds: a condition on service, decider, key, effect, reason, code_version, "
+        option(
+            "--where -w",
+            "QUERY",
+            "Only those for which this holds: a condition on service, decider, key, effect, reason, code_version, "
             "waiting, since and age.",
-            show_default=False,
         ),
     ] = "",
     as_json: JsonOption = False,
@@ -91,7 +91,7 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
 @parked.command(cls=Command)
 def show(
     context: typer.Context,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A key from the list, or an effect's id.")],
+    key: Annotated[str, argument("KEY", "A key from the list, or an effect's id.")],
     personal: PersonalOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,

@@ -12,22 +12,16 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.act_command import Asked, asking
-from eventlib.cli._common.options import OfServicesOption
+from eventlib.cli._common.options import OfServicesOption, argument, flag, option
 from eventlib.cli._common.previews import print_table
 from eventlib.errors import ContractError
 from eventlib.operations.parked_acts import Discard, Edit, ParkedOutcome, RetryAll
 from eventlib.operations.parked_preview import Preview
 
-DeciderArgument = Annotated[str, typer.Argument(metavar="DECIDER", help="The decider's name, from the list.")]
-KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The key, from the list; or an effect's id.")]
-DecidersOption = Annotated[
-    list[str] | None,
-    typer.Option("--decider", metavar="NAME", help="Only of this decider; may be repeated.", show_default=False),
-]
-ReasonMatches = Annotated[
-    str | None,
-    typer.Option("--reason-matches", metavar="REGEX", help="Only where the reason matches.", show_default=False),
-]
+DeciderArgument = Annotated[str, argument("DECIDER", "The decider's name, from the list.")]
+KeyArgument = Annotated[str, argument("KEY", "The key, from the list; or an effect's id.")]
+DecidersOption = Annotated[list[str] | None, option("--decider", "NAME", "Only of this decider; may be repeated.")]
+ReasonMatches = Annotated[str | None, option("--reason-matches", "REGEX", "Only where the reason matches.")]
 _REASONS = 5
 _ONE = {
     "asked": "requested. The services do it when they run.",
@@ -44,27 +38,15 @@ _MANY = {
 @asking()
 def retry(  # noqa: PLR0913, PLR0917  one argument for each option
     asked: Asked,
-    decider: Annotated[
-        str | None, typer.Argument(metavar="DECIDER", help="The decider's name, from the list.", show_default=False)
-    ] = None,
-    key: Annotated[
-        str | None, typer.Argument(metavar="KEY", help="The key, from the list.", show_default=False)
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", metavar="", help="Everything that is parked and matches the options below.")
-    ] = False,
+    decider: Annotated[str | None, argument("DECIDER", "The decider's name, from the list.")] = None,
+    key: Annotated[str | None, argument("KEY", "The key, from the list.")] = None,
+    everything: Annotated[bool, flag("--all", "Everything that is parked and matches the options below.")] = False,
     of_service: OfServicesOption = None,
     of_decider: DecidersOption = None,
     reason_matches: ReasonMatches = None,
     wait: Annotated[
         float | None,
-        typer.Option(
-            "--wait",
-            metavar="SECONDS",
-            min=0,
-            help="How long to wait without progress. [dim]Default: 1, with --all 10[/dim]",
-            show_default=False,
-        ),
+        option("--wait", "SECONDS", "How long to wait without progress. [dim]Default: 1, with --all 10[/dim]", min=0),
     ] = None,
 ) -> None:
     """Ask the running services to handle parked inputs again, in order.
@@ -99,16 +81,8 @@ def edit(
     asked: Asked,
     decider: DeciderArgument,
     key: KeyArgument,
-    fields: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="A field's new value; may be repeated.", show_default=False),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data", metavar="JSON", help="All of the event's fields instead; - reads stdin.", show_default=False
-        ),
-    ] = None,
+    fields: Annotated[list[str] | None, option("--set", "FIELD=VALUE", "A field's new value; may be repeated.")] = None,
+    data: Annotated[str | None, option("--data", "JSON", "All of the event's fields instead; - reads stdin.")] = None,
 ) -> None:
     """Replace the data of a parked key's first input, and handle it.
 

@@ -7,7 +7,16 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, SinceOption, refuse_missing
+from eventlib.cli._common.options import (
+    AppOption,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    SinceOption,
+    flag,
+    option,
+    refuse_missing,
+)
 from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli.diff_report import print_diff
 from eventlib.errors import WiringError
@@ -28,53 +37,33 @@ _SHOWN = 10
 
 def prove(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    in_flight: Annotated[
-        bool, typer.Option("--in-flight", metavar="", help="Prove what is in flight on the log.")
-    ] = False,
+    in_flight: Annotated[bool, flag("--in-flight", "Prove what is in flight on the log.")] = False,
     deploy: Annotated[
         bool,
-        typer.Option(
-            "--deploy",
-            metavar="",
-            help="Preview a deployment: contracts, what is decided otherwise than before, and what is in flight.",
+        flag(
+            "--deploy", "Preview a deployment: contracts, what is decided otherwise than before, and what is in flight."
         ),
     ] = False,
     against: Annotated[
         str | None,
-        typer.Option(
-            "--against",
-            metavar="REVISION",
-            help="With --deploy: the revision that runs now. [dim]Default: what was recorded[/dim]",
-            show_default=False,
+        option(
+            "--against", "REVISION", "With --deploy: the revision that runs now. [dim]Default: what was recorded[/dim]"
         ),
     ] = None,
     since: SinceOption = None,
-    each: Annotated[
-        int, typer.Option("--each", metavar="N", min=0, help="How many sagas of each shape are explored; 0: all.")
-    ] = 1,
-    moments: Annotated[
-        int, typer.Option("--moments", metavar="N", min=1, help="Give up on a saga after so many moments.")
-    ] = 100_000,
+    each: Annotated[int, option("--each", "N", "How many sagas of each shape are explored; 0: all.", min=0)] = 1,
+    moments: Annotated[int, option("--moments", "N", "Give up on a saga after so many moments.", min=1)] = 100_000,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers",
-            metavar="N",
-            min=1,
-            help="How many processes share the work. [dim]Default: one per core[/dim]",
-            show_default=False,
-        ),
+        option("--workers", "N", "How many processes share the work. [dim]Default: one per core[/dim]", min=1),
     ] = None,
     code: Annotated[
         str | None,
-        typer.Option(
-            "--code",
-            metavar="REVISION",
-            help="Prove it under a revision of the repository. [dim]Default: the working tree[/dim]",
-            show_default=False,
+        option(
+            "--code", "REVISION", "Prove it under a revision of the repository. [dim]Default: the working tree[/dim]"
         ),
     ] = None,
-    form: Annotated[Form, typer.Option("--format", metavar="FORM", help="text, markdown, json or junit.")] = "text",
+    form: Annotated[Form, option("--format", "FORM", "text, markdown, json or junit.")] = "text",
     as_json: JsonOption = False,
     scenario: ScenarioOption = None,
     app: AppOption = None,

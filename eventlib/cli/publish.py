@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, argument, flag, option
 from eventlib.cli._common.prompts import actor
 from eventlib.errors import ContractError, WiringError
 from eventlib.ground.strict_json import JsonRefused, decode_json
@@ -22,28 +22,22 @@ from eventlib.values import iso
 
 def publish(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    event_type: Annotated[str, typer.Argument(metavar="TYPE", help="The event's type: its class name.")],
-    data: Annotated[str, typer.Option(metavar="JSON", help="The event's fields as a JSON object; - reads stdin.")],
-    key: Annotated[str | None, typer.Option(metavar="TEXT", help="The key field's value, if --data has none.")] = None,
+    event_type: Annotated[str, argument("TYPE", "The event's type: its class name.")],
+    data: Annotated[str, option("--data", "JSON", "The event's fields as a JSON object; - reads stdin.")],
+    key: Annotated[str | None, option("--key", "TEXT", "The key field's value, if --data has none.")] = None,
     idempotency_key: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="The same key gives the same event id: the request is handled once."),
+        option("--idempotency-key", "TEXT", "The same key gives the same event id: the request is handled once."),
     ] = None,
     header: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A header of the record; may be repeated."),
+        list[str] | None, option("--header", "NAME=VALUE", "A header of the record; may be repeated.")
     ] = None,
     partition: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="The partition of a keyless event; others are partitioned by key."),
+        option("--partition", "N", "The partition of a keyless event; others are partitioned by key.", min=0),
     ] = None,
-    reason: Annotated[
-        str,
-        typer.Option("--reason", metavar="TEXT", help="Why; stored with the event and your name.", show_default=False),
-    ] = "",
-    force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Also publish what may break the services' guarantees.")
-    ] = False,
+    reason: Annotated[str, option("--reason", "TEXT", "Why; stored with the event and your name.")] = "",
+    force: Annotated[bool, flag("--force", "Also publish what may break the services' guarantees.")] = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, path_of
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag, option, path_of
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import signed_reason
 from eventlib.errors import WiringError
@@ -24,21 +24,12 @@ from eventlib.operations.doctor.repair import Repaired, repair_file
 
 def repair(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Only print what would be done; services may run.")
-    ] = False,
-    seal: Annotated[
-        bool,
-        typer.Option("--seal", metavar="", help="Add checksums to records of an older release, as they are now."),
-    ] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Only print what would be done; services may run.")] = False,
+    seal: Annotated[bool, flag("--seal", "Add checksums to records of an older release, as they are now.")] = False,
     accept_loss: Annotated[
-        bool,
-        typer.Option("--accept-loss", metavar="", help="Continue without records that are missing from the log's end."),
+        bool, flag("--accept-loss", "Continue without records that are missing from the log's end.")
     ] = False,
-    reason: Annotated[
-        str,
-        typer.Option("--reason", metavar="WHY", help="With --accept-loss: why; stored in the log.", show_default=False),
-    ] = "",
+    reason: Annotated[str, option("--reason", "WHY", "With --accept-loss: why; stored in the log.")] = "",
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,

@@ -12,6 +12,8 @@ from eventlib.cli._common.options import (
     LogOptions,
     ServicesOption,
     SinceOption,
+    flag,
+    option,
     refuse_missing,
     run_on_log,
 )
@@ -31,69 +33,33 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
     service: ServicesOption = None,
     since: SinceOption = None,
     in_flight: Annotated[
-        bool,
-        typer.Option(
-            "--in-flight", metavar="", help="Only sagas that have not ended: the preflight before a deployment."
-        ),
+        bool, flag("--in-flight", "Only sagas that have not ended: the preflight before a deployment.")
     ] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=0, help="For how many sagas to show a difference in full.")
-    ] = 10,
+    limit: Annotated[int, option("--limit", "N", "For how many sagas to show a difference in full.", min=0)] = 10,
     key: Annotated[
-        str | None,
-        typer.Option(
-            "--key",
-            "-k",
-            metavar="KEY",
-            help="The decider's key, such as an order's id.",
-            rich_help_panel=_DEBUGGER,
-            show_default=False,
-        ),
+        str | None, option("--key -k", "KEY", "The decider's key, such as an order's id.", rich_help_panel=_DEBUGGER)
     ] = None,
     break_at: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--break-at",
-            metavar="EVENT_ID",
-            help="Stop where the key handled this event, or else emitted it; or a deadline's name.",
+            "EVENT_ID",
+            "Stop where the key handled this event, or else emitted it; or a deadline's name.",
             rich_help_panel=_DEBUGGER,
-            show_default=False,
         ),
     ] = None,
     decider: Annotated[
-        str | None,
-        typer.Option(
-            "--decider",
-            "-d",
-            metavar="NAME",
-            help="Stop only in this decider.",
-            rich_help_panel=_DEBUGGER,
-            show_default=False,
-        ),
+        str | None, option("--decider -d", "NAME", "Stop only in this decider.", rich_help_panel=_DEBUGGER)
     ] = None,
     debugger: Annotated[
         Debugger,
-        typer.Option(
-            "--debugger",
-            metavar="NAME",
-            help="pdb, or debugpy: it waits for an IDE to attach.",
-            rich_help_panel=_DEBUGGER,
-        ),
+        option("--debugger", "NAME", "pdb, or debugpy: it waits for an IDE to attach.", rich_help_panel=_DEBUGGER),
     ] = "pdb",
     port: Annotated[
-        int,
-        typer.Option(
-            "--port", metavar="PORT", min=1, max=65_535, help="Where debugpy waits.", rich_help_panel=_DEBUGGER
-        ),
+        int, option("--port", "PORT", "Where debugpy waits.", min=1, max=65_535, rich_help_panel=_DEBUGGER)
     ] = 5678,
     stdin: Annotated[
-        bool,
-        typer.Option(
-            "--stdin",
-            metavar="",
-            help="Let pdb read its commands from a stdin that is no terminal.",
-            rich_help_panel=_DEBUGGER,
-        ),
+        bool, flag("--stdin", "Let pdb read its commands from a stdin that is no terminal.", rich_help_panel=_DEBUGGER)
     ] = False,
     as_json: JsonOption = False,
     app: AppOption = None,

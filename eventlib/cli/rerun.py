@@ -9,7 +9,7 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.act_command import Asked, asking
-from eventlib.cli._common.options import LogOptions, run_on_log
+from eventlib.cli._common.options import LogOptions, argument, flag, option, run_on_log
 from eventlib.cli._common.rerun_report import print_difference
 from eventlib.cli._common.reruns_here import Effects, EffectsOption, RerunsHere, print_switched
 from eventlib.operations.reprocessing.listing import KnownRerun, reruns
@@ -20,35 +20,16 @@ from eventlib.values import from_ms
 @asking(may_ask=True)
 def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
     asked: Asked,
-    service: Annotated[
-        str | None, typer.Argument(metavar="SERVICE", help="The service's name.", show_default=False)
-    ] = None,
-    into: Annotated[
-        str | None, typer.Option("--into", metavar="NAME", help="Reprocess under this name.", show_default=False)
-    ] = None,
-    switch: Annotated[
-        str | None,
-        typer.Option("--switch", metavar="NAME", help="Make a rerun's states the service's.", show_default=False),
-    ] = None,
-    drop: Annotated[
-        str | None, typer.Option("--drop", metavar="NAME", help="Delete a rerun.", show_default=False)
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", metavar="", help="List the reruns on the log.")] = False,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            "--until", metavar="TIME", help="Only the service's inputs up to a time (UTC).", show_default=False
-        ),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="Decide again only from a time (UTC) on.", show_default=False),
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", metavar="", help="Follow the service until Ctrl-C.")
-    ] = False,
+    service: Annotated[str | None, argument("SERVICE", "The service's name.")] = None,
+    into: Annotated[str | None, option("--into", "NAME", "Reprocess under this name.")] = None,
+    switch: Annotated[str | None, option("--switch", "NAME", "Make a rerun's states the service's.")] = None,
+    drop: Annotated[str | None, option("--drop", "NAME", "Delete a rerun.")] = None,
+    list_: Annotated[bool, flag("--list", "List the reruns on the log.")] = False,
+    until: Annotated[str | None, option("--until", "TIME", "Only the service's inputs up to a time (UTC).")] = None,
+    since: Annotated[str | None, option("--since", "TIME", "Decide again only from a time (UTC) on.")] = None,
+    follow: Annotated[bool, flag("--follow -f", "Follow the service until Ctrl-C.")] = False,
     effects: EffectsOption = Effects.RECORDED,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many differences are shown in full.")] = 10,
+    limit: Annotated[int, option("--limit", "N", "How many differences are shown in full.")] = 10,
 ) -> None:
     """Reprocess a service's history in a shadow, and show what differs.
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.act_command import Asked, asking
+from eventlib.cli._common.options import argument, flag, option
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.reruns_here import Effects, EffectsOption, RerunsHere, print_switched
 from eventlib.operations.rerun_acts import RerunOutcome
@@ -23,27 +24,13 @@ _MOST_SHOWN = 10
 @asking(may_ask=True)
 def reset(  # noqa: PLR0913, PLR0917  one argument for each option
     asked: Asked,
-    service: Annotated[str, typer.Argument(metavar="SERVICE", help="The service's name.")],
+    service: Annotated[str, argument("SERVICE", "The service's name.")],
     to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="WHERE",
-            help="earliest, latest, or a time (UTC) such as 2026-01-31T12:00:00Z.",
-            show_default=False,
-        ),
+        str | None, option("--to", "WHERE", "earliest, latest, or a time (UTC) such as 2026-01-31T12:00:00Z.")
     ] = None,
-    skip: Annotated[
-        str | None,
-        typer.Option("--skip", metavar="EVENT_ID", help="Skip this one input.", show_default=False),
-    ] = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Move only in this topic; may be repeated.", show_default=False),
-    ] = None,
-    accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", metavar="", help="Accept that inputs were gone before they were read.")
-    ] = False,
+    skip: Annotated[str | None, option("--skip", "EVENT_ID", "Skip this one input.")] = None,
+    topic: Annotated[list[str] | None, option("--topic", "TOPIC", "Move only in this topic; may be repeated.")] = None,
+    accept_loss: Annotated[bool, flag("--accept-loss", "Accept that inputs were gone before they were read.")] = False,
     effects: EffectsOption = Effects.RECORDED,
 ) -> None:
     """Move a service's offsets on purpose, or make it skip one input.

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, MetricsOption, ServicesOption
+from eventlib.cli._common.options import (
+    AppOption,
+    InsecureOption,
+    LogOption,
+    LogOptions,
+    MetricsOption,
+    ServicesOption,
+    flag,
+    option,
+)
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli._common.workers import supervise
 from eventlib.cli.run_process import OWN_SCHEMAS, Running, Tuning, open_ports_and_log, serve_until
@@ -27,27 +36,15 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     service: ServicesOption = None,
     no_services: Annotated[
-        bool,
-        typer.Option("--no-services", metavar="", help="No service: only HTTP, for services that run elsewhere."),
+        bool, flag("--no-services", "No service: only HTTP, for services that run elsewhere.")
     ] = False,
     http: Annotated[
-        str | None,
-        typer.Option(
-            "--http", metavar="PORT", help="Serve HTTP, too: a port on this machine, or HOST:PORT.", show_default=False
-        ),
+        str | None, option("--http", "PORT", "Serve HTTP, too: a port on this machine, or HOST:PORT.")
     ] = None,
     metrics_port: MetricsOption = None,
     insecure: InsecureOption = False,
     workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            metavar="N",
-            min=1,
-            max=1_000,
-            help="How many processes; one that dies is started again.",
-            show_default=False,
-        ),
+        int | None, option("--workers", "N", "How many processes; one that dies is started again.", min=1, max=1_000)
     ] = None,
     app: AppOption = None,
     log: LogOption = None,

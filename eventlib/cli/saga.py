@@ -18,6 +18,8 @@ from eventlib.cli._common.options import (
     LogOption,
     LogOptions,
     PersonalOption,
+    argument,
+    flag,
     run_on_log,
 )
 from eventlib.cli._common.paused import paused_text
@@ -46,16 +48,11 @@ from eventlib.values import iso, iso_ms
 
 def saga(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="An order's id, or another event's key.")],
-    tree: Annotated[bool, typer.Option("--tree", metavar="", help="Only the tree: what caused each event.")] = False,
-    unfold: Annotated[
-        bool, typer.Option("--all", "-a", metavar="", help="Print a line for each event; do not fold equal types.")
-    ] = False,
+    key: Annotated[str, argument("KEY", "An order's id, or another event's key.")],
+    tree: Annotated[bool, flag("--tree", "Only the tree: what caused each event.")] = False,
+    unfold: Annotated[bool, flag("--all -a", "Print a line for each event; do not fold equal types.")] = False,
     at: AtTime = None,
-    follow: Annotated[
-        bool,
-        typer.Option("--follow", "-f", metavar="", help="Print each event as it arrives, until the saga has ended."),
-    ] = False,
+    follow: Annotated[bool, flag("--follow -f", "Print each event as it arrives, until the saga has ended.")] = False,
     personal: PersonalOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,

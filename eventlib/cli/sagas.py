@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, option
 from eventlib.cli._common.searching import WhereOption, page_json, run_on_sagas
 from eventlib.cli._common.typer_ext import Command, group
 from eventlib.index.attributes import declared_in
@@ -22,14 +22,9 @@ sagas = group("Find sagas: by status, by what they wait for, and by declared att
 def list_(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     where: WhereOption = "",
-    order_by: Annotated[
-        str, typer.Option("--order-by", metavar="NAME", help="An attribute, with asc or desc.")
-    ] = "started_at desc",
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MOST_LIMIT, help="How many, at most.")] = 50,
-    after: Annotated[
-        str | None,
-        typer.Option("--after", metavar="NEXT", help="Go on behind the last page: its `next`.", show_default=False),
-    ] = None,
+    order_by: Annotated[str, option("--order-by", "NAME", "An attribute, with asc or desc.")] = "started_at desc",
+    limit: Annotated[int, option("--limit", "N", "How many, at most.", min=1, max=MOST_LIMIT)] = 50,
+    after: Annotated[str | None, option("--after", "NEXT", "Go on behind the last page: its `next`.")] = None,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,

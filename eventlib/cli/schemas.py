@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, argument
 from eventlib.cli._common.typer_ext import Command, group
 from eventlib.cli.schemas_preflight import check, epoch, level, query_schemas, register
 from eventlib.cli.schemas_serve import serve
@@ -63,7 +63,7 @@ def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = 
 @schemas.command(cls=Command)
 def show(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Today's, or a registered version.")],
+    name: Annotated[str, argument("NAME[@VERSION]", "Today's, or a registered version.")],
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
@@ -85,8 +85,8 @@ def show(
 @schemas.command(cls=Command)
 def diff(
     context: typer.Context,
-    before: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="A schema; without a version, today's.")],
-    after: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="The other one.")],
+    before: Annotated[str, argument("NAME[@VERSION]", "A schema; without a version, today's.")],
+    after: Annotated[str, argument("NAME[@VERSION]", "The other one.")],
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,

@@ -8,7 +8,16 @@ from typing import Annotated, TypeVar
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing, run_on_log
+from eventlib.cli._common.options import (
+    AppOption,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    argument,
+    option,
+    refuse_missing,
+    run_on_log,
+)
 from eventlib.codec.registry import RegistryOptions, Version
 from eventlib.contracts.declared import Declared, named
 from eventlib.contracts.preflight import Verdict, open_epoch, verdict
@@ -21,7 +30,7 @@ from eventlib.ground.variables import read_settings
 from eventlib.opening import open_log
 from eventlib.registry.compatibility import Level
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of an event or a state, or its subject.")]
+_Name = Annotated[str, argument("NAME", "The name of an event or a state, or its subject.")]
 
 
 T = TypeVar("T")
@@ -29,14 +38,9 @@ T = TypeVar("T")
 
 def check(
     context: typer.Context,
-    sample: Annotated[
-        int, typer.Option("--sample", metavar="N", min=0, help="How many records of each partition to decode.")
-    ] = 1_000,
+    sample: Annotated[int, option("--sample", "N", "How many records of each partition to decode.", min=0)] = 1_000,
     also: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--also", metavar="URL", help="Also decode from this log, for example archive:DIR.", show_default=False
-        ),
+        list[str] | None, option("--also", "URL", "Also decode from this log, for example archive:DIR.")
     ] = None,
     as_json: JsonOption = False,
     app: AppOption = None,
@@ -122,9 +126,7 @@ def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOp
 def level(
     context: typer.Context,
     name: _Name,
-    level: Annotated[
-        str, typer.Argument(metavar="LEVEL", help="NONE, or BACKWARD, FORWARD or FULL, each also _TRANSITIVE.")
-    ],
+    level: Annotated[str, argument("LEVEL", "NONE, or BACKWARD, FORWARD or FULL, each also _TRANSITIVE.")],
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:

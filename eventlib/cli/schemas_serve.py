@@ -4,27 +4,23 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli._common.options import InsecureOption, LogOption, LogOptions
+from eventlib.cli._common.options import InsecureOption, LogOption, LogOptions, option
 
 
 def serve(
     context: typer.Context,
     port: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--port",
-            metavar="PORT",
-            help="A port on this machine, or HOST:PORT. [dim]Default: $EVENTLIB_SCHEMAS_PORT, or 8081[/dim]",
-            show_default=False,
+            "PORT",
+            "A port on this machine, or HOST:PORT. [dim]Default: $EVENTLIB_SCHEMAS_PORT, or 8081[/dim]",
         ),
     ] = None,
     compatibility: Annotated[
         str | None,
-        typer.Option(
-            "--compatibility",
-            metavar="LEVEL",
-            help="The level of subjects without their own. [dim]Default: FULL_TRANSITIVE[/dim]",
-            show_default=False,
+        option(
+            "--compatibility", "LEVEL", "The level of subjects without their own. [dim]Default: FULL_TRANSITIVE[/dim]"
         ),
     ] = None,
     insecure: InsecureOption = False,

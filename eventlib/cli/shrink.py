@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.options import AppOption, LogOption, LogOptions, argument, option, run_on_log
 from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli._common.searching import WhereOption, keys_of, run_on_sagas
 from eventlib.errors import ContractError, WiringError
@@ -23,22 +23,10 @@ from eventlib.proof.small_tests import SmallTest, of_difference, of_failure
 from eventlib.proof.writing import Expected, as_test
 from eventlib.replay.key_history import KeyHistory, key_history
 
-EventOption = Annotated[
-    str | None,
-    typer.Option(
-        "--event", metavar="EVENT_ID", help="The input, by its id or the beginning of it.", show_default=False
-    ),
-]
+EventOption = Annotated[str | None, option("--event", "EVENT_ID", "The input, by its id or the beginning of it.")]
 
 
-NamesArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[DECIDER] KEY",
-        help="A saga's key; or a decider's name and its key.",
-        show_default=False,
-    ),
-]
+NamesArgument = Annotated[list[str] | None, argument("[DECIDER] KEY", "A saga's key; or a decider's name and its key.")]
 
 
 def shrink(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -48,17 +36,9 @@ def shrink(  # noqa: PLR0913, PLR0917  one argument for each option
     event: EventOption = None,
     against: Annotated[
         str | None,
-        typer.Option(
-            "--against",
-            metavar="REVISION",
-            help="A revision that decides rightly: the test is of what it decides otherwise.",
-            show_default=False,
-        ),
+        option("--against", "REVISION", "A revision that decides rightly: the test is of what it decides otherwise."),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write the test there, not to stdout.", show_default=False),
-    ] = None,
+    out: Annotated[Path | None, option("--out -o", "FILE", "Write the test there, not to stdout.")] = None,
     scenario: ScenarioOption = None,
     app: AppOption = None,
     log: LogOption = None,

@@ -11,7 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOptions
+from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, flag, option
 from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli.simulate_report import (
     Diagram,
@@ -35,38 +35,22 @@ _FOUND = "When an invariant is broken"
 
 def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    schedules: Annotated[
-        int, typer.Option("--schedules", "-n", metavar="N", min=1, help="How many schedules to run.")
-    ] = 1_000,
-    orders: Annotated[
-        int, typer.Option("--orders", metavar="N", min=1, max=50, help="How many orders a schedule has at most.")
-    ] = 2,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same schedules.")] = 1,
+    schedules: Annotated[int, option("--schedules -n", "N", "How many schedules to run.", min=1)] = 1_000,
+    orders: Annotated[int, option("--orders", "N", "How many orders a schedule has at most.", min=1, max=50)] = 2,
+    seed: Annotated[int, option("--seed", "N", "The same seed gives the same schedules.")] = 1,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers",
-            metavar="N",
-            min=1,
-            help="How many processes share the schedules. [dim]Default: one per core[/dim]",
-            show_default=False,
-        ),
+        option("--workers", "N", "How many processes share the schedules. [dim]Default: one per core[/dim]", min=1),
     ] = None,
-    replay: Annotated[
-        Path | None,
-        typer.Option(
-            "--replay", metavar="FILE", dir_okay=False, help="Run a saved schedule again.", show_default=False
-        ),
-    ] = None,
+    replay: Annotated[Path | None, option("--replay", "FILE", "Run a saved schedule again.", dir_okay=False)] = None,
     save: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--save",
-            metavar="FILE",
+            "FILE",
+            "Where the schedule is saved. [dim]Default: var/simulate/LAW.json[/dim]",
             dir_okay=False,
-            help="Where the schedule is saved. [dim]Default: var/simulate/LAW.json[/dim]",
             rich_help_panel=_FOUND,
-            show_default=False,
         ),
     ] = None,
     diagram: Annotated[
@@ -77,17 +61,11 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
         typer.Option("--exhaustive", help="Explore all interleavings of the scenario's small case instead."),
     ] = False,
     no_deadlines: Annotated[
-        bool, typer.Option("--no-deadlines", metavar="", help="With --exhaustive: no deadline passes, which is faster.")
+        bool, flag("--no-deadlines", "With --exhaustive: no deadline passes, which is faster.")
     ] = False,
     moments: Annotated[
         int | None,
-        typer.Option(
-            "--moments",
-            metavar="N",
-            min=1,
-            help="With --exhaustive: give up after so many moments. [dim]Default: never[/dim]",
-            show_default=False,
-        ),
+        option("--moments", "N", "With --exhaustive: give up after so many moments. [dim]Default: never[/dim]", min=1),
     ] = None,
     as_json: JsonOption = False,
     scenario: ScenarioOption = None,

@@ -11,7 +11,16 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.options import (
+    AppOption,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    argument,
+    flag,
+    option,
+    run_on_log,
+)
 from eventlib.cli._common.searching import up_to_now
 from eventlib.errors import ContractError
 from eventlib.model.project import load_choreography
@@ -22,17 +31,11 @@ from eventlib.values import escaped_lines
 
 def sql(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    question: Annotated[
-        str | None, typer.Argument(metavar="SELECT", help="One SELECT. Without it: the tables.", show_default=False)
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=MOST_ROWS, help="How many rows, at most.")
-    ] = 1_000,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, max=MOST_S, help="How long it may take.")
-    ] = 30.0,
+    question: Annotated[str | None, argument("SELECT", "One SELECT. Without it: the tables.")] = None,
+    limit: Annotated[int, option("--limit", "N", "How many rows, at most.", min=1, max=MOST_ROWS)] = 1_000,
+    timeout: Annotated[float, option("--timeout", "SECONDS", "How long it may take.", min=0.1, max=MOST_S)] = 30.0,
     as_json: JsonOption = False,
-    as_csv: Annotated[bool, typer.Option("--csv", metavar="", help="Print CSV, for spreadsheets.")] = False,
+    as_csv: Annotated[bool, flag("--csv", "Print CSV, for spreadsheets.")] = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:

@@ -17,6 +17,8 @@ from eventlib.cli._common.options import (
     LogOption,
     LogOptions,
     PersonalOption,
+    argument,
+    option,
     run_on_log,
 )
 from eventlib.cli._common.saga_status import state_json
@@ -28,17 +30,9 @@ from eventlib.values import iso
 
 def state(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    decider: Annotated[str, typer.Argument(metavar="DECIDER", help="A decider's name; `eventlib graph` shows them.")],
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The decider's key: an order's id, a product's SKU.")],
-    at: Annotated[
-        str | None,
-        typer.Option(
-            "--at",
-            metavar="TIME|EVENT_ID",
-            help="As of a time (UTC), or after an event.",
-            show_default=False,
-        ),
-    ] = None,
+    decider: Annotated[str, argument("DECIDER", "A decider's name; `eventlib graph` shows them.")],
+    key: Annotated[str, argument("KEY", "The decider's key: an order's id, a product's SKU.")],
+    at: Annotated[str | None, option("--at", "TIME|EVENT_ID", "As of a time (UTC), or after an event.")] = None,
     personal: PersonalOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,

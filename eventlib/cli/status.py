@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag, option, run_on_log
 from eventlib.cli._common.paused import paused_text
 from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
@@ -28,26 +28,19 @@ from eventlib.values import iso
 
 def status(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    watch: Annotated[bool, typer.Option("--watch", "-w", metavar="", help="Refresh until Ctrl-C.")] = False,
-    every: Annotated[
-        float, typer.Option("--every", metavar="SECONDS", min=0.1, help="The refresh interval, with --watch.")
-    ] = 2.0,
+    watch: Annotated[bool, flag("--watch -w", "Refresh until Ctrl-C.")] = False,
+    every: Annotated[float, option("--every", "SECONDS", "The refresh interval, with --watch.", min=0.1)] = 2.0,
     sagas: Annotated[
-        bool,
-        typer.Option("--sagas", metavar="", help="Count sagas by state, too: reads each state once, about 10 µs each."),
+        bool, flag("--sagas", "Count sagas by state, too: reads each state once, about 10 µs each.")
     ] = False,
     max_behind: Annotated[
-        float, typer.Option("--max-behind", metavar="SECONDS", min=0, help="How old the oldest unhandled input may be.")
+        float, option("--max-behind", "SECONDS", "How old the oldest unhandled input may be.", min=0)
     ] = 60.0,
-    max_parked: Annotated[
-        int, typer.Option("--max-parked", metavar="N", min=0, help="How many keys and effects may be parked.")
-    ] = 0,
+    max_parked: Annotated[int, option("--max-parked", "N", "How many keys and effects may be parked.", min=0)] = 0,
     max_overdue: Annotated[
-        int, typer.Option("--max-overdue", metavar="N", min=0, help="How many sagas may be overdue, with --sagas.")
+        int, option("--max-overdue", "N", "How many sagas may be overdue, with --sagas.", min=0)
     ] = 0,
-    allow_stopped: Annotated[
-        bool, typer.Option("--allow-stopped", metavar="", help="Also healthy when a task has no owner.")
-    ] = False,
+    allow_stopped: Annotated[bool, flag("--allow-stopped", "Also healthy when a task has no owner.")] = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,

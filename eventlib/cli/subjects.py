@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, argument, run_on_log
 from eventlib.cli._common.record_json import record_line
 from eventlib.cli._common.typer_ext import Command, group
 from eventlib.eventlog import EventLog
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 subjects = group("Make the master key; list erasures; export what is kept of a person.")
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file.", show_default=False)]
+FileArgument = Annotated[Path, argument("FILE", "A file.")]
 
 
 @subjects.command(cls=Command)
@@ -57,7 +57,7 @@ def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = 
 @subjects.command(cls=Command)
 def show(
     context: typer.Context,
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="The person's id.")],
+    subject: Annotated[str, argument("SUBJECT", "The person's id.")],
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:

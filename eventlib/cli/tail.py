@@ -16,6 +16,9 @@ from eventlib.cli._common.options import (
     LogOption,
     LogOptions,
     PersonalOption,
+    argument,
+    flag,
+    option,
     run_on_log,
 )
 from eventlib.cli._common.record_json import record_line
@@ -30,21 +33,11 @@ from eventlib.values import iso_ms
 
 def tail(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    topics: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TOPIC", help="Which topics; by default, all that hold events.", show_default=False),
-    ] = None,
+    topics: Annotated[list[str] | None, argument("TOPIC", "Which topics; by default, all that hold events.")] = None,
     start: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="WHERE",
-            help="earliest, latest, an offset, or a time (UTC) such as 2026-01-31T12:00:00Z.",
-        ),
+        str, option("--from", "WHERE", "earliest, latest, an offset, or a time (UTC) such as 2026-01-31T12:00:00Z.")
     ] = "earliest",
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", metavar="", help="Wait for new records, until Ctrl-C.")
-    ] = False,
+    follow: Annotated[bool, flag("--follow -f", "Wait for new records, until Ctrl-C.")] = False,
     personal: PersonalOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import JsonOption
+from eventlib.cli._common.options import JsonOption, argument, option
 from eventlib.identity.options import identity_options
 from eventlib.identity.principal import Role
 from eventlib.identity.tokens import add_token, json_of
@@ -14,20 +14,13 @@ from eventlib.telemetry.logs import tell
 
 
 def token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the token is called, also on the log.")],
+    name: Annotated[str, argument("NAME", "What the token is called, also on the log.")],
     role: Annotated[list[Role], typer.Option("--role", help="What it may do; may be repeated.")],
-    customer: Annotated[
-        str | None,
-        typer.Option("--customer", metavar="ID", help="The customer of the role customer.", show_default=False),
-    ] = None,
+    customer: Annotated[str | None, option("--customer", "ID", "The customer of the role customer.")] = None,
     file: Annotated[
         Path | None,
-        typer.Option(
-            "--file",
-            metavar="FILE",
-            dir_okay=False,
-            help="Add it to this file. [dim]Default: $EVENTLIB_IDENTITY_TOKENS_FILE[/dim]",
-            show_default=False,
+        option(
+            "--file", "FILE", "Add it to this file. [dim]Default: $EVENTLIB_IDENTITY_TOKENS_FILE[/dim]", dir_okay=False
         ),
     ] = None,
     as_json: JsonOption = False,

@@ -5,13 +5,7 @@ from dataclasses import asdict
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import (
-    AppOption,
-    JsonOption,
-    LogOption,
-    LogOptions,
-    run_on_log,
-)
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.operations.topics import topic_rows
 
 

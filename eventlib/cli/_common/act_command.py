@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, option, run_on_log
 from eventlib.cli._common.prompts import ReasonOption, YesOption, actor, agree
 from eventlib.eventlog import EventLog
 from eventlib.operations.act import Act, Desk, Outcome, Reruns, parameter
@@ -38,7 +38,7 @@ def _option(name: str, metavar: str, help_: str, **more: Any) -> Any:
     return typer.Option(_flag(name), metavar=metavar, help=help_, show_default=False, **more)
 
 
-WaitOption = Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0, help=_WAIT)]
+WaitOption = Annotated[float, option("--wait", "SECONDS", _WAIT, min=0)]
 ByOption = Annotated[str | None, _option("by", "NAME", _BY)]
 DryRunOption = Annotated[bool, _option("dry_run", "", _DRY_RUN)]
 AsPreviewedOption = Annotated[str, _option("as_previewed", "TOKEN", _AS_PREVIEWED)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from eventlib.analysis.connectors import Connector
-from eventlib.cli._common.options import LogOptions
+from eventlib.cli._common.options import LogOptions, argument, option
 from eventlib.config.settings import eventlib_settings
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--subscribers",
-        metavar="FILE",
-        help="The subscribers, in TOML. [dim]Default: $EVENTLIB_WEBHOOKS[/dim]",
-        show_default=False,
-    ),
+    Path | None, option("--subscribers", "FILE", "The subscribers, in TOML. [dim]Default: $EVENTLIB_WEBHOOKS[/dim]")
 ]
 
 
@@ -52,7 +46,7 @@ SinksOption = Annotated[list[str] | None, _module_option("--sink", "A sink", "si
 
 OutboxesOption = Annotated[list[str] | None, _module_option("--outbox", "An outbox", "outboxes")]
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The subscriber's name.", show_default=False)]
+NameArgument = Annotated[str, argument("NAME", "The subscriber's name.")]
 
 
 def file_of(given: Path | None) -> Path:

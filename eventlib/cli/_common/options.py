@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -14,26 +14,39 @@ LOG_VARIABLE = "EVENTLIB_LOG"
 DEFAULT_LOG = "sqlite:///var/APP.db"
 
 
+def option(names: str, metavar: str, about: str, **more: Any) -> Any:
+    """Return an option with a value: its names (`--where -w`), what stands for the value, and its help."""
+    return typer.Option(*names.split(), metavar=metavar, help=about, **more)
+
+
+def flag(names: str, about: str, **more: Any) -> Any:
+    """Return an option without a value."""
+    return option(names, "", about, **more)
+
+
+def argument(metavar: str, about: str, **more: Any) -> Any:
+    """Return an argument: its name in the help, and its help."""
+    return typer.Argument(metavar=metavar, help=about, **more)
+
+
 AppOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--app",
-        metavar="MODULE:NAME",
-        help="Where the choreography is. [dim]Default: app in \\[tool.eventlib] of the nearest pyproject.toml[/dim]",
+        "MODULE:NAME",
+        "Where the choreography is. [dim]Default: app in \\[tool.eventlib] of the nearest pyproject.toml[/dim]",
         rich_help_panel="Application and log",
-        show_default=False,
     ),
 ]
 
 
 LogOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--log",
-        metavar="URL",
-        help=f"Which log. [dim]Default: ${LOG_VARIABLE}, or {DEFAULT_LOG}[/dim]",
+        "URL",
+        f"Which log. [dim]Default: ${LOG_VARIABLE}, or {DEFAULT_LOG}[/dim]",
         rich_help_panel="Application and log",
-        show_default=False,
     ),
 ]
 
@@ -45,63 +58,40 @@ def _time(text: str) -> datetime:
         raise typer.BadParameter(str(error)) from error
 
 
-AtTime = Annotated[
-    datetime | None,
-    typer.Option("--at", metavar="TIME", parser=_time, help="As of a time (UTC).", show_default=False),
-]
+AtTime = Annotated[datetime | None, option("--at", "TIME", "As of a time (UTC).", parser=_time)]
 
 
-SinceOption = Annotated[
-    datetime | None,
-    typer.Option("--since", metavar="TIME", parser=_time, help="From a time (UTC) on.", show_default=False),
-]
+SinceOption = Annotated[datetime | None, option("--since", "TIME", "From a time (UTC) on.", parser=_time)]
 
 
-ServicesOption = Annotated[
-    list[str] | None,
-    typer.Option("--service", "-s", metavar="NAME", help="Only this service; may be repeated.", show_default=False),
-]
-OfServicesOption = Annotated[
-    list[str] | None,
-    typer.Option("--service", "-s", metavar="NAME", help="Only of this service; may be repeated.", show_default=False),
-]
+ServicesOption = Annotated[list[str] | None, option("--service -s", "NAME", "Only this service; may be repeated.")]
+OfServicesOption = Annotated[list[str] | None, option("--service -s", "NAME", "Only of this service; may be repeated.")]
 
 
-InsecureOption = Annotated[
-    bool,
-    typer.Option("--insecure", metavar="", help="Let everyone in who reaches the address: no identity is needed."),
-]
+InsecureOption = Annotated[bool, flag("--insecure", "Let everyone in who reaches the address: no identity is needed.")]
 
 
 CountedLogOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--log",
-        metavar="[URL]",
-        help=f"Count on a log. [dim]Without URL: ${LOG_VARIABLE}, or {DEFAULT_LOG}[/dim]",
+        "[URL]",
+        f"Count on a log. [dim]Without URL: ${LOG_VARIABLE}, or {DEFAULT_LOG}[/dim]",
         rich_help_panel="Application and log",
-        show_default=False,
     ),
 ]
 
 
 MetricsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--metrics-port",
-        metavar="PORT",
-        help="Serve metrics for Prometheus at /metrics: a port, or HOST:PORT.",
-        show_default=False,
-    ),
+    str | None, option("--metrics-port", "PORT", "Serve metrics for Prometheus at /metrics: a port, or HOST:PORT.")
 ]
 
 
-JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
+JsonOption = Annotated[bool, flag("--json", "Print JSON, for scripts.")]
 
 
 PersonalOption = Annotated[
-    bool,
-    typer.Option("--personal", metavar="", help="Show personal fields in plain text; needs EVENTLIB_PERSONAL_MASTER."),
+    bool, flag("--personal", "Show personal fields in plain text; needs EVENTLIB_PERSONAL_MASTER.")
 ]
 
 

@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
+from eventlib.cli._common.options import flag, option
 from eventlib.config.settings import eventlib_settings
 from eventlib.errors import ContractError
 from eventlib.identity.identity import identity_of
 from eventlib.identity.principal import Principal, Role, Unauthenticated
 
-ReasonOption = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log, with your name.", show_default=False)
-]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
+ReasonOption = Annotated[str, option("--reason", "TEXT", "Why; stored on the log, with your name.")]
+YesOption = Annotated[bool, flag("--yes -y", "Do not ask.")]
 
 
 def actor(display: str | None = None) -> str:

@@ -2,20 +2,18 @@
 
 from typing import Annotated
 
-import typer
-
+from eventlib.cli._common.options import option
 from eventlib.model.project import load_choreography, load_simulation
 from eventlib.simulation.scenario import Scenario, scenario_class
 from eventlib.simulation.stage import Stage
 
 ScenarioOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--scenario",
-        metavar="MODULE:CLASS",
-        help="The scenario. [dim]Default: simulation in \\[tool.eventlib] of pyproject.toml[/dim]",
+        "MODULE:CLASS",
+        "The scenario. [dim]Default: simulation in \\[tool.eventlib] of pyproject.toml[/dim]",
         rich_help_panel="Where to look",
-        show_default=False,
     ),
 ]
 

@@ -5,9 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, TypeVar
 
-import typer
-
-from eventlib.cli._common.options import LogOptions, run_on_log
+from eventlib.cli._common.options import LogOptions, option, run_on_log
 from eventlib.cli._common.output import records_bar
 from eventlib.eventlog import EventLog
 from eventlib.queries.projection import Projection
@@ -18,10 +16,7 @@ T = TypeVar("T")
 _LOOK_S = 0.2
 
 WhereOption = Annotated[
-    str,
-    typer.Option(
-        "--where", "-w", metavar="QUERY", help="Only those for which this holds; see `eventlib sagas attributes`."
-    ),
+    str, option("--where -w", "QUERY", "Only those for which this holds; see `eventlib sagas attributes`.")
 ]
 
 
