@@ -116,7 +116,7 @@ def _names(option: Any) -> str:
 def _help(parameter: Any) -> str:
     text = re.sub(r"\[/?dim\]", "", (parameter.help or "").replace("\\[", "[")).replace("|", "\\|")
     default = parameter.default
-    is_shown = parameter.show_default and not getattr(parameter, "is_flag", False) and default not in (None, ())
+    is_shown = parameter.show_default and not getattr(parameter, "is_flag", False) and default not in (None, (), "")
     ends = (" Required." if parameter.required else "") + (f" Default: `{default}`." if is_shown else "")
     return text + ends
 

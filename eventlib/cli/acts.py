@@ -3,23 +3,20 @@
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, SinceOption, option, run_on_log
+from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, option, run_on_log
 from eventlib.index.acts import Act
 from eventlib.operations.acts import acts as acts_on
 from eventlib.values import from_ms, iso, to_ms
 
 
 def acts(
-    context: typer.Context,
+    log_options: LogOptions,
     by: Annotated[str | None, option("--by", "TEXT", "Only by those whose name has this text.")] = None,
     since: SinceOption = None,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """List what people did to running services: who, what, when and why.
 
@@ -34,7 +31,7 @@ def acts(
       eventlib acts --json
     """
     since_ms = 0 if since is None else to_ms(since)
-    found = run_on_log(LogOptions.of(context, app, log), lambda log: acts_on(log, since_ms))
+    found = run_on_log(log_options, lambda log: acts_on(log, since_ms))
     wanted = [act for act in found if by is None or by.lower() in act.by.lower()]
     if as_json:
         output.print_json(_json(act) for act in wanted)

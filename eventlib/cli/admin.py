@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, option, refuse_missing
+from eventlib.cli._common.options import InsecureOption, LogOptions, option, refuse_missing
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.project import load_choreography
@@ -14,11 +12,9 @@ if TYPE_CHECKING:
 
 
 def admin(
-    context: typer.Context,
+    log_options: LogOptions,
     http: Annotated[str, option("--http", "PORT", "A port on this machine, or HOST:PORT.")],
     insecure: InsecureOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Serve an HTTP API for operators, until Ctrl-C: look at services, and act.
 
@@ -44,7 +40,6 @@ def admin(
     from eventlib.identity.identity import identity_of
 
     serve_insecurely(wanted=insecure)
-    log_options = LogOptions.of(context, app, log)
     choreography = load_choreography(log_options.app)
     refuse_missing(log_options.url)
     token, identity = eventlib_settings().admin_token, identity_of()

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from eventlib.cli._common.extras import installed_by
 from eventlib.cli._common.options import AppOption, LogOption, Shared, flag
-from eventlib.cli._common.typer_ext import Command, CountingCommand, Group
+from eventlib.cli._common.typer_ext import Command, Commands, CountingCommand, Group
 
 
 class LazyCommand(NamedTuple):
@@ -27,7 +27,7 @@ class LazyCommand(NamedTuple):
             own = name.replace("-", "_")
             found = getattr(import_module(f"eventlib.cli.{self.module or own}"), own)
         if not isinstance(found, typer.Typer):
-            single = typer.Typer(add_completion=False)
+            single = Commands()
             single.command(name, cls=self.cls)(found)
             found = single
         return get_command(found)

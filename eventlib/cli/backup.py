@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag, option, path_of
+from eventlib.cli._common.options import JsonOption, LogOptions, flag, option, path_of
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import signed_reason
 from eventlib.ground.private_files import make_private_directory
@@ -25,12 +25,10 @@ from eventlib.operations.erasure import erase_again
 
 
 def backup(
-    context: typer.Context,
+    log_options: LogOptions,
     to: Annotated[str, option("--to", "FILE|DIR", "A new file, or a directory (an existing one, or DIR/).")],
     full: Annotated[bool, flag("--full", "In a directory: a full backup, not an increment.")] = False,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Back up a log to a file while services run and write.
 
@@ -48,7 +46,7 @@ def backup(
       eventlib backup --to /mnt/backups/shop/
       eventlib backup --to shop-2026-01-31.db --json | jq .sha256
     """
-    raise typer.Exit(print_backup(LogOptions.of(context, app, log).url, to, full=full, as_json=as_json))
+    raise typer.Exit(print_backup(log_options.url, to, full=full, as_json=as_json))
 
 
 def restore(

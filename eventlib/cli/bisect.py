@@ -5,20 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import (
-    AppOption,
-    JsonOption,
-    LogOption,
-    LogOptions,
-    ServicesOption,
-    SinceOption,
-    option,
-    refuse_missing,
-)
+from eventlib.cli._common.options import JsonOption, LogOptions, ServicesOption, SinceOption, option, refuse_missing
 from eventlib.cli._common.searching import WhereOption, keys_of, run_on_sagas
 from eventlib.cli.diff_report import print_diff
 from eventlib.errors import WiringError
@@ -34,7 +24,7 @@ _NAMED = 10
 
 
 def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+    log_options: LogOptions,
     good: Annotated[str, option("--from", "GOOD", "A revision that decides rightly.")],
     bad: Annotated[str, option("--to", "BAD", "A later one that does not.")] = "HEAD",
     key: Annotated[list[str] | None, option("--key -k", "KEY", "Only this saga or key; may be repeated.")] = None,
@@ -42,8 +32,6 @@ def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
     service: ServicesOption = None,
     since: SinceOption = None,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Find the commit that first decides a recorded log otherwise.
 
@@ -59,7 +47,6 @@ def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib bisect --from v1.4 --to v1.7 --service payment
       eventlib bisect --from v1.4 --where "country = 'France' and status = 'ended'"
     """
-    log_options = LogOptions.of(context, app, log)
     refuse_missing(log_options.url)
     wanted = Wanted(service or None, since)
     console = output.terminal(stderr=True)

@@ -10,7 +10,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.fetching import fetched
 from eventlib.cli._common.options import JsonOption, flag, option
-from eventlib.cli._common.typer_ext import Command, group
+from eventlib.cli._common.typer_ext import group
 from eventlib.devtools.kafka.cluster import Cluster
 from eventlib.devtools.kafka.config import ClusterConfig
 from eventlib.devtools.kafka.jars import KAFKA
@@ -38,7 +38,7 @@ def _sasl(text: str) -> Sasl:
     return Sasl(text)
 
 
-@broker.command(cls=Command)
+@broker.command()
 def start(  # noqa: PLR0913, PLR0917  one argument for each option
     nodes: Annotated[
         int | None, option("--nodes", "N", "1, or 3: each has all data, and one may fail. [dim]Default: 1[/dim]")
@@ -110,7 +110,7 @@ def start(  # noqa: PLR0913, PLR0917  one argument for each option
         tell("Clients need " + " ".join(f"{name}={value}" for name, value in cluster.environment().items()))
 
 
-@broker.command(cls=Command)
+@broker.command()
 def stop(
     keep: Annotated[bool, flag("--keep", "Keep the data for the next start.")] = False,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
@@ -136,7 +136,7 @@ def stop(
         print(sentence)
 
 
-@broker.command(cls=Command)
+@broker.command()
 def status(directory: DirectoryOption = DEFAULT_DIRECTORY, as_json: JsonOption = False) -> None:
     """Show which nodes run, and where their logs are.
 

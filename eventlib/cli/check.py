@@ -13,7 +13,7 @@ from eventlib.analysis.checks import check as check_wiring
 from eventlib.analysis.event_graph import EventGraph
 from eventlib.cli._common import output
 from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag
+from eventlib.cli._common.options import JsonOption, LogOptions, flag
 from eventlib.contracts.writable import unwritable
 from eventlib.model.choreography import Choreography
 from eventlib.model.finding import Finding
@@ -22,15 +22,13 @@ from eventlib.model.project import load_choreography
 _INDENT = 9
 
 
-def check(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+def check(
+    log_options: LogOptions,
     strict: Annotated[bool, flag("--strict", "Warnings, too, end with exit code 1.")] = False,
     as_json: JsonOption = False,
     sinks: SinksOption = None,
     outboxes: OutboxesOption = None,
     subscribers: FileOption = None,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Find faults in the wiring: missing handlers, missing compensations.
 
@@ -49,7 +47,7 @@ def check(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib check --strict
       eventlib check --json | jq -r 'select(.accepted == null) | .what'
     """
-    choreography = load_choreography(LogOptions.of(context, app, log).app)
+    choreography = load_choreography(log_options.app)
     connectors = connectors_of(choreography, sinks, outboxes, subscribers)
     findings = check_wiring(choreography, unwritable(choreography), connectors)
     errors, warnings = (_count(findings, severity) for severity in ("error", "warning"))

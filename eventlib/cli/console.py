@@ -2,11 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
 from eventlib.cli._common.extras import installed_by
-from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, option, refuse_missing
+from eventlib.cli._common.options import InsecureOption, LogOptions, option, refuse_missing
 from eventlib.eventlog import EventLog
 from eventlib.model.project import load_choreography
 
@@ -14,15 +12,13 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
-def console(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+def console(
+    log_options: LogOptions,
     http: Annotated[str, option("--http --port", "PORT", "A port on this machine, or HOST:PORT.")] = "9000",
     insecure: InsecureOption = False,
     sinks: SinksOption = None,
     outboxes: OutboxesOption = None,
     subscribers: FileOption = None,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Serve the console, until Ctrl-C: find a saga, see why, act, in a browser.
 
@@ -47,7 +43,6 @@ def console(  # noqa: PLR0913, PLR0917  one argument for each option
         from eventlib.identity.options import identity_options
 
     serve_insecurely(wanted=insecure)
-    log_options = LogOptions.of(context, app, log)
     choreography = load_choreography(log_options.app)
     connectors = connectors_of(choreography, sinks, outboxes, subscribers)
     refuse_missing(log_options.url)

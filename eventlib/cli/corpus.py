@@ -10,7 +10,7 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, option, refuse_missing
-from eventlib.cli._common.typer_ext import Command, group
+from eventlib.cli._common.typer_ext import group
 from eventlib.model.project import load_choreography, nearest
 from eventlib.opening import open_log
 from eventlib.proof.corpus import Cut, CutOptions
@@ -25,7 +25,7 @@ def _group() -> None:
     """Keep `cut` a name of its own: a group of one command would be that command."""
 
 
-@corpus.command(cls=Command)
+@corpus.command()
 def cut(
     context: typer.Context,
     out: Annotated[Path, option("--out -o", "DIR", "Where the corpus is written.", file_okay=False)] = Path(

@@ -6,16 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import (
-    AppOption,
-    LogOption,
-    LogOptions,
-    ServicesOption,
-    SinceOption,
-    argument,
-    option,
-    refuse_missing,
-)
+from eventlib.cli._common.options import LogOptions, ServicesOption, SinceOption, argument, option, refuse_missing
 from eventlib.cli.diff_report import print_diff
 from eventlib.errors import WiringError
 from eventlib.model.project import nearest
@@ -28,7 +19,7 @@ Form = Literal["text", "markdown", "json", "junit", "sarif"]
 
 
 def diff(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+    log_options: LogOptions,
     revisions: Annotated[
         str | None,
         argument(
@@ -49,8 +40,6 @@ def diff(  # noqa: PLR0913, PLR0917  one argument for each option
             "Declare all these differences as expected, with a reason, in expected-differences.toml.",
         ),
     ] = None,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Show what two versions of the code decide differently on a recorded log.
 
@@ -69,7 +58,6 @@ def diff(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib diff main --format markdown > comment.md
       eventlib diff main --accept "refunds include the postage now"
     """
-    log_options = LogOptions.of(context, app, log)
     refuse_missing(log_options.url)
     directory = nearest(Path.cwd())[0]
     wanted = Wanted(service or None, since)

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag, option, refuse_missing
+from eventlib.cli._common.options import JsonOption, LogOptions, flag, option, refuse_missing
 from eventlib.cli._common.views import declared_views
 from eventlib.config.settings import runtime_config
 from eventlib.contracts.view_manifest import Viewing
@@ -25,15 +25,13 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 def doctor(
-    context: typer.Context,
+    log_options: LogOptions,
     deep: Annotated[bool, flag("--deep", "Also verify every record, and the services' cursors on them.")] = False,
     same_as: Annotated[
         str | None,
         option("--same-as", "URL", "Also compare every record with another log: an archive, a backup, a copy."),
     ] = None,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Find problems of the log, and of this machine's connection to it.
 
@@ -58,7 +56,6 @@ def doctor(
       eventlib doctor --deep --json | jq 'select(.offset != null) | [.topic, .offset, .key]'
       eventlib doctor --log kafka://broker:9092 --json | jq 'select(.verdict != "ok")'
     """
-    log_options = LogOptions.of(context, app, log)
     if same_as is not None:
         refuse_missing(log_options.url)
         refuse_missing(same_as)

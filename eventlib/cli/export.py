@@ -5,11 +5,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from eventlib.cli._common import output
 from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, programs_of
-from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, argument, option
+from eventlib.cli._common.options import AppOnly, JsonOption, argument, option
 from eventlib.cli._common.views import declared_views
 from eventlib.config.effective import reference as settings_reference
 from eventlib.contracts.exporting import exported
@@ -38,7 +36,7 @@ Form = Literal[
 
 
 def export(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+    log_options: AppOnly,
     form: Annotated[
         Form,
         argument(
@@ -55,7 +53,6 @@ def export(  # noqa: PLR0913, PLR0917  one argument for each option
     sinks: SinksOption = None,
     outboxes: OutboxesOption = None,
     subscribers: FileOption = None,
-    app: AppOption = None,
 ) -> None:
     """Export contracts, dashboards, alerts and manifests for other tools.
 
@@ -80,7 +77,7 @@ def export(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib export kubernetes --out deploy/kubernetes/services
       eventlib export compose --subscribers webhooks.toml --out deploy/compose
     """
-    choreography = load_choreography(LogOptions.of(context, app, None).app)
+    choreography = load_choreography(log_options.app)
     for_connectors = form in {"strimzi", "kubernetes", "kafka", "compose"}
     connectors = programs_of(choreography, sinks, outboxes, subscribers) if for_connectors else []
     files = _files(choreography, form, connectors)

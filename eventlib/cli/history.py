@@ -14,16 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import (
-    AppOption,
-    JsonOption,
-    LogOption,
-    LogOptions,
-    PersonalOption,
-    argument,
-    flag,
-    run_on_log,
-)
+from eventlib.cli._common.options import JsonOption, PersonalLog, argument, flag, run_on_log
 from eventlib.cli.history_json import step_json
 from eventlib.cli.shrink import EventOption, named, write_recorded
 from eventlib.eventlog import EventLog
@@ -36,8 +27,8 @@ from eventlib.runtime.records import code_version
 from eventlib.values import iso, iso_ms
 
 
-def history(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+def history(
+    log_options: PersonalLog,
     names: Annotated[
         list[str],
         argument(
@@ -47,12 +38,9 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
         ),
     ],
     unfold: Annotated[bool, flag("--all -a", "Print a line for each event; do not fold equal types.")] = False,
-    personal: PersonalOption = False,
     as_test: Annotated[bool, flag("--as-test", "Print a test of the newest decision, or of --event's.")] = False,
     event: EventOption = None,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Show what a decider did with a key, step by step.
 
@@ -70,7 +58,7 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib history 536365 --as-test > tests/test_536365.py
     """
     if as_test:
-        write_recorded(LogOptions.of(context, app, log, personal=personal), names, event)
+        write_recorded(log_options, names, event)
         return
     decider, key = named(names)
     if decider is None:
@@ -84,7 +72,7 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
         history = await key_history(log, log.choreography.decider(decider), key)
         return history, code_version(log.choreography)
 
-    history, today = run_on_log(LogOptions.of(context, app, log, personal=personal), read)
+    history, today = run_on_log(log_options, read)
     if as_json:
         output.print_json(step_json(step) for step in history.steps)
     else:

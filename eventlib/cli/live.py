@@ -24,7 +24,7 @@ from eventlib.cli._common.options import (
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import YesOption, agree
 from eventlib.cli._common.stopping import starting_up, stop_signal
-from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.cli._common.typer_ext import Commands
 from eventlib.cli._common.views import faust_or_remedy
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.http.serving import host_and_port, serve_insecurely
@@ -35,7 +35,7 @@ from eventlib.telemetry.logs import set_up_logging, tell
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
 
-live = typer.Typer(add_completion=False, cls=Group)
+live = Commands()
 
 
 @live.callback(invoke_without_command=True)
@@ -84,14 +84,9 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     asyncio.run(_run(apps, at, log_options.url, metrics_address(metrics_port)))
 
 
-@live.command(cls=Command)
+@live.command()
 def reset(
-    context: typer.Context,
-    service: OfServicesOption = None,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
+    log_options: LogOptions, service: OfServicesOption = None, yes: YesOption = False, as_json: JsonOption = False
 ) -> None:
     """Rebuild live views: delete their offsets, tables and changelogs.
 
@@ -104,7 +99,6 @@ def reset(
     """
     from eventlib.live.running import reset_views
 
-    log_options = LogOptions.of(context, app, log)
     apps = _apps(log_options, service or [])
     names = ", ".join(each.of for each in apps)
     agree(f"Rebuild the live views of {names}, from the beginning of {log_options.url}?", yes=yes)

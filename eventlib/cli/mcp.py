@@ -5,17 +5,15 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common.extras import installed_by
-from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, option
+from eventlib.cli._common.options import InsecureOption, LogOptions, option
 
 
 def mcp(
-    context: typer.Context,
+    log_options: LogOptions,
     http: Annotated[
         str | None, option("--http", "PORT", "Serve many, at /mcp of a port on this machine, or HOST:PORT.")
     ] = None,
     insecure: InsecureOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Answer an assistant's questions about a log, until it hangs up; read-only.
 
@@ -40,6 +38,6 @@ def mcp(
     if http is None:
         if insecure:
             raise typer.BadParameter("it is for --http: stdin and stdout have no address", param_hint="--insecure")
-        serve(LogOptions.of(context, app, log))
+        serve(log_options)
     else:
-        serve_over_http(LogOptions.of(context, app, log), http, insecure=insecure)
+        serve_over_http(log_options, http, insecure=insecure)

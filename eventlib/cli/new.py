@@ -8,22 +8,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import typer
-
-from eventlib.cli._common.options import AppOption, LogOptions, argument, flag, option
+from eventlib.cli._common.options import AppOnly, argument, flag, option
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
 from eventlib.model.project import load_choreography, nearest
 
 
 def new(
-    context: typer.Context,
+    log_options: AppOnly,
     name: Annotated[str, argument("NAME", "The service's name: lower-case letters, digits and '-'.")],
     directory: Annotated[
         Path, option("--directory", "DIR", "The project: an existing one, or a new one.", file_okay=False)
     ] = Path(),
     saga: Annotated[bool, flag("--saga", "A saga with an effect over HTTP, a deadline, and an HTTP API.")] = False,
-    app: AppOption = None,
 ) -> None:
     """Create a new service that runs, with its test.
 
@@ -39,7 +36,7 @@ def new(
     """
     names, kind = _Names(_checked(name)), _SAGA if saga else _SERVICE
     root, named = nearest(directory.resolve())
-    app = LogOptions.of(context, app, None).app or named
+    app = log_options.app or named
     others = None if app is None else load_choreography(app, directory.resolve())
     if others is not None:
         _refuse_taken(names, others, kind)

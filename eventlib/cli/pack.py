@@ -3,23 +3,19 @@
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag, path_of
+from eventlib.cli._common.options import JsonOption, LogOptions, flag, path_of
 from eventlib.cli._common.output import counted
 from eventlib.errors import WiringError
 from eventlib.operations.packing import PackedFile, pack_file
 
 
 def pack(
-    context: typer.Context,
+    log_options: LogOptions,
     shrink: Annotated[
         bool, flag("--shrink", "Then give the free space back to the disk; nothing is appended meanwhile.")
     ] = False,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Pack an SQLite log's records as compressed batches; services may run.
 
@@ -36,7 +32,7 @@ def pack(
       eventlib pack
       eventlib pack --shrink
     """
-    url = LogOptions.of(context, app, log).url
+    url = log_options.url
     path = path_of(url, "a log that can be packed")
     if not path.is_file():
         raise WiringError(f"there is no log at {path}: name one with --log")

@@ -3,23 +3,20 @@
 from dataclasses import replace
 from typing import Annotated
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import (
-    AppOption,
     JsonOption,
-    LogOption,
     LogOptions,
     OfServicesOption,
-    PersonalOption,
+    PersonalLog,
     argument,
     option,
     run_on_log,
 )
-from eventlib.cli._common.typer_ext import Command, group
+from eventlib.cli._common.typer_ext import group
 from eventlib.cli.parked_acts import DecidersOption, ReasonMatches, discard, edit, retry
 from eventlib.eventlog import EventLog
 from eventlib.operations.as_json import parking_json, waiting_json
@@ -30,9 +27,9 @@ from eventlib.search.parked import parked_where
 parked = group("List inputs that could not be handled; retry, edit or discard them.")
 
 
-@parked.command("list", cls=Command)
-def list_(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+@parked.command("list")
+def list_(
+    log_options: LogOptions,
     service: OfServicesOption = None,
     decider: DecidersOption = None,
     reason_matches: ReasonMatches = None,
@@ -46,8 +43,6 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
         ),
     ] = "",
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """List what is parked: since when, how many inputs wait, the code version, and why.
 
@@ -64,7 +59,7 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
         wanted = ParkedQuery.of(log, service or [], decider or [], reason_matches)
         return await parkings(log, wanted=replace(wanted, condition=parked_where(where)) if where.strip() else wanted)
 
-    found = run_on_log(LogOptions.of(context, app, log), listed)
+    found = run_on_log(log_options, listed)
     if as_json:
         output.print_json(parking_json(parking) for parking in found)
         return
@@ -88,14 +83,11 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
     console.print(Text(f"{output.counted(len(keys), 'key')} with {waits}{also}", style="dim"))
 
 
-@parked.command(cls=Command)
+@parked.command()
 def show(
-    context: typer.Context,
+    log_options: PersonalLog,
     key: Annotated[str, argument("KEY", "A key from the list, or an effect's id.")],
-    personal: PersonalOption = False,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Show the inputs that wait behind a parked key, in order, and where the code raised.
 
@@ -110,9 +102,7 @@ def show(
         found = parked_under(await parkings(log), key)
         return [(parking, await waiting_inputs(log, parking)) for parking in found]
 
-    for number, (parking, inputs) in enumerate(
-        run_on_log(LogOptions.of(context, app, log, personal=personal), waiting)
-    ):
+    for number, (parking, inputs) in enumerate(run_on_log(log_options, waiting)):
         lines = [waiting_json(parking, each) for each in inputs]
         if as_json:
             output.print_json(lines)
@@ -149,6 +139,6 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
         console.print(grid)
 
 
-parked.command(cls=Command)(retry)
-parked.command(cls=Command)(edit)
-parked.command(cls=Command)(discard)
+parked.command()(retry)
+parked.command()(edit)
+parked.command()(discard)

@@ -7,16 +7,7 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import (
-    AppOption,
-    JsonOption,
-    LogOption,
-    LogOptions,
-    SinceOption,
-    flag,
-    option,
-    refuse_missing,
-)
+from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, flag, option, refuse_missing
 from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli.diff_report import print_diff
 from eventlib.errors import WiringError
@@ -36,7 +27,7 @@ _SHOWN = 10
 
 
 def prove(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+    log_options: LogOptions,
     in_flight: Annotated[bool, flag("--in-flight", "Prove what is in flight on the log.")] = False,
     deploy: Annotated[
         bool,
@@ -66,8 +57,6 @@ def prove(  # noqa: PLR0913, PLR0917  one argument for each option
     form: Annotated[Form, option("--format", "FORM", "text, markdown, json or junit.")] = "text",
     as_json: JsonOption = False,
     scenario: ScenarioOption = None,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Prove that what is in flight ends lawfully under today's code, or a revision's.
 
@@ -100,7 +89,6 @@ def prove(  # noqa: PLR0913, PLR0917  one argument for each option
         raise typer.BadParameter("say what is to be proved: --in-flight, or --deploy", param_hint="--in-flight")
     if not deploy and (against or since):
         raise WiringError("--against and --since are about the past: they need --deploy")
-    log_options = LogOptions.of(context, app, log)
     refuse_missing(log_options.url)
     bounds, directory = ProofBounds(each or None, moments, workers or cores()), nearest(Path.cwd())[0]
     form = "json" if as_json else form

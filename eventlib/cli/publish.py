@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, argument, flag, option
+from eventlib.cli._common.options import JsonOption, LogOptions, argument, flag, option
 from eventlib.cli._common.prompts import actor
 from eventlib.errors import ContractError, WiringError
 from eventlib.ground.strict_json import JsonRefused, decode_json
@@ -21,7 +21,7 @@ from eventlib.values import iso
 
 
 def publish(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+    log_options: LogOptions,
     event_type: Annotated[str, argument("TYPE", "The event's type: its class name.")],
     data: Annotated[str, option("--data", "JSON", "The event's fields as a JSON object; - reads stdin.")],
     key: Annotated[str | None, option("--key", "TEXT", "The key field's value, if --data has none.")] = None,
@@ -39,8 +39,6 @@ def publish(  # noqa: PLR0913, PLR0917  one argument for each option
     reason: Annotated[str, option("--reason", "TEXT", "Why; stored with the event and your name.")] = "",
     force: Annotated[bool, flag("--force", "Also publish what may break the services' guarantees.")] = False,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Append one external event to the log, and print its offset.
 
@@ -55,7 +53,6 @@ def publish(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib publish CancelSubmitted --key 536365 --data '{}' --reason "by phone"
       eventlib publish OrderSubmitted --idempotency-key c1 --data - < order.json
     """
-    log_options = LogOptions.of(context, app, log)
     choreography = load_choreography(log_options.app)
     if log_options.url.startswith("memory:"):
         raise WiringError(f"{log_options.url} lives and ends with one process: name a log file")

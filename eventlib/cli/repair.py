@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag, option, path_of
+from eventlib.cli._common.options import JsonOption, LogOptions, flag, option, path_of
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import signed_reason
 from eventlib.errors import WiringError
@@ -22,8 +22,8 @@ from eventlib.operations.doctor.deep import finding
 from eventlib.operations.doctor.repair import Repaired, repair_file
 
 
-def repair(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+def repair(
+    log_options: LogOptions,
     dry_run: Annotated[bool, flag("--dry-run", "Only print what would be done; services may run.")] = False,
     seal: Annotated[bool, flag("--seal", "Add checksums to records of an older release, as they are now.")] = False,
     accept_loss: Annotated[
@@ -31,8 +31,6 @@ def repair(  # noqa: PLR0913, PLR0917  one argument for each option
     ] = False,
     reason: Annotated[str, option("--reason", "WHY", "With --accept-loss: why; stored in the log.")] = "",
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Restore what can be proved in a damaged SQLite log; nothing is guessed.
 
@@ -54,9 +52,9 @@ def repair(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib repair --accept-loss --reason "the disk died, no backup since noon"
     """
     if accept_loss:
-        print_accepted(LogOptions.of(context, app, log).url, signed_reason(reason))
+        print_accepted(log_options.url, signed_reason(reason))
         return
-    raise typer.Exit(repair_log(LogOptions.of(context, app, log), dry_run=dry_run, seals=seal, as_json=as_json))
+    raise typer.Exit(repair_log(log_options, dry_run=dry_run, seals=seal, as_json=as_json))
 
 
 def repair_log(log_options: LogOptions, *, dry_run: bool, seals: bool, as_json: bool) -> int:

@@ -6,9 +6,7 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common.options import (
-    AppOption,
     JsonOption,
-    LogOption,
     LogOptions,
     ServicesOption,
     SinceOption,
@@ -29,7 +27,7 @@ _DEBUGGER = "In the debugger"
 
 
 def replay(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+    log_options: LogOptions,
     service: ServicesOption = None,
     since: SinceOption = None,
     in_flight: Annotated[
@@ -62,8 +60,6 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
         bool, flag("--stdin", "Let pdb read its commands from a stdin that is no terminal.", rich_help_panel=_DEBUGGER)
     ] = False,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Replay the recorded history with today's code, and compare.
 
@@ -90,11 +86,10 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib replay --key 536365 --break-at 6dd20bf1
     """
     if key is not None and break_at is not None:
-        debug(LogOptions.of(context, app, log), Break(key, break_at, decider, debugger, port, stdin))
+        debug(log_options, Break(key, break_at, decider, debugger, port, stdin))
         return
     if key is not None or break_at is not None or decider is not None:
         raise typer.BadParameter("--key and --break-at go together, perhaps with --decider", param_hint="--break-at")
-    log_options = LogOptions.of(context, app, log)
     choreography = load_choreography(log_options.app)
     refuse_missing(log_options.url)
     services = [choreography.service(name).name for name in service or []] or None

@@ -1,6 +1,6 @@
 """`eventlib rerun`: reprocesses a service's history in a shadow, and shows what differs."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated
 
@@ -52,8 +52,7 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
     if sum([into is not None, switch is not None, drop is not None, list_]) != 1:
         raise typer.BadParameter("give one of them", param_hint="--into / --switch / --drop / --list")
     if list_:
-        log_options = LogOptions.of(asked.context, asked.app, asked.log, personal=True)
-        print_reruns(log_options, as_json=asked.as_json)
+        print_reruns(replace(asked.log_options, personal=True), as_json=asked.as_json)
         return
     if service is None:
         raise typer.BadParameter("name a service", param_hint="SERVICE")

@@ -5,18 +5,7 @@ import sys
 from contextlib import AsyncExitStack
 from typing import Annotated
 
-import typer
-
-from eventlib.cli._common.options import (
-    AppOption,
-    InsecureOption,
-    LogOption,
-    LogOptions,
-    MetricsOption,
-    ServicesOption,
-    flag,
-    option,
-)
+from eventlib.cli._common.options import InsecureOption, LogOptions, MetricsOption, ServicesOption, flag, option
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli._common.workers import supervise
 from eventlib.cli.run_process import OWN_SCHEMAS, Running, Tuning, open_ports_and_log, serve_until
@@ -33,7 +22,7 @@ from eventlib.telemetry.options import telemetry_options
 
 
 def run(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+    log_options: LogOptions,
     service: ServicesOption = None,
     no_services: Annotated[
         bool, flag("--no-services", "No service: only HTTP, for services that run elsewhere.")
@@ -46,8 +35,6 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     workers: Annotated[
         int | None, option("--workers", "N", "How many processes; one that dies is started again.", min=1, max=1_000)
     ] = None,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Run the services until they are stopped (Ctrl-C or SIGTERM).
 
@@ -76,7 +63,6 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib run --log sqlite:///var/other.db
     """
     serve_insecurely(wanted=insecure)
-    log_options = LogOptions.of(context, app, log)
     run_services(log_options, service or [], http, no_services=no_services, workers=workers, metrics=metrics_port)
 
 

@@ -11,17 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import (
-    AppOption,
-    AtTime,
-    JsonOption,
-    LogOption,
-    LogOptions,
-    PersonalOption,
-    argument,
-    flag,
-    run_on_log,
-)
+from eventlib.cli._common.options import AtTime, JsonOption, LogOptions, PersonalLog, argument, flag, run_on_log
 from eventlib.cli._common.paused import paused_text
 from eventlib.cli._common.saga_status import snapshots_json, snapshots_table
 from eventlib.cli.saga_timeline import (
@@ -47,16 +37,13 @@ from eventlib.values import iso, iso_ms
 
 
 def saga(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+    log_options: PersonalLog,
     key: Annotated[str, argument("KEY", "An order's id, or another event's key.")],
     tree: Annotated[bool, flag("--tree", "Only the tree: what caused each event.")] = False,
     unfold: Annotated[bool, flag("--all -a", "Print a line for each event; do not fold equal types.")] = False,
     at: AtTime = None,
     follow: Annotated[bool, flag("--follow -f", "Print each event as it arrives, until the saga has ended.")] = False,
-    personal: PersonalOption = False,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Show one saga across all services, and what caused each event.
 
@@ -72,7 +59,6 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     if follow and (at is not None or tree):
         raise typer.BadParameter("prints new events, so it excludes --at and --tree", param_hint="--follow")
-    log_options = LogOptions.of(context, app, log, personal=personal)
     if follow:
         run_on_log(log_options, lambda log: _follow(log, key, as_json=as_json))
     else:

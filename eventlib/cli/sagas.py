@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, option
+from eventlib.cli._common.options import JsonOption, LogOptions, option
 from eventlib.cli._common.searching import WhereOption, page_json, run_on_sagas
-from eventlib.cli._common.typer_ext import Command, group
+from eventlib.cli._common.typer_ext import group
 from eventlib.index.attributes import declared_in
 from eventlib.model.project import load_choreography
 from eventlib.search.compiling import sagas_of
@@ -18,16 +17,14 @@ from eventlib.search.saga_search import MOST_LIMIT, SagaQuery
 sagas = group("Find sagas: by status, by what they wait for, and by declared attributes.")
 
 
-@sagas.command("list", cls=Command)
-def list_(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+@sagas.command("list")
+def list_(
+    log_options: LogOptions,
     where: WhereOption = "",
     order_by: Annotated[str, option("--order-by", "NAME", "An attribute, with asc or desc.")] = "started_at desc",
     limit: Annotated[int, option("--limit", "N", "How many, at most.", min=1, max=MOST_LIMIT)] = 50,
     after: Annotated[str | None, option("--after", "NEXT", "Go on behind the last page: its `next`.")] = None,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """List sagas, the newest first, with what each waits for.
 
@@ -41,7 +38,6 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib sagas list --where "parked_reason like '%KeyError%'" --json | jq -r '.sagas[].saga'
     """
     query = SagaQuery(where, order_by, limit, after)
-    log_options = LogOptions.of(context, app, log)
     page = run_on_sagas(log_options, lambda search: search.full_page(query))
     if as_json:
         output.print_json([page_json(page)])
@@ -81,10 +77,8 @@ def _cells(saga: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
     return [output.printable(each) for each in texts]
 
 
-@sagas.command(cls=Command)
-def attributes(
-    context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None
-) -> None:
+@sagas.command()
+def attributes(log_options: LogOptions, as_json: JsonOption = False) -> None:
     """List what queries can name: what every saga has, and what events and states declare.
 
     Compare by =, !=, <, <=, >, >=, in (…), between … and …, like '%…%', and
@@ -102,7 +96,7 @@ def attributes(
             "sorts": bool(each.index),
             "about": each.about,
         }
-        for each in sagas_of(load_choreography(LogOptions.of(context, app, log).app))
+        for each in sagas_of(load_choreography(log_options.app))
     ]
     if as_json:
         output.print_json(rows)

@@ -4,11 +4,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
-import typer
-
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, argument
-from eventlib.cli._common.typer_ext import Command, group
+from eventlib.cli._common.options import JsonOption, LogOptions, argument
+from eventlib.cli._common.typer_ext import group
 from eventlib.cli.schemas_preflight import check, epoch, level, query_schemas, register
 from eventlib.cli.schemas_serve import serve
 from eventlib.codec.registry import AVRO, JSON, Schema
@@ -20,8 +18,8 @@ from eventlib.eventlog import EventLog
 schemas = group("Check the contracts of events and states, register them, and serve them.")
 
 
-schemas.command(cls=Command)(check)
-schemas.command(cls=Command)(register)
+schemas.command()(check)
+schemas.command()(register)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +34,15 @@ class _Row:
     id: int | None
 
 
-@schemas.command("list", cls=Command)
-def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+@schemas.command("list")
+def list_(log_options: LogOptions, as_json: JsonOption = False) -> None:
     """List the contracts: how many versions each has, and whether today's is registered.
 
     [dim]Examples:[/dim]
       eventlib schemas list
       eventlib schemas list --json | jq -r 'select(.today == "new") | .name'
     """
-    rows = query_schemas(LogOptions.of(context, app, log), _rows)
+    rows = query_schemas(log_options, _rows)
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return
@@ -60,12 +58,9 @@ def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = 
     output.terminal().print(shown)
 
 
-@schemas.command(cls=Command)
+@schemas.command()
 def show(
-    context: typer.Context,
-    name: Annotated[str, argument("NAME[@VERSION]", "Today's, or a registered version.")],
-    app: AppOption = None,
-    log: LogOption = None,
+    log_options: LogOptions, name: Annotated[str, argument("NAME[@VERSION]", "Today's, or a registered version.")]
 ) -> None:
     """Show a schema.
 
@@ -77,19 +72,17 @@ def show(
     async def ask(log: EventLog) -> Schema:
         return await _schema(log, name)
 
-    schema = query_schemas(LogOptions.of(context, app, log), ask)
+    schema = query_schemas(log_options, ask)
     text = json.dumps(json.loads(schema.text), indent=2, ensure_ascii=False) if _is_json(schema) else schema.text
     output.write_lines([text.encode()])
 
 
-@schemas.command(cls=Command)
+@schemas.command()
 def diff(
-    context: typer.Context,
+    log_options: LogOptions,
     before: Annotated[str, argument("NAME[@VERSION]", "A schema; without a version, today's.")],
     after: Annotated[str, argument("NAME[@VERSION]", "The other one.")],
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Show the differences of two schemas, and whether each can read the other's data.
 
@@ -101,7 +94,7 @@ def diff(
     async def ask(log: EventLog) -> tuple[Schema, Schema]:
         return await _schema(log, before), await _schema(log, after)
 
-    found = difference(*query_schemas(LogOptions.of(context, app, log), ask))
+    found = difference(*query_schemas(log_options, ask))
     if as_json:
         output.print_json([asdict(found)])
         return
@@ -149,6 +142,6 @@ def _is_json(schema: Schema) -> bool:
     return schema.kind in {AVRO, JSON}
 
 
-schemas.command(cls=Command)(epoch)
-schemas.command(cls=Command)(level)
-schemas.command(cls=Command)(serve)
+schemas.command()(epoch)
+schemas.command()(level)
+schemas.command()(serve)

@@ -8,16 +8,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import (
-    AppOption,
-    JsonOption,
-    LogOption,
-    LogOptions,
-    argument,
-    option,
-    refuse_missing,
-    run_on_log,
-)
+from eventlib.cli._common.options import JsonOption, LogOptions, argument, option, refuse_missing, run_on_log
 from eventlib.codec.registry import RegistryOptions, Version
 from eventlib.contracts.declared import Declared, named
 from eventlib.contracts.preflight import Verdict, open_epoch, verdict
@@ -37,14 +28,12 @@ T = TypeVar("T")
 
 
 def check(
-    context: typer.Context,
+    log_options: LogOptions,
     sample: Annotated[int, option("--sample", "N", "How many records of each partition to decode.", min=0)] = 1_000,
     also: Annotated[
         list[str] | None, option("--also", "URL", "Also decode from this log, for example archive:DIR.")
     ] = None,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Find what today's code would break: exit code 1 if anything.
 
@@ -67,7 +56,7 @@ def check(
             others = [await stack.enter_async_context(open_log(url, log.choreography, read_only=True)) for url in logs]
             return await verdict(log, others, sample=sample)
 
-    found = query_schemas(LogOptions.of(context, app, log), ask)
+    found = query_schemas(log_options, ask)
     _print_problems(found.problems, as_json=as_json)
     if not as_json:
         looked = f"{output.counted(found.contracts, 'contract')} against {output.counted(found.versions, 'version')}"
@@ -78,14 +67,14 @@ def check(
     raise typer.Exit(1 if found.problems else 0)
 
 
-def register(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+def register(log_options: LogOptions, as_json: JsonOption = False) -> None:
     """Register the schemas of today's code; none, if one is incompatible.
 
     [dim]Examples:[/dim]
       eventlib schemas register
       EVENTLIB_REGISTRY=https://registry:8081 eventlib schemas register
     """
-    place = _place(LogOptions.of(context, app, log))
+    place = _place(log_options)
     problems, made = run_on_log(place, register_schemas, missing=True)  # a log of contracts comes before one of events
     _print_problems(problems, as_json=as_json)
     if problems:
@@ -101,7 +90,7 @@ def register(context: typer.Context, as_json: JsonOption = False, app: AppOption
         )
 
 
-def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOption = None) -> None:
+def epoch(log_options: LogOptions, name: _Name) -> None:
     """Start a new version of a contract, which older code cannot read.
 
     Today's class needs an upcaster for the older data, @upcasts(NAME,
@@ -116,7 +105,7 @@ def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOp
         each = named(log, name)
         return each, await open_epoch(log, each)
 
-    each, made = query_schemas(LogOptions.of(context, app, log), ask)
+    each, made = query_schemas(log_options, ask)
     output.terminal().print(
         f"{each.name} is version {each.version} of its contract from now on: {made.subject} version {made.version}, "
         f"id {made.id}."
@@ -124,11 +113,9 @@ def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOp
 
 
 def level(
-    context: typer.Context,
+    log_options: LogOptions,
     name: _Name,
     level: Annotated[str, argument("LEVEL", "NONE, or BACKWARD, FORWARD or FULL, each also _TRANSITIVE.")],
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Set the compatibility level for a contract's new schemas.
 
@@ -143,9 +130,7 @@ def level(
         await log.codec.registry.set_level(each.subject, level)
         return each
 
-    output.terminal().print(
-        f"{query_schemas(LogOptions.of(context, app, log), ask).subject} has compatibility level {level} from now on."
-    )
+    output.terminal().print(f"{query_schemas(log_options, ask).subject} has compatibility level {level} from now on.")
 
 
 def query_schemas(log_options: LogOptions, command: Callable[[EventLog], Awaitable[T]]) -> T:

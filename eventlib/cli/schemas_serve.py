@@ -2,13 +2,11 @@
 
 from typing import Annotated
 
-import typer
-
-from eventlib.cli._common.options import InsecureOption, LogOption, LogOptions, option
+from eventlib.cli._common.options import InsecureOption, LogOnly, option
 
 
 def serve(
-    context: typer.Context,
+    log_options: LogOnly,
     port: Annotated[
         str | None,
         option(
@@ -24,7 +22,6 @@ def serve(
         ),
     ] = None,
     insecure: InsecureOption = False,
-    log: LogOption = None,
 ) -> None:
     """Serve a log's schemas with the API of a Confluent Schema Registry, until it is stopped.
 
@@ -46,5 +43,4 @@ def serve(
     from eventlib.http.serving import serve_insecurely
 
     serve_insecurely(wanted=insecure)
-    log_options = LogOptions.of(context, None, log)
     serve_schemas(log_options.url, schemas_options(port=port, compatibility=compatibility))

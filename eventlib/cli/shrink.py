@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, LogOption, LogOptions, argument, option, run_on_log
+from eventlib.cli._common.options import LogOptions, argument, option, run_on_log
 from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli._common.searching import WhereOption, keys_of, run_on_sagas
 from eventlib.errors import ContractError, WiringError
@@ -30,7 +30,7 @@ NamesArgument = Annotated[list[str] | None, argument("[DECIDER] KEY", "A saga's 
 
 
 def shrink(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+    log_options: LogOptions,
     names: NamesArgument = None,
     where: WhereOption = "",
     event: EventOption = None,
@@ -40,8 +40,6 @@ def shrink(  # noqa: PLR0913, PLR0917  one argument for each option
     ] = None,
     out: Annotated[Path | None, option("--out -o", "FILE", "Write the test there, not to stdout.")] = None,
     scenario: ScenarioOption = None,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Write a small test of a decision that fails, from a log.
 
@@ -64,7 +62,6 @@ def shrink(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib shrink --where "country = 'France' and status = 'placed'" --against v1.4
       eventlib shrink payment 536365 --event 6dd20bf1 -o tests/test_536365.py
     """
-    log_options = LogOptions.of(context, app, log)
     decider, key = named(names or [], where)
     if decider is None and event is not None:
         raise typer.BadParameter("name the decider whose input it is: DECIDER KEY", param_hint="--event")

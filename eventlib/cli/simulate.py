@@ -11,7 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, flag, option
+from eventlib.cli._common.options import AppOnly, JsonOption, flag, option
 from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli.simulate_report import (
     Diagram,
@@ -34,7 +34,7 @@ _FOUND = "When an invariant is broken"
 
 
 def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+    log_options: AppOnly,
     schedules: Annotated[int, option("--schedules -n", "N", "How many schedules to run.", min=1)] = 1_000,
     orders: Annotated[int, option("--orders", "N", "How many orders a schedule has at most.", min=1, max=50)] = 2,
     seed: Annotated[int, option("--seed", "N", "The same seed gives the same schedules.")] = 1,
@@ -69,7 +69,6 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
     ] = None,
     as_json: JsonOption = False,
     scenario: ScenarioOption = None,
-    app: AppOption = None,
 ) -> None:
     """Run the services under every kind of fault, and check the invariants.
 
@@ -86,7 +85,6 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib simulate --exhaustive
       eventlib simulate --replay var/simulate/money_is_conserved.json
     """
-    log_options = LogOptions.of(context, app, None)
     options = SimulateOptions(log_options.app, scenario, diagram, as_json)
     with _unlogged():
         if exhaustive:

@@ -11,16 +11,7 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import (
-    AppOption,
-    JsonOption,
-    LogOption,
-    LogOptions,
-    argument,
-    flag,
-    option,
-    run_on_log,
-)
+from eventlib.cli._common.options import JsonOption, LogOptions, argument, flag, option, run_on_log
 from eventlib.cli._common.searching import up_to_now
 from eventlib.errors import ContractError
 from eventlib.model.project import load_choreography
@@ -29,15 +20,13 @@ from eventlib.sql.asking import MOST_ROWS, MOST_S
 from eventlib.values import escaped_lines
 
 
-def sql(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+def sql(
+    log_options: LogOptions,
     question: Annotated[str | None, argument("SELECT", "One SELECT. Without it: the tables.")] = None,
     limit: Annotated[int, option("--limit", "N", "How many rows, at most.", min=1, max=MOST_ROWS)] = 1_000,
     timeout: Annotated[float, option("--timeout", "SECONDS", "How long it may take.", min=0.1, max=MOST_S)] = 30.0,
     as_json: JsonOption = False,
     as_csv: Annotated[bool, flag("--csv", "Print CSV, for spreadsheets.")] = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Ask in SQL over events, states and sagas, as they are now.
 
@@ -55,7 +44,6 @@ def sql(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     if as_json and as_csv:
         raise typer.BadParameter("excludes --json", param_hint="--csv")
-    log_options = LogOptions.of(context, app, log)
     if question is None:
         tables = live_tables(load_choreography(log_options.app))
         if as_json:

@@ -4,23 +4,13 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Annotated
 
-import typer
 from rich.console import RenderableType
 from rich.pretty import Pretty
 from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import (
-    AppOption,
-    JsonOption,
-    LogOption,
-    LogOptions,
-    PersonalOption,
-    argument,
-    option,
-    run_on_log,
-)
+from eventlib.cli._common.options import JsonOption, PersonalLog, argument, option, run_on_log
 from eventlib.cli._common.saga_status import state_json
 from eventlib.eventlog import EventLog
 from eventlib.queries.state import KnownState, state_of
@@ -28,15 +18,12 @@ from eventlib.replay.point_in_time import parse_point_in_time, snapshot_at, stat
 from eventlib.values import iso
 
 
-def state(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+def state(
+    log_options: PersonalLog,
     decider: Annotated[str, argument("DECIDER", "A decider's name; `eventlib graph` shows them.")],
     key: Annotated[str, argument("KEY", "The decider's key: an order's id, a product's SKU.")],
     at: Annotated[str | None, option("--at", "TIME|EVENT_ID", "As of a time (UTC), or after an event.")] = None,
-    personal: PersonalOption = False,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Show a decider's state for a key, now or at a point in time.
 
@@ -50,9 +37,7 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib state payment 536365 --at 6dd20bf1
       eventlib state shelf 85123A --json | jq .state.on_hand
     """
-    known, doubt = run_on_log(
-        LogOptions.of(context, app, log, personal=personal), lambda log: _known(log, decider, key, at)
-    )
+    known, doubt = run_on_log(log_options, lambda log: _known(log, decider, key, at))
     if as_json:
         output.print_json([{**state_json(known), **({"doubt": doubt} if doubt else {})}])
     else:

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, flag, option, run_on_log
+from eventlib.cli._common.options import JsonOption, LogOptions, flag, option, run_on_log
 from eventlib.cli._common.paused import paused_text
 from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
@@ -27,7 +27,7 @@ from eventlib.values import iso
 
 
 def status(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+    log_options: LogOptions,
     watch: Annotated[bool, flag("--watch -w", "Refresh until Ctrl-C.")] = False,
     every: Annotated[float, option("--every", "SECONDS", "The refresh interval, with --watch.", min=0.1)] = 2.0,
     sagas: Annotated[
@@ -42,8 +42,6 @@ def status(  # noqa: PLR0913, PLR0917  one argument for each option
     ] = 0,
     allow_stopped: Annotated[bool, flag("--allow-stopped", "Also healthy when a task has no owner.")] = False,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Show the status of services: owners, lag, pending, parked, overdue.
 
@@ -62,7 +60,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib status --watch --sagas
       eventlib status --json --max-behind 10 | jq .complaints
     """
-    log_options, limits = LogOptions.of(context, app, log), Limits(max_behind, max_parked, max_overdue, allow_stopped)
+    limits = Limits(max_behind, max_parked, max_overdue, allow_stopped)
     if not watch:
         raise typer.Exit(print_status(log_options, limits, sagas=sagas, as_json=as_json))
     if as_json:

@@ -1,16 +1,14 @@
 """`eventlib subjects`: the master key, the subjects' keys, the erasures, and what is kept of a person."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import typer
-
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, argument, run_on_log
+from eventlib.cli._common.options import JsonOption, LogOnly, LogOptions, argument, run_on_log
 from eventlib.cli._common.record_json import record_line
-from eventlib.cli._common.typer_ext import Command, group
+from eventlib.cli._common.typer_ext import group
 from eventlib.eventlog import EventLog
 from eventlib.operations.erasure import receipts, restore_keys, resume
 from eventlib.operations.personal_export import personal_records
@@ -27,7 +25,7 @@ subjects = group("Make the master key; list erasures; export what is kept of a p
 FileArgument = Annotated[Path, argument("FILE", "A file.")]
 
 
-@subjects.command(cls=Command)
+@subjects.command()
 def master(file: FileArgument) -> None:
     """Make a master key in a file that only its owner can read.
 
@@ -43,24 +41,19 @@ def master(file: FileArgument) -> None:
     output.terminal().print(output.printable(made), soft_wrap=True)
 
 
-@subjects.command("list", cls=Command)
-def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+@subjects.command("list")
+def list_(log_options: LogOptions, as_json: JsonOption = False) -> None:
     """List the erasures, with their receipts.
 
     [dim]Examples:[/dim]
       eventlib subjects list
       eventlib subjects list --json | jq -r .subject
     """
-    _print_receipts(run_on_log(LogOptions.of(context, app, log), lambda log: receipts(log.port)), as_json=as_json)
+    _print_receipts(run_on_log(log_options, lambda log: receipts(log.port)), as_json=as_json)
 
 
-@subjects.command(cls=Command)
-def show(
-    context: typer.Context,
-    subject: Annotated[str, argument("SUBJECT", "The person's id.")],
-    app: AppOption = None,
-    log: LogOption = None,
-) -> None:
+@subjects.command()
+def show(log_options: LogOptions, subject: Annotated[str, argument("SUBJECT", "The person's id.")]) -> None:
     """Export all that is kept of a person: events, states and parked inputs, one JSON object a line.
 
     It needs the master key. After an erasure the same lines come with [erased]
@@ -74,11 +67,11 @@ def show(
         async for reading in personal_records(log, subject):
             output.write_lines([record_line(reading)])
 
-    run_on_log(LogOptions.of(context, app, log, personal=True), shown)
+    run_on_log(replace(log_options, personal=True), shown)
 
 
-@subjects.command("resume", cls=Command)
-def resume_(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+@subjects.command("resume")
+def resume_(log_options: LogOptions, as_json: JsonOption = False) -> None:
     """Complete interrupted erasures, and make the log and the keys agree on all.
 
     Run it after a log was restored: an erasure that the backup did not have yet
@@ -87,32 +80,25 @@ def resume_(context: typer.Context, as_json: JsonOption = False, app: AppOption 
     [dim]Examples:[/dim]
       eventlib subjects resume
     """
-    options = LogOptions.of(context, app, log)
-    _print_receipts(_with_store(options, lambda log, store: resume(log.port, store)), as_json=as_json)
+    _print_receipts(_with_store(log_options, lambda log, store: resume(log.port, store)), as_json=as_json)
 
 
-@subjects.command(cls=Command)
-def backup(context: typer.Context, file: FileArgument, log: LogOption = None) -> None:
+@subjects.command()
+def backup(log_options: LogOnly, file: FileArgument) -> None:
     """Copy the subjects' keys to a new file; they stay wrapped by the master key.
 
     [dim]Examples:[/dim]
       eventlib subjects backup /mnt/keys/shop-2026-01-31.keys
     """
-    with open_store(LogOptions.of(context, None, log).url, personal_options(), create=False) as store:
+    with open_store(log_options.url, personal_options(), create=False) as store:
         back_up(store, file)
     output.terminal().print(
         f"{file} has the subjects' keys. Remove older copies: they hold keys that were destroyed since."
     )
 
 
-@subjects.command(cls=Command)
-def restore(
-    context: typer.Context,
-    file: FileArgument,
-    as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
-) -> None:
+@subjects.command()
+def restore(log_options: LogOptions, file: FileArgument, as_json: JsonOption = False) -> None:
     """Put a copy of the subjects' keys in the place of lost ones, and erase again who was erased since.
 
     Stop the services first. The erasures come from the topic _erasures, and from
@@ -121,8 +107,7 @@ def restore(
     [dim]Examples:[/dim]
       eventlib subjects restore /mnt/keys/shop-2026-01-31.keys
     """
-    options = LogOptions.of(context, app, log)
-    erased = _with_store(options, lambda log, store: restore_keys(log.port, file, store), create=True)
+    erased = _with_store(log_options, lambda log, store: restore_keys(log.port, file, store), create=True)
     if as_json:
         output.print_json([{"erased_again": erased}])
     else:

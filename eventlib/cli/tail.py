@@ -10,17 +10,7 @@ import typer
 from pydantic import BaseModel
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import (
-    AppOption,
-    JsonOption,
-    LogOption,
-    LogOptions,
-    PersonalOption,
-    argument,
-    flag,
-    option,
-    run_on_log,
-)
+from eventlib.cli._common.options import JsonOption, PersonalLog, argument, flag, option, run_on_log
 from eventlib.cli._common.record_json import record_line
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
@@ -31,17 +21,14 @@ from eventlib.queries.stream import tail as tail_of
 from eventlib.values import iso_ms
 
 
-def tail(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+def tail(
+    log_options: PersonalLog,
     topics: Annotated[list[str] | None, argument("TOPIC", "Which topics; by default, all that hold events.")] = None,
     start: Annotated[
         str, option("--from", "WHERE", "earliest, latest, an offset, or a time (UTC) such as 2026-01-31T12:00:00Z.")
     ] = "earliest",
     follow: Annotated[bool, flag("--follow -f", "Wait for new records, until Ctrl-C.")] = False,
-    personal: PersonalOption = False,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Print the records of topics, merged by time.
 
@@ -67,7 +54,7 @@ def tail(  # noqa: PLR0913, PLR0917  one argument for each option
             async for records in batches:
                 output.write_lines(map(line, await reader.read(records)))
 
-    run_on_log(LogOptions.of(context, app, log, personal=personal), printed)
+    run_on_log(log_options, printed)
 
 
 _WIDE = 110  # a narrower terminal has no room for dates and offsets

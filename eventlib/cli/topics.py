@@ -2,14 +2,12 @@
 
 from dataclasses import asdict
 
-import typer
-
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.options import JsonOption, LogOptions, run_on_log
 from eventlib.operations.topics import topic_rows
 
 
-def topics(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+def topics(log_options: LogOptions, as_json: JsonOption = False) -> None:
     """List the topics: what they contain, and how many records.
 
     A compacted topic keeps only the newest record of each key; its number
@@ -19,7 +17,7 @@ def topics(context: typer.Context, as_json: JsonOption = False, app: AppOption =
       eventlib topics
       eventlib topics --json | jq 'select(.kind == "events").records'
     """
-    rows = run_on_log(LogOptions.of(context, app, log), topic_rows)
+    rows = run_on_log(log_options, topic_rows)
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import Parameter
 from typing import Annotated, Any, TypeVar
@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, option, run_on_log
+from eventlib.cli._common.options import JsonOption, LogOptions, option, run_on_log
 from eventlib.cli._common.prompts import ReasonOption, YesOption, actor, agree
 from eventlib.eventlog import EventLog
 from eventlib.operations.act import Act, Desk, Outcome, Reruns, parameter
@@ -48,8 +48,6 @@ _SHARED: Mapping[str, tuple[Any, Any]] = {
     "dry_run": (DryRunOption, False),
     "as_previewed": (AsPreviewedOption, ""),
     "as_json": (JsonOption, False),
-    "app": (AppOption, None),
-    "log": (LogOption, None),
 }
 
 
@@ -57,14 +55,12 @@ _SHARED: Mapping[str, tuple[Any, Any]] = {
 class Asked:
     """The options that all acts have, as they were given; `wait` and `yes` where a command has them."""
 
-    context: typer.Context
+    log_options: LogOptions
     reason: str
     by: str | None
     dry_run: bool
     as_previewed: str
     as_json: bool
-    app: str | None
-    log: str | None
     wait: float = 1.0
     yes: bool = False
 
@@ -118,8 +114,8 @@ class Asked:
 
     def _log_options(self, act: type[Act[Any, Any]], *, personal: bool) -> LogOptions:
         if not personal and (act.decides or self.dry_run or self.as_previewed):
-            return LogOptions.deciding(self.context, self.app, self.log)
-        return LogOptions.of(self.context, self.app, self.log, personal=personal)
+            return self.log_options.deciding()
+        return replace(self.log_options, personal=personal)
 
 
 @contextmanager
@@ -145,12 +141,12 @@ def asking(
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
-        def command(context: typer.Context, **given: Any) -> None:
-            asked = Asked(context, **{name: given.pop(name) for name in shared})
+        def command(log_options: LogOptions, **given: Any) -> None:
+            asked = Asked(log_options, **{name: given.pop(name) for name in shared})
             function(asked=asked, **given)
 
         own = inspect.signature(function, eval_str=True).parameters.values()
-        every = [parameter("context", typer.Context)]
+        every = [parameter("log_options", LogOptions)]
         every += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own if each.name != "asked"]
         every += [parameter(name, kind, default) for name, (kind, default) in shared.items()]
         command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]  # Typer reads it

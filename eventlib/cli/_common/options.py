@@ -1,8 +1,11 @@
 """The options that commands share, and the log that they name."""
 
+import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import wraps
+from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -129,7 +132,9 @@ class LogOptions:
         return self.named or choreography.default_log
 
     @classmethod
-    def of(cls, context: typer.Context, app: str | None, log: str | None, *, personal: bool = False) -> "LogOptions":
+    def of(
+        cls, context: typer.Context, app: str | None = None, log: str | None = None, *, personal: bool = False
+    ) -> "LogOptions":
         """Return the options after the command's name, else before it, else the environment's or the default.
 
         Raises: SettingsError for a variable EVENTLIB_… that is wrong or unknown.
@@ -140,12 +145,43 @@ class LogOptions:
         settings = eventlib_settings(app=app or before.app, log=log or before.log)
         return cls(settings.app, settings.log, personal)
 
-    @classmethod
-    def deciding(cls, context: typer.Context, app: str | None, log: str | None) -> "LogOptions":
+    def deciding(self) -> "LogOptions":
         """Return the options of a command in which handlers decide: it reads personal fields where a master key is named."""
         from eventlib.personal.opening import personal_options
 
-        return cls.of(context, app, log, personal=personal_options().personal_master is not None)
+        return replace(self, personal=personal_options().personal_master is not None)
+
+
+PersonalLog = Annotated[LogOptions, "personal", "app", "log"]
+"""The application and the log of a command that can show personal fields."""
+AppOnly = Annotated[LogOptions, "app"]
+LogOnly = Annotated[LogOptions, "log"]
+_OPTIONS = {"personal": (PersonalOption, False), "app": (AppOption, None), "log": (LogOption, None)}
+
+
+def with_log_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with --app and --log in place of a parameter that is a LogOptions, as Typer reads it."""
+    own = inspect.signature(function, eval_str=True).parameters.values()
+    taken = next(
+        (each for each in own if LogOptions in (each.annotation, getattr(each.annotation, "__origin__", None))), None
+    )
+    if taken is None:
+        return function
+    names = getattr(taken.annotation, "__metadata__", ("app", "log"))
+    added = [(name, *_OPTIONS[name]) for name in names]
+
+    @wraps(function)
+    def command(context: typer.Context, **given: Any) -> None:
+        log_options = LogOptions.of(context, **{name: given.pop(name) for name in names})
+        function(**{taken.name: log_options}, **given)
+
+    every = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    every += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own if each is not taken]
+    every += [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default) for name, kind, default in added
+    ]
+    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]  # Typer reads it
+    return command
 
 
 if TYPE_CHECKING:

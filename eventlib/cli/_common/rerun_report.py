@@ -6,12 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.operations.reprocessing.comparison import (
-    Difference,
-    EventDifference,
-    StateDifference,
-    Waiting,
-)
+from eventlib.operations.reprocessing.comparison import Difference, EventDifference, StateDifference, Waiting
 from eventlib.replay.comparison import ABSENT, Change
 from eventlib.values import iso_ms
 

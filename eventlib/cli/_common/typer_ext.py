@@ -2,10 +2,15 @@
 
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from typer import Typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from eventlib.cli._common.options import with_log_options
+
+F = TypeVar("F", bound=Callable[..., None])
 
 
 class ReaderGone(Exception):
@@ -60,9 +65,26 @@ class Group(TyperGroup):
             raise ReaderGone from error
 
 
-def group(summary: str) -> Typer:
+class Commands(Typer):
+    """A group of commands: each function's LogOptions are the options --app and --log."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(add_completion=False, cls=Group, **more)
+
+    def command(self, name: str | None = None, *, cls: Any = Command, **more: Any) -> Callable[[F], F]:
+        """Return a decorator that makes a command of a function, which stays what it is."""
+        register = super().command(name, cls=cls, **more)
+
+        def registered(function: F) -> F:
+            register(with_log_options(function))
+            return function
+
+        return registered
+
+
+def group(summary: str) -> Commands:
     """Return a group of commands, which shows its help when none of them is named."""
-    return Typer(add_completion=False, cls=Group, no_args_is_help=True, help=summary)
+    return Commands(no_args_is_help=True, help=summary)
 
 
 def _plain(option: TyperOption | None) -> TyperOption | None:
