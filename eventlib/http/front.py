@@ -1,7 +1,5 @@
 """What stands before every app that is served, so that none is without it: hosts, origins, and the size of bodies."""
 
-from typing import Any
-
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eventlib.ground.body_limit import bounded
@@ -37,7 +35,7 @@ class Front:
 
         try:
             self._judge(scope)
-            await self._app(scope, bounded(receive, self._body_bytes, self._too_large), answered)
+            await self._app(scope, bounded(receive, self._body_bytes, lambda: too_large(self._body_bytes)), answered)
         except Refusal as refusal:
             if is_answered:
                 raise
@@ -47,18 +45,21 @@ class Front:
     def _judge(self, scope: Scope) -> None:
         if self._identity is not None and (why := foreign(scope, self._identity, self._own_name(scope))) is not None:
             raise Refusal(*why)
-        if _declared(scope) > self._body_bytes:
-            raise self._too_large()
+        if declared_bytes(scope) > self._body_bytes:
+            raise too_large(self._body_bytes)
 
     def _own_name(self, scope: Scope) -> str | None:
         """Return a name that a request may give. One without a dot is of a network's own: nobody's page leads it elsewhere."""
         name = host_name(dict(scope["headers"]).get(b"host", b"").decode("latin-1"))
         return self._own_host if "." in name or ":" in name else name
 
-    def _too_large(self) -> Refusal:
-        return Refusal(413, "too-large", f"the body may have at most {self._body_bytes:,} bytes: split the request")
+
+def too_large(most: int) -> Refusal:
+    """Return the refusal of a body with more bytes than that."""
+    return Refusal(413, "too-large", f"the body may have at most {most:,} bytes: split the request")
 
 
-def _declared(scope: Any) -> int:
+def declared_bytes(scope: Scope) -> int:
+    """Return how many bytes a request says that its body has; 0 where it says nothing."""
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
     return max((int(each[:20]) for each in lengths if each.isdigit()), default=0)

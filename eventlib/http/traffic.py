@@ -1,18 +1,22 @@
 """What stands before every request: the size of its body, and the count of its answer; with figures for Prometheus."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from time import perf_counter
 
+from prometheus_client import Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eventlib.ground.body_limit import bounded
-from eventlib.http.problems import Refusal, problem
+from eventlib.http.front import declared_bytes, too_large
+from eventlib.http.problems import problem
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class Metrics:
+class Metrics(Collector):
     """Counts since the process began, in Prometheus's text format, as `<prefix>_<name>_total`.
 
     Answers are counted as `http_requests_total`, by method, route and status.
@@ -22,6 +26,7 @@ class Metrics:
         self._prefix = prefix
         self._help = dict[str, str]()
         self._counts = Counter[str]()
+        self._gauges: Mapping[str, tuple[str, float]] = {}
         self._answers = Counter[tuple[str, str, int]]()
         self._seconds = defaultdict[tuple[str, str], float](float)
 
@@ -42,24 +47,22 @@ class Metrics:
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
         """Return all figures; `gauges` are (help, value) by name, as of now."""
-        lines = list[str]()
-        for name, value in self._counts.items():
-            full = f"{self._prefix}_{name}_total"
-            lines += [f"# HELP {full} {self._help[name]}", f"# TYPE {full} counter", f"{full} {value}"]
-        for name, (help_text, number) in gauges.items():
-            full = f"{self._prefix}_{name}"
-            lines += [f"# HELP {full} {help_text}", f"# TYPE {full} gauge", f"{full} {number:g}"]
-        lines += ["# HELP http_requests_total Answers by status.", "# TYPE http_requests_total counter"]
-        lines += [
-            f'http_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}'
-            for (method, route, status), count in sorted(self._answers.items())
-        ]
-        lines += ["# HELP http_request_seconds_total Time to answer.", "# TYPE http_request_seconds_total counter"]
-        lines += [
-            f'http_request_seconds_total{{method="{method}",route="{route}"}} {seconds:.6f}'
-            for (method, route), seconds in sorted(self._seconds.items())
-        ]
-        return "\n".join(lines) + "\n"
+        self._gauges = gauges
+        return generate_latest(self).decode()
+
+    def collect(self) -> Iterator[Metric]:
+        """See `Collector`."""
+        for name, count in self._counts.items():
+            yield CounterMetricFamily(f"{self._prefix}_{name}", self._help[name], count)
+        for name, (help_text, number) in self._gauges.items():
+            yield GaugeMetricFamily(f"{self._prefix}_{name}", help_text, number)
+        answers = CounterMetricFamily("http_requests", "Answers by status.", labels=("method", "route", "status"))
+        for (method, route, status), count in sorted(self._answers.items()):
+            answers.add_metric((method, route, str(status)), count)
+        seconds = CounterMetricFamily("http_request_seconds", "Time to answer.", labels=("method", "route"))
+        for labels, spent in sorted(self._seconds.items()):
+            seconds.add_metric(labels, spent)
+        yield from (answers, seconds)
 
 
 class Limits:
@@ -84,21 +87,13 @@ class Limits:
             await send(message)
 
         try:
-            if self._declared(scope) > self._body_bytes:
-                await problem(self._refusal(), scope["app"])(scope, receive, answered)
+            if declared_bytes(scope) > self._body_bytes:
+                await problem(too_large(self._body_bytes), scope["app"])(scope, receive, answered)
             else:
-                await self._app(scope, bounded(receive, self._body_bytes, self._refusal), answered)
+                small = bounded(receive, self._body_bytes, lambda: too_large(self._body_bytes))
+                await self._app(scope, small, answered)
         finally:
             # Only names that this app knows, so that no caller can fill the memory with others.
             route = getattr(scope.get("route"), "path", "(none)")
             method = scope["method"] if scope["method"] in _METHODS else "(other)"
             self._metrics.answered(method, route, status, perf_counter() - began)
-
-    def _declared(self, scope: Scope) -> int:
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit():
-                return int(value)
-        return 0
-
-    def _refusal(self) -> Refusal:
-        return Refusal(413, "too-large", f"the body may have at most {self._body_bytes:,} bytes: split the request")

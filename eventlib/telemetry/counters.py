@@ -2,23 +2,13 @@
 
 from bisect import bisect_left
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
-from time import time_ns
 from typing import Any
 
-from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.sdk.metrics.export import (
-    AggregationTemporality,
-    Histogram,
-    HistogramDataPoint,
-    MetricsData,
-    ScopeMetrics,
-)
-from opentelemetry.sdk.metrics.export import Metric as MetricData
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from prometheus_client import CollectorRegistry
+from prometheus_client.core import HistogramMetricFamily
 
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
@@ -58,7 +48,6 @@ class DurationBuckets:
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
         self._bounds = metric.bounds
-        self._began_ns = time_ns()
         self._points: dict[Labels, _Point] = {}
 
     def add(self, value: float, labels: Labels) -> None:
@@ -69,20 +58,14 @@ class DurationBuckets:
         point.buckets[bisect_left(self._bounds, value)] += 1
         point.sum += value
 
-    def metric(self) -> MetricData:
-        """Return it as OpenTelemetry has it."""
-        now, metric = time_ns(), self._metric
-        points = [self._point(labels, point, now) for labels, point in [*self._points.items()]]
-        return MetricData(
-            metric.name, metric.description, metric.unit, Histogram(points, AggregationTemporality.CUMULATIVE)
-        )
-
-    def _point(self, labels: Labels, point: "_Point", now: int) -> HistogramDataPoint:
-        buckets = [*point.buckets]
-        attributes = dict(zip(self._metric.labels, labels, strict=True))
-        least, most = float("nan"), float("nan")  # which Prometheus does not ask for
-        count = sum(buckets)
-        return HistogramDataPoint(attributes, self._began_ns, now, count, point.sum, buckets, self._bounds, least, most)
+    def family(self) -> HistogramMetricFamily:
+        """Return it as Prometheus's library has it."""
+        metric = self._metric
+        found = HistogramMetricFamily(metric.prometheus, metric.description, labels=metric.labels)
+        names = [*map(str, self._bounds), "+Inf"]
+        for labels, point in [*self._points.items()]:
+            found.add_metric(labels, [*zip(names, accumulate(point.buckets), strict=True)], point.sum)
+        return found
 
 
 class _Point:
@@ -91,29 +74,6 @@ class _Point:
     def __init__(self, buckets: int) -> None:
         self.buckets = [0] * buckets
         self.sum = 0.0
-
-
-def distributions() -> dict[str, DurationBuckets]:
-    """Return a new histogram for each metric that is one."""
-    return {metric.name: DurationBuckets(metric) for metric in METRICS.values() if metric.kind == "histogram"}
-
-
-class Reader(PrometheusMetricReader):
-    """OpenTelemetry's reader for Prometheus, which reads these histograms beside its instruments."""
-
-    def __init__(self, registry: CollectorRegistry, histograms: Mapping[str, DurationBuckets]) -> None:
-        super().__init__(scope_info_enabled=False, registry=registry)
-        self._histograms = histograms
-
-    def _receive_metrics(self, metrics_data: MetricsData, *arguments: Any, **options: Any) -> None:
-        of_process = metrics_data.resource_metrics[0]
-        metric = ScopeMetrics(InstrumentationScope("eventlib"), _with_points(self._histograms.values()), "")
-        scopes = [*of_process.scope_metrics, metric]
-        super()._receive_metrics(MetricsData([replace(of_process, scope_metrics=scopes)]), *arguments, **options)
-
-
-def _with_points(histograms: Iterable[DurationBuckets]) -> list[MetricData]:
-    return [metric for each in histograms if (metric := each.metric()).data.data_points]
 
 
 _MOST_BEGUN = 100_000
@@ -125,7 +85,8 @@ class Counters:
     """Counts since the process began; `durations` are histograms by the names of their metrics."""
 
     def __init__(self, services: Sequence[Service]) -> None:
-        self.durations = distributions()
+        histograms = [metric for metric in METRICS.values() if metric.kind == "histogram"]
+        self.durations = {metric.name: DurationBuckets(metric) for metric in histograms}
         self.said = Counter[Labels]()
         self.inputs = Counter[Labels]()
         self.transactions = Counter[Labels]()

@@ -10,6 +10,10 @@ from typing import Any
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from eventlib.eventlog import CALLER
 from eventlib.model.identity import is_sampled, root_traceparent, sampling_bound
@@ -22,8 +26,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-_OK, _NOT_FOUND, _SERVER_ERROR, _UNAVAILABLE = 200, 404, 500, 503
-_TEXT = "text/plain; charset=utf-8"
+_SERVER_ERROR = 500
 
 
 class Traced:
@@ -75,45 +78,23 @@ class Traced:
         return [made(within(named, named.span_id), parent, maker.resource(maker.http), span_data, times)]
 
 
-class Measured:
-    """An ASGI app that has a process's metrics at /metrics, in Prometheus's text format, and its health.
+def metrics_app(text: Callable[[], Awaitable[bytes]], lacks: Callable[[], str]) -> App:
+    """Return an ASGI app that has a process's metrics at /metrics, in Prometheus's text format, and its health.
 
     /healthz is answered as long as it lives; /readyz is 503 while `lacks` returns what it still waits for.
     """
 
-    def __init__(self, exposition: Callable[[], Awaitable[bytes]], lacks: Callable[[], str]) -> None:
-        self._exposition = exposition
-        self._lacks = lacks
+    async def metrics(_: Request) -> Response:
+        return Response(await text(), media_type=CONTENT_TYPE_LATEST)
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] == "lifespan":
-            await _live(receive, send)
-            return
-        status, kind, text = await self._answer(scope["path"])
-        headers = [(b"content-type", kind.encode()), (b"content-length", str(len(text)).encode())]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": text})
+    async def healthz(_: Request) -> Response:
+        return PlainTextResponse("well\n")
 
-    async def _answer(self, path: str) -> tuple[int, str, bytes]:
-        match path:
-            case "/metrics":
-                return _OK, CONTENT_TYPE_LATEST, await self._exposition()
-            case "/healthz":
-                return _OK, _TEXT, b"well\n"
-            case "/readyz":
-                lacks = self._lacks()
-                return (_UNAVAILABLE, _TEXT, f"{lacks}\n".encode()) if lacks else (_OK, _TEXT, b"ready\n")
-            case _:
-                return _NOT_FOUND, _TEXT, b"the metrics are at /metrics\n"
+    async def readyz(_: Request) -> Response:
+        why = lacks()
+        return PlainTextResponse(f"{why or 'ready'}\n", 503 if why else 200)
 
-
-async def _live(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
+    return Starlette(routes=[Route(f"/{each.__name__}", each) for each in (metrics, healthz, readyz)])
 
 
 def _caller(scope: Message) -> str | None:

@@ -1,17 +1,19 @@
-"""Instruments from the catalogue, observed when asked for: the state of a runtime is read then, not counted before."""
+"""The catalogue's metrics as Prometheus gets them: the state of a runtime is read when they are asked for, not counted before."""
 
+import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from opentelemetry.metrics import CallbackOptions, Observation
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.resources import Resource
+from prometheus_client import Metric as Family
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.registry import Collector
 
 from eventlib.errors import RetryableError
 from eventlib.log.base import TopicPartition
+from eventlib.model.choreography import Choreography
 from eventlib.model.decider import FORGET
 from eventlib.runtime.breaker import BreakerState
 from eventlib.runtime.parking.parked import PAUSED
@@ -19,7 +21,7 @@ from eventlib.runtime.parking.pauses import KINDS
 from eventlib.runtime.runner import TaskRunner
 from eventlib.runtime.runtime import Runtime
 from eventlib.telemetry.catalogue import METRICS, Meter, Metric
-from eventlib.telemetry.counters import Counters, Labels, Snapshot, ends_sagas, size_of
+from eventlib.telemetry.counters import Counters, DurationBuckets, Labels, Snapshot, ends_sagas, size_of
 from eventlib.telemetry.tracer import Tracer
 
 Values = Mapping[Labels, float]
@@ -27,36 +29,40 @@ Values = Mapping[Labels, float]
 _STATES = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
 
 
-class Instruments:
-    """The metrics of one process, of those that its kind has. `refresh` is called before they are read."""
+class Exposition(Collector):
+    """The metrics of one process, of those that its kind has, and the durations that it has counted itself."""
 
     def __init__(
-        self, reader: MetricReader, resource: Resource, measured_by: Meter, see: Callable[[], Awaitable[Snapshot]]
+        self,
+        choreography: Choreography,
+        measured_by: Meter,
+        see: Callable[[], Awaitable[Snapshot]],
+        durations: Iterable[DurationBuckets] = (),
     ) -> None:
-        self._provider = MeterProvider([reader], resource)
-        self._meter = self._provider.get_meter("eventlib")
+        resource = Resource.create({"service.name": choreography.name})
+        self._target = {re.sub(r"\W", "_", name): str(value) for name, value in resource.attributes.items()}
+        self._metrics = [each for each in METRICS.values() if each.measured_by == measured_by]
         self._see = see
         self._seen = Snapshot()
-        for metric in METRICS.values():
-            if metric.measured_by == measured_by and metric.kind != "histogram":
-                self._make(metric)
+        self._durations = [*durations]
 
-    async def refresh(self) -> None:
-        """Take a new snapshot."""
+    async def text(self) -> bytes:
+        """Return the metrics of now, in Prometheus's text format."""
         self._seen = await self._see()
+        return generate_latest(self)
 
-    def close(self) -> None:
-        """Report nothing any more."""
-        self._provider.shutdown()
+    def collect(self) -> Iterator[Family]:
+        """See `Collector`."""
+        yield InfoMetricFamily("target", "Target metadata", value=self._target)
+        families = [self._family(each) for each in self._metrics if each.kind != "histogram"]
+        yield from (each for each in [*families, *(each.family() for each in self._durations)] if each.samples)
 
-    def _make(self, metric: Metric) -> None:
-        is_counter = metric.kind == "counter"
-        create = self._meter.create_observable_counter if is_counter else self._meter.create_observable_gauge
-        create(metric.name, [partial(self._observed, metric)], metric.unit, metric.description)
-
-    def _observed(self, metric: Metric, _: CallbackOptions) -> Iterable[Observation]:
+    def _family(self, metric: Metric) -> Family:
+        made = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+        found = made(metric.prometheus, metric.description, labels=metric.labels)
         for labels, value in self._seen.values.get(metric.name, {}).items():
-            yield Observation(value, dict(zip(metric.labels, labels, strict=True)))
+            found.add_metric(labels, value)
+        return found
 
 
 class RuntimeReader:

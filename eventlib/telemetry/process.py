@@ -5,9 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SpanExporter
-from prometheus_client import CollectorRegistry, generate_latest
 
 from eventlib.eventlog import EventLog
 from eventlib.ground.url import log_file
@@ -17,9 +15,9 @@ from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.runtime import Runtime
 from eventlib.state.open import stores_beside
 from eventlib.telemetry.catalogue import Meter
-from eventlib.telemetry.counters import Counters, Reader, Snapshot
-from eventlib.telemetry.http import App, Measured, Traced
-from eventlib.telemetry.instruments import Instruments, RuntimeReader
+from eventlib.telemetry.counters import Counters, Snapshot
+from eventlib.telemetry.http import App, Traced, metrics_app
+from eventlib.telemetry.instruments import Exposition, RuntimeReader
 from eventlib.telemetry.options import Exporter, TelemetryOptions
 from eventlib.telemetry.recorder import Recorder
 from eventlib.telemetry.spans import SpanMaker
@@ -38,24 +36,22 @@ class Telemetry:
         self, choreography: Choreography, log_url: str, exporter: SpanExporter | None, *, metrics: bool
     ) -> None:
         self.waits_for: Callable[[], str] = lambda: ""
-        self._registry = CollectorRegistry()
         self._tracer = None if exporter is None else Tracer(exporter)
-        self._instruments: Instruments | None = None
-        self._runtime_reader: RuntimeReader | None = None
         self._runtime: Runtime | None = None
+        self._runtime_reader: RuntimeReader | None = None
+        self._exposition: Exposition | None = None
         counters = None
         if metrics:
             counters = Counters(choreography.services)
-            reader = Reader(self._registry, counters.durations)
-            self._runtime_reader = RuntimeReader(counters, self._tracer)
-            self._instruments = Instruments(reader, _resource(choreography), "runtime", self._runtime_reader.snapshot)
+            reader = self._runtime_reader = RuntimeReader(counters, self._tracer)
+            self._exposition = Exposition(choreography, "runtime", reader.snapshot, counters.durations.values())
         system = "kafka" if log_url.startswith("kafka:") else "eventlib"
         self.recorder = Recorder(SpanMaker(system, choreography.name), self._tracer, counters)
 
     @property
     def metrics(self) -> App:
         """An ASGI app that has the metrics at /metrics."""
-        return Measured(self.exposition, self._lacks)
+        return metrics_app(self.exposition, self._lacks)
 
     def start(self) -> None:
         """Begin to export."""
@@ -71,8 +67,6 @@ class Telemetry:
         """Export what is left."""
         if self._tracer is not None:
             self._tracer.close()
-        if self._instruments is not None:
-            self._instruments.close()
 
     def observe(self, log: EventLog, runtime: Runtime | None, config: RuntimeConfig) -> None:
         """Tell of a log, and of a runtime on it, which has `recorder` as its observer."""
@@ -101,31 +95,14 @@ class Telemetry:
 
     async def exposition(self) -> bytes:
         """Return the metrics of now, in Prometheus's text format."""
-        if self._instruments is not None:
-            await self._instruments.refresh()
-        return generate_latest(self._registry)
+        return b"" if self._exposition is None else await self._exposition.text()
 
 
-@contextmanager
 def measured(
     choreography: Choreography, measured_by: Meter, see: Callable[[], Awaitable[Snapshot]], lacks: Callable[[], str]
-) -> Iterator[App]:
-    """Give a process that runs no services an ASGI app that has their metrics at /metrics, until the context is left."""
-    registry = CollectorRegistry()
-    instruments = Instruments(Reader(registry, {}), _resource(choreography), measured_by, see)
-
-    async def exposition() -> bytes:
-        await instruments.refresh()
-        return generate_latest(registry)
-
-    try:
-        yield Measured(exposition, lacks)
-    finally:
-        instruments.close()
-
-
-def _resource(choreography: Choreography) -> Resource:
-    return Resource.create({"service.name": choreography.name})
+) -> App:
+    """Return an ASGI app that has the metrics of a process without services at /metrics."""
+    return metrics_app(Exposition(choreography, measured_by, see).text, lacks)
 
 
 @contextmanager

@@ -150,7 +150,7 @@ async def test_the_description_is_valid_and_has_examples(client: httpx.AsyncClie
 async def test_figures_are_in_prometheus_s_format(client: httpx.AsyncClient) -> None:
     await place(client)
     text = (await client.get("/metrics")).text
-    assert "shop_orders_accepted_total 1\n" in text
-    assert 'http_requests_total{method="POST",route="/orders",status="202"} 1\n' in text
-    assert "shop_backlog 0\n" in text
+    assert "shop_orders_accepted_total 1.0\n" in text
+    assert 'http_requests_total{method="POST",route="/orders",status="202"} 1.0\n' in text
+    assert "shop_backlog 0.0\n" in text
     assert (await client.get("/healthz")).json() == {"status": "ok"}

@@ -126,10 +126,8 @@ class Measured:
         return {outcome: count for (*_, outcome), count in self.counters.answers_awaited.items() if count}
 
     def came(self) -> int:
-        from opentelemetry.sdk.metrics.export import HistogramDataPoint
-
-        points = self.counters.durations["eventlib.awaited.duration"].metric().data.data_points
-        return sum(point.count for point in points if isinstance(point, HistogramDataPoint))
+        samples = self.counters.durations["eventlib.awaited.duration"].family().samples
+        return int(sum(each.value for each in samples if each.name.endswith("_count")))
 
 
 @asynccontextmanager

@@ -37,10 +37,8 @@ class Bank(SimulatedBank):
 
 
 def counted(counters: "Counters", name: str) -> int:
-    from opentelemetry.sdk.metrics.export import HistogramDataPoint
-
-    points = counters.durations[name].metric().data.data_points
-    return sum(point.count for point in points if isinstance(point, HistogramDataPoint))
+    samples = counters.durations[name].family().samples
+    return int(sum(each.value for each in samples if each.name.endswith("_count")))
 
 
 @asynccontextmanager

@@ -16,15 +16,14 @@ from eventlib.ground import posix
 
 
 async def test_a_process_lives_from_the_start_and_is_ready_when_nothing_is_missing_any_more() -> None:
-    from eventlib.telemetry.http import Measured
+    from eventlib.telemetry.http import metrics_app
 
     lacks = "3 tasks are being restored"
 
     async def exposition() -> bytes:
         return b"figures"
 
-    measured = Measured(exposition, lambda: lacks)
-    transport = httpx.ASGITransport(measured)
+    transport = httpx.ASGITransport(metrics_app(exposition, lambda: lacks))
     async with httpx.AsyncClient(transport=transport, base_url="http://process") as client:
         answers = [await client.get(path) for path in ("/healthz", "/readyz", "/metrics", "/")]
         assert [(answer.status_code, answer.text) for answer in answers[:3]] == [

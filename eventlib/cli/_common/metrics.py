@@ -54,8 +54,8 @@ async def serve_metrics(
         raise WiringError(f"metrics need the package {error.name}: install eventlib-sagas[telemetry]") from error
 
     listening = stack.enter_context(closing(Listening(address, option="--metrics-port")))
-    app = stack.enter_context(measured(choreography, measured_by, see, lacks))
-    return listening.url, (await stack.enter_async_context(listening.serve(metered(app, identity_of())))).task
+    app = metered(measured(choreography, measured_by, see, lacks), identity_of())
+    return listening.url, (await stack.enter_async_context(listening.serve(app))).task
 
 
 def trace(stack: AsyncExitStack, log: EventLog, url: str) -> "Recorder | None":
