@@ -25,8 +25,8 @@ from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import Relay
 from eventlib.sinks import SqlSink
+from eventlib.sinks.applying import SinkRunner
 from eventlib.sinks.database import SinkDatabase
-from eventlib.sinks.running import SinkRunner
 from tests.integration.outbox_app import APP, Counted
 from tests.postgres import PASSWORD, running_postgres
 

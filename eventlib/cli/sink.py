@@ -3,37 +3,33 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from eventlib.cli._common import output
-from eventlib.cli._common.connectors import load_sink
+from eventlib.cli._common.connectors import SHOWN, load_sink, show_status
 from eventlib.cli._common.metrics import Work, sink_snapshot, work_until_stopped
 from eventlib.cli._common.options import JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import YesOption, agree
 from eventlib.cli._common.typer_ext import Command, group
 from eventlib.config.settings import eventlib_settings
-from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.opening import open_log
-from eventlib.sinks.applied import unobserved
-from eventlib.sinks.consuming import dropped_before, names_of_dropped, topic_partitions
-from eventlib.sinks.database import SinkDatabase, behind, database_of
+from eventlib.sinks.applying import SinkRunner
+from eventlib.sinks.consuming import Status
+from eventlib.sinks.database import SinkDatabase, database_of
 from eventlib.sinks.declaration import SqlSink
 from eventlib.sinks.rebuilding import rebuild as rebuilt
-from eventlib.sinks.running import SinkRunner
 from eventlib.telemetry.logs import tell
 
 if TYPE_CHECKING:
     from eventlib.telemetry.recorder import Recorder
 
-_PARKED_SHOWN = 20
+T = TypeVar("T")
 
 sink = group("Write events into tables of a database, each once.")
 
@@ -75,7 +71,7 @@ def run(
 
     def begin(stack: AsyncExitStack, opened: EventLog, recorder: "Recorder | None") -> Work:
         stack.push_async_callback(target.close)
-        work = SinkRunner(opened, target, unobserved if recorder is None else recorder.applied)
+        work = SinkRunner(opened, target, (lambda _: None) if recorder is None else recorder.applied)
         begins = f"Writing sink {found.name} from {url} to {target.name}"
         see = partial(sink_snapshot, work, opened, target)
         return Work(work.run, see, begins, lambda: f"applied {counted(work.applied, 'event')}")
@@ -99,67 +95,28 @@ def status(
     found = load_sink(named)
     url = LogOptions.of(context, None, log).url_for(found.choreography)
 
-    async def looked(target: SinkDatabase) -> None:
+    async def looked(target: SinkDatabase) -> Status:
         async with open_log(url, found.choreography, read_only=True) as opened:
-            places = topic_partitions(found.topics)
-            there = await opened.port.topics()
-            ends = [(each, await opened.port.end(*each)) for each in places if each[0] in there]
-            positions = await target.positions()
-            lost = names_of_dropped(await dropped_before(opened.port, found.topics, positions), positions)
-        parked, failed = await target.parked()
-        first = await target.failed(_PARKED_SHOWN)
-        lag = behind(positions, ends)
-        if as_json:
-            shown = [asdict(each) for each in first]
-            output.print_json(
-                [
-                    {
-                        "sink": found.name,
-                        "lag": lag,
-                        "lost": lost,
-                        "parked": parked,
-                        "failed": failed,
-                        "first_failed": shown,
-                    }
-                ]
-            )
-            return
-        print(
-            f"{found.name} is {lag:,} offsets behind the log; {counted(parked, 'event')} parked, {failed} with an error."
-        )
-        for gone in lost:
-            print(f"It stands still: gone before they were applied: {gone}. `eventlib sink run` says how it goes on.")
-        if failed:
-            table = output.table("id", "type", "key", "at", "why", right=["id"])
-            for each in first:
-                at = f"{each.topic}/{each.partition}/{each.offset}"
-                table.add_row(str(each.id), each.type or "", each.key or "", at, each.error)
-            output.terminal().print(table)
+            return await target.status(opened.port, SHOWN)
 
-    _on_database(found, database, looked)
+    show_status([_on_database(found, database, looked)], as_json=as_json)
 
 
 @sink.command(cls=Command)
 def retry(
     named: SinkArgument,
     event: Annotated[
-        int | None, typer.Argument(metavar="[ID]", help="A parked event; without one, all.", show_default=False)
+        str | None, typer.Argument(metavar="[ID]", help="A parked event; without one, all.", show_default=False)
     ] = None,
     database: DatabaseOption = None,
 ) -> None:
     """Let parked events be tried again by the running sink, when its handlers are mended.
 
     [dim]Examples:[/dim]
-      eventlib sink retry shop.reports:orders 17 --database postgresql://shop@db/reports
+      eventlib sink retry shop.reports:orders orders/3/17 --database postgresql://shop@db/reports
     """
-
-    async def tried(target: SinkDatabase) -> None:
-        events = await target.retry(event)
-        if event is not None and not events:
-            raise WiringError(f"event {event} is not parked with an error: `eventlib sink status` lists those that are")
-        print(f"{counted(events, 'event')} will be tried again, and those that wait behind.")
-
-    _on_database(load_sink(named), database, tried)
+    events = _on_database(load_sink(named), database, lambda target: target.retry(event))
+    print(f"{counted(events, 'event')} will be tried again, and those that wait behind.")
 
 
 @sink.command(cls=Command)
@@ -210,12 +167,12 @@ def _database(given: str | None) -> str | None:
     return eventlib_settings(sink_database=given).sink_database
 
 
-def _on_database(found: SqlSink, database: str | None, work: Callable[[SinkDatabase], Awaitable[Any]]) -> None:
-    async def opened() -> None:
+def _on_database(found: SqlSink, database: str | None, work: Callable[[SinkDatabase], Awaitable[T]]) -> T:
+    async def opened() -> T:
         target = database_of(found, _database(database))
         try:
-            await work(target)
+            return await work(target)
         finally:
             await target.close()
 
-    asyncio.run(opened())
+    return asyncio.run(opened())

@@ -1,14 +1,12 @@
 """`eventlib webhook`: delivers events to subscribers by HTTP."""
 
 from contextlib import AsyncExitStack
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eventlib.cli._common import output
-from eventlib.cli._common.connectors import FileOption, NameArgument, file_of, on_log, subscriber_of
+from eventlib.cli._common.connectors import SHOWN, FileOption, NameArgument, file_of, on_log, show_status, subscriber_of
 from eventlib.cli._common.metrics import Work, webhooks_snapshot, work_until_stopped
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
@@ -18,15 +16,13 @@ from eventlib.eventlog import EventLog
 from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.model.project import load_choreography
-from eventlib.values import iso_ms
+from eventlib.sinks.consuming import Status
 from eventlib.webhooks import acts
 from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.subscribers import read_subscribers
 
 if TYPE_CHECKING:
     from eventlib.telemetry.recorder import Recorder
-
-_SHOWN = 20
 
 webhook = group("Deliver events to subscribers by HTTP, signed, those of a key in order.")
 
@@ -79,34 +75,10 @@ def status(
     """
     found = read_subscribers(file_of(subscribers))
 
-    async def looked(opened: EventLog) -> list[acts.SubscriberStatus]:
-        return [await acts.status_of(opened, each, _SHOWN) for each in found.values()]
+    async def looked(opened: EventLog) -> list[Status]:
+        return [await acts.status(opened, each, SHOWN) for each in found.values()]
 
-    every = on_log(LogOptions.of(context, app, log), looked, read_only=True)
-    if as_json:
-        output.print_json([asdict(each) for each in every])
-        return
-    for each in every:
-        print(_sentence(each))
-    if not any(each.first for each in every):
-        return
-    table = output.table("subscriber", "id", "type", "key", "attempts", "next", "why", right=["attempts"])
-    for each in every:
-        for one in each.first:
-            due = "parked" if one.due_ms is None else iso_ms(one.due_ms) if one.due_ms else "now"
-            table.add_row(each.name, one.id, one.type, one.key or "", str(one.attempts), due, one.error)
-    output.terminal().print(table)
-
-
-def _sentence(status: acts.SubscriberStatus) -> str:
-    if status.lag is None:
-        return f"{status.name} has not begun."
-    held = (
-        f"{counted(status.failed, 'event')} parked, {status.retried:,} retried, {status.waiting:,} waiting behind them"
-    )
-    ended = f" It is disabled: {status.disabled}." if status.disabled else ""
-    lost = f" It stands still, since this is gone before it was sent: {'; '.join(status.lost)}." if status.lost else ""
-    return f"{status.name} is {status.lag:,} offsets behind the log; {held}.{ended}{lost}"
+    show_status(on_log(LogOptions.of(context, app, log), looked, read_only=True), as_json=as_json)
 
 
 @webhook.command(cls=Command)

@@ -74,10 +74,11 @@ async def _starts(log: Log, topics: Sequence[str], start: Start) -> dict[TopicPa
     topic_partitions = [
         (name, partition) for name in dict.fromkeys(topics) for partition in range(there[name].partitions)
     ]
-    return {topic_partition: await _first(log, topic_partition, start) for topic_partition in topic_partitions}
+    return {topic_partition: await first_offset(log, topic_partition, start) for topic_partition in topic_partitions}
 
 
-async def _first(log: Log, topic_partition: TopicPartition, start: Start) -> int:
+async def first_offset(log: Log, topic_partition: TopicPartition, start: Start) -> int:
+    """Return where a start is in a partition."""
     match start:
         case "earliest":
             return await log.start(*topic_partition)

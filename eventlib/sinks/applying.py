@@ -1,9 +1,10 @@
-"""Applies records to a sink's tables: each once, and those that cannot be applied are parked."""
+"""Runs a sink: applies records to its tables, each once, and parks those that cannot be applied."""
 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from secrets import token_hex
 from time import time_ns
 from typing import Any
 
@@ -17,8 +18,15 @@ from eventlib.model.event import Event
 from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record, text_of
 from eventlib.personal.receipt import ERASED_TYPE, ERASURES, read_receipt
-from eventlib.sinks.applied import Applied, ObserveApplied, unobserved
-from eventlib.sinks.database import ParkedEvent, SinkDatabase
+from eventlib.sinks.consuming import (
+    Applied,
+    Consumption,
+    ConsumptionRunner,
+    ObserveApplied,
+    ParkedEvent,
+    partitions_of,
+)
+from eventlib.sinks.database import SinkDatabase
 from eventlib.sinks.declaration import Handler
 from eventlib.values import escaped
 
@@ -53,26 +61,42 @@ class _Call:
             CALLER.reset(token)
 
 
-class Applier:
-    """Applies records under one fence; after an error that it raises, another one begins from the positions that are committed."""
+class Sinking(Consumption):
+    """A sink's work on some partitions: rows, positions and parked events in one database, written under one fence."""
 
-    def __init__(self, log: EventLog, database: SinkDatabase, fence: str, observe: ObserveApplied = unobserved) -> None:
-        self._log = log
-        self._database = database
-        self._sink = database.sink
-        self._fence = fence
+    def __init__(self, log: EventLog, database: SinkDatabase, observe: ObserveApplied = lambda _: None) -> None:
+        self._sink = sink = database.sink
+        super().__init__(log, f"sink {sink.name} in {database.name}", sink.topics, from_now=sink.from_now)
+        self.database = database
+        self.fence = token_hex(8)
         self._observe = observe
-        self._types = {event.__name__ for event in self._sink.handlers}
-        self.held = set[tuple[str, str]]()
-        """The topic and key of each parked event: later ones are parked behind it."""
-        self.applied = 0
+        self._types = {event.__name__ for event in sink.handlers}
+        self._held = set[tuple[str, str]]()
+
+    @property
+    def has_parked(self) -> bool:
+        """See `Consumption.has_parked`; later events of the topic and key of a parked one are parked behind it."""
+        return bool(self._held)
+
+    async def take_over(self, begins: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """See `Consumption.take_over`."""
+        await self.database.create()
+        return await self.database.take_over(self._log.port.log_id, begins, self.fence)
+
+    def remedy(self, topic_partition: TopicPartition, start: int) -> str:
+        """See `Consumption.remedy`."""
+        topic, partition = topic_partition
+        return (
+            f"set next_offset = {start} in eventlib_sink_positions where sink = '{self._sink.name}' and "
+            f"topic = '{topic}' and partition = {partition}"
+        )
 
     async def apply(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
-        """Apply records, and move the positions to offsets, in one transaction. Raises: OwnershipLost, LogUnavailable, WiringError."""
+        """See `Consumption.apply`; it is one transaction. Raises: WiringError, too."""
         wanted = [record for record in records if self._is_wanted(record)]
         wanted.sort(key=_is_erasure)  # behind what was read before it
         began_ns = time_ns()
-        if not any(_place(record) in self.held for record in wanted):
+        if not any(_place(record) in self._held for record in wanted):
             try:
                 await self._all(wanted, offsets)
             except (RetryableError, WiringError):
@@ -86,24 +110,23 @@ class Applier:
                 return
         await self._singly(wanted, offsets)
 
-    async def retry(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Apply parked events that no earlier one blocks, in their order for each topic and key."""
-        partitions = {partition for _, partition in offsets}
-        while waiting := await self._database.waiting(partitions):
+    async def retry(self) -> None:
+        """See `Consumption.retry`; in their order for each topic and key."""
+        partitions = {partition for _, partition in self.positions}
+        while waiting := await self.database.waiting(partitions):
             blocked = set[tuple[str, str | None]]()
             for each in waiting:
                 if each.key is not None and (each.topic, each.key) in blocked:
                     continue
-                topic_partition = (each.topic, each.partition)
-                if not await self._again(each, {topic_partition: offsets[topic_partition]}):
+                if not await self._again(each):
                     blocked.add((each.topic, each.key))
-        self.held = await self._database.held()
+        self._held = await self.database.held()
 
     def _is_wanted(self, record: Record) -> bool:
         return record.topic in self._log.external.topics or record.type in self._types or _is_erasure(record)
 
     async def _all(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
-        async with self._database.transaction() as session:
+        async with self.database.transaction() as session:
             await self._begin(session, records, offsets)
             await self._run(session, await self._calls(records))
 
@@ -115,16 +138,16 @@ class Applier:
         So an erasure waits for each transaction that may have decoded its subject, and those that wait for it decode after it.
         """
         if any(_is_erasure(record) for record in records):
-            await self._database.lock_all(session)
+            await self.database.lock_all(session)
             await asyncio.sleep(_FORGOTTEN_S)
-        await self._database.advance(session, offsets, self._fence)
+        await self.database.advance(session, offsets, self.fence)
 
     async def _singly(self, records: Sequence[Record], offsets: Mapping[TopicPartition, int]) -> None:
         outcomes, began_ns = list[tuple[Record, str]](), time_ns()
-        async with self._database.transaction() as session:
+        async with self.database.transaction() as session:
             await self._begin(session, records, offsets)
             for record in records:
-                if (place := _place(record)) in self.held:
+                if (place := _place(record)) in self._held:
                     await self._park(session, record, None)
                     continue
                 error = await self._one(session, record)
@@ -132,7 +155,7 @@ class Applier:
                 if error is not None:
                     await self._park(session, record, error)
                     if place is not None:
-                        self.held.add(place)
+                        self._held.add(place)
         self.applied += sum(not error for _, error in outcomes)  # once it is committed
         self._tell(outcomes, began_ns)
 
@@ -142,12 +165,12 @@ class Applier:
     async def _one(self, session: AsyncSession, record: Record) -> str | None:
         """Apply one record, or change nothing and return why."""
         try:
-            async with self._database.alone(session):
+            async with self.database.alone(session):
                 await self._run(session, await self._calls([record]))
         except (RetryableError, WiringError):
             raise
         except Exception as error:  # noqa: BLE001  it is parked with its event
-            self._database.refuse(error)
+            self.database.refuse(error)
             kept = self._kept(error)
             reason = escaped(kept.first_line)
             _log.error("sink %s parks %s/%d/%d: %s", self._sink.name, *record.location, reason)
@@ -160,18 +183,16 @@ class Applier:
 
     async def _park(self, session: AsyncSession, record: Record, error: str | None) -> None:
         key = None if record.key is None else escaped(text_of(record.key))
-        await self._database.park(session, record, key, error)
+        await self.database.park(session, record, key, error)
 
-    async def _again(self, parked: ParkedEvent, offsets: Mapping[TopicPartition, int]) -> bool:
-        records = await self._log.port.read(parked.topic, parked.partition, parked.offset, 1)
+    async def _again(self, parked: ParkedEvent) -> bool:
+        records = await self._log.port.read(*parked.location, 1)
+        offsets = {parked.location[:2]: self.positions[parked.location[:2]]}
         found, began_ns = next((record for record in records if record.offset == parked.offset), None), time_ns()
-        async with self._database.transaction() as session:
+        async with self.database.transaction() as session:
             await self._begin(session, [found] if found else [], offsets)
             error = "it is not on the log any more" if found is None else await self._one(session, found)
-            if error is None:
-                await self._database.unpark(session, parked)
-            else:
-                await self._database.keep(session, parked, error)
+            await self.database.settle(session, parked, error)
         self.applied += error is None
         self._tell([] if found is None else [(found, error or "")], began_ns)
         return error is None
@@ -214,6 +235,21 @@ class Applier:
             await session.flush()
         else:
             await session.run_sync(lambda plain: _run_all(plain, calls))
+
+
+class SinkRunner(ConsumptionRunner):
+    """One process of a sink; several share its partitions, and take over those of one that dies.
+
+    Guarantee: an event's rows and the sink's position are one transaction, which changes nothing once another process has
+    taken the partition over.
+    """
+
+    def __init__(self, log: EventLog, database: SinkDatabase, observe: ObserveApplied = lambda _: None) -> None:
+        sink = database.sink
+        parts = partitions_of(sink.topics)
+        super().__init__(
+            log, f"sink {sink.name}", f"_sink.{sink.name}", parts, lambda _: Sinking(log, database, observe)
+        )
 
 
 def _run_all(session: Session, calls: Sequence[_Call]) -> None:

@@ -4,8 +4,10 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
-from eventlib.errors import ContractError, EventlibError, LogUnavailable, OwnershipLost, RetryableError
+from eventlib.errors import ContractError, EventlibError, LogUnavailable, OwnershipLost, RetryableError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.ground.startup import Startup
 from eventlib.log.base import Claim, Log, Reader, TopicPartition
@@ -17,8 +19,103 @@ from eventlib.personal.receipt import ERASURES
 AT_ONCE = 500
 """How many records are applied together at most."""
 
+Location = tuple[str, int, int]
+"""Topic, partition and offset of an event."""
+
 _PATIENCE_S = 1.0
 _ASIDE_S = 0.5
+
+
+@dataclass(slots=True)
+class ParkedEvent:
+    """An event that is to be applied later; `error` is that of the last attempt, None while it waits for an earlier event.
+
+    `due_ms` is when the next attempt is: 0 for at once, None for none before an operator asks for it.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    type: str | None
+    key: str | None
+    error: str | None = None
+    attempts: int = 0
+    due_ms: int | None = 0
+
+    @property
+    def location(self) -> Location:
+        """Topic, partition and offset of its record."""
+        return self.topic, self.partition, self.offset
+
+    @property
+    def id(self) -> str:
+        """The argument that names it in commands."""
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it waits for an operator."""
+        return self.due_ms is None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far a consumer is: offsets that it lacks, None before its first start; events that are retried, wait behind others, or failed.
+
+    `first` are the first events with an error; `lost` names what retention has dropped before it was applied. `lags` and
+    `dropped` are offsets by partition; `disabled` is why nothing is sent to a subscriber.
+    """
+
+    name: str
+    lag: int | None
+    lost: Sequence[str]
+    lags: Mapping[TopicPartition, int]
+    dropped: Mapping[TopicPartition, int]
+    retried: int = 0
+    waiting: int = 0
+    failed: int = 0
+    disabled: str | None = None
+    first: Sequence[ParkedEvent] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its fields, those by partition left out."""
+        return {name: value for name, value in asdict(self).items() if name not in {"lags", "dropped"}}
+
+
+async def status_of(log: Log, name: str, topics: Sequence[Topic], positions: Mapping[TopicPartition, int]) -> Status:
+    """Return the status of a consumer that is at these positions, and has nothing parked."""
+    there = await log.topics()
+    begun = [each for each in topic_partitions(topics) if each in positions and each[0] in there]
+    lags = {each: max(await log.end(*each) - positions[each], 0) for each in begun}
+    dropped = await dropped_before(log, topics, positions)
+    lost = [
+        f"{topic}/{partition}: offsets {positions[topic, partition]} to {positions[topic, partition] + count - 1}"
+        for (topic, partition), count in sorted(dropped.items())
+    ]
+    return Status(name, sum(lags.values()) if positions else None, lost, lags, dropped)
+
+
+class Applied(NamedTuple):
+    """Records whose rows were committed together, each with the error that it is parked with; empty when it was applied.
+
+    `began_ns` and `ended_ns` are since 1970.
+    """
+
+    sink: str
+    outcomes: Sequence[tuple[Record, str]]
+    began_ns: int
+    ended_ns: int
+
+
+ObserveApplied = Callable[[Applied], None]
+"""Is called after each transaction."""
+
+
+def not_parked(event_id: str, command: str, name: str) -> WiringError:
+    """Return the error for an event that an operator names, and that has not failed."""
+    return WiringError(
+        f"{event_id} is not a parked event of {name} with an error: `eventlib {command} status` lists those that are"
+    )
 
 
 def partitions_of(topics: Sequence[Topic]) -> int:
@@ -41,14 +138,6 @@ async def dropped_before(
     return {each: start - positions[each] for each, start in starts.items() if start > positions[each]}
 
 
-def names_of_dropped(dropped: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]) -> list[str]:
-    """Return what was dropped in words: topic, partition, and the first and the last offset."""
-    return [
-        f"{topic}/{partition}: offsets {positions[topic, partition]} to {positions[topic, partition] + count - 1}"
-        for (topic, partition), count in sorted(dropped.items())
-    ]
-
-
 class Consumption(ABC):
     """Work on some partitions, from its takeover until another process takes over or something fails.
 
@@ -63,6 +152,8 @@ class Consumption(ABC):
         self._topics = topics
         self._from_now = from_now
         self._tried_at = 0.0
+        self.applied = 0
+        """How many events it has applied."""
         self.positions = dict[TopicPartition, int]()
         self._reader: Reader | None = None
 
@@ -82,11 +173,6 @@ class Consumption(ABC):
     @abstractmethod
     def has_parked(self) -> bool:
         """Whether events are parked, so that `retry` is called from time to time."""
-
-    @property
-    @abstractmethod
-    def applied(self) -> int:
-        """How many events it has applied."""
 
     @abstractmethod
     def remedy(self, topic_partition: TopicPartition, start: int) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, TextClause, text
@@ -12,9 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_sessionm
 
 from eventlib.errors import LogUnavailable, OwnershipLost, WiringError
 from eventlib.ground.postgres import connection_to
-from eventlib.log.base import TopicPartition
+from eventlib.log.base import Log, TopicPartition
 from eventlib.model.kept_error import WITHHELD, kept_reason
 from eventlib.model.record import Record
+from eventlib.sinks.consuming import ParkedEvent, Status, not_parked, status_of
 from eventlib.sinks.declaration import SqlSink
 from eventlib.sinks.tables import (
     ADVANCE,
@@ -37,19 +38,6 @@ _RAISED = "P0"
 """The class of states of what PL/pgSQL raises; drivers take it for an internal error."""
 LONGEST_S = 60.0
 """How long a batch may take: a handler that hangs is given up, and its transaction undone."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParkedEvent:
-    """An event that could not be handled, or that waits for one; `error` is None when it is to be tried."""
-
-    id: int
-    topic: str
-    partition: int
-    offset: int
-    type: str | None
-    key: str | None
-    error: str | None
 
 
 class SinkDatabase:
@@ -182,41 +170,31 @@ class SinkDatabase:
 
     async def park(self, session: AsyncSession, record: Record, key: str | None, error: str | None) -> None:
         """Park an event, within a transaction."""
-        topic, partition, offset = record.location
-        place = {"topic": topic, "partition": partition, "offset": offset}
-        values = {"sink": self.sink.name, **place, "type": record.type, "key": key, "error": error}
+        values = {**self._place(record), "type": record.type, "key": key, "error": error}
         await self.changed(session, PARK, values)
 
-    async def unpark(self, session: AsyncSession, parked: ParkedEvent) -> None:
-        """Remove a parked event, within the transaction that applies it."""
-        await self.changed(session, UNPARK, {"id": parked.id})
+    async def settle(self, session: AsyncSession, parked: ParkedEvent, error: str | None) -> None:
+        """Remove a parked event within the transaction that applies it, or leave it with a new error."""
+        await self.changed(session, UNPARK if error is None else KEEP, {**self._place(parked), "error": error})
 
-    async def keep(self, session: AsyncSession, parked: ParkedEvent, error: str) -> None:
-        """Leave an event parked, with a new error."""
-        await self.changed(session, KEEP, {"id": parked.id, "error": error})
+    def _place(self, parked: Record | ParkedEvent) -> dict[str, Any]:
+        return {"sink": self.sink.name, "topic": parked.topic, "partition": parked.partition, "offset": parked.offset}
 
     def _of(self, offsets: Mapping[TopicPartition, int], fence: str) -> dict[str, Any]:
         topics, partitions = [topic for topic, _ in offsets], [partition for _, partition in offsets]
         given = {"topics": topics, "partitions": partitions, "offsets": [*offsets.values()]}
         return {"sink": self.sink.name, "fence": fence, **given}
 
-    async def positions(self) -> dict[TopicPartition, int]:
-        """Return the next offset of each partition."""
+    async def status(self, log: Log, most: int) -> Status:
+        """Return how far the sink is, with the first events that could not be handled."""
+        name = {"sink": self.sink.name}
         async with self.transaction() as session:
-            rows = await self.rows(session, POSITIONS_NOW, {"sink": self.sink.name})
-            return {(row.topic, row.partition): row.next_offset for row in rows}
-
-    async def parked(self) -> tuple[int, int]:
-        """Return how many events are parked, and how many of them have an error."""
-        async with self.transaction() as session:
-            ((parked, failed),) = await self.rows(session, COUNTS, {"sink": self.sink.name})
-            return parked, failed
-
-    async def failed(self, most: int) -> list[ParkedEvent]:
-        """Return the first events that could not be handled."""
-        async with self.transaction() as session:
-            rows = await self.rows(session, FAILED, {"sink": self.sink.name, "most": most})
-            return [ParkedEvent(*row) for row in rows]
+            rows = await self.rows(session, POSITIONS_NOW, name)
+            ((parked, failed),) = await self.rows(session, COUNTS, name)
+            first = await self.rows(session, FAILED, {**name, "most": most})
+        positions = {(row.topic, row.partition): row.next_offset for row in rows}
+        status = await status_of(log, self.sink.name, self.sink.topics, positions)
+        return replace(status, waiting=parked - failed, failed=failed, first=[ParkedEvent(*row) for row in first])
 
     async def waiting(self, partitions: Collection[int]) -> list[ParkedEvent]:
         """Return the first parked events that may be tried, in their order."""
@@ -229,10 +207,13 @@ class SinkDatabase:
         async with self.transaction() as session:
             return {(row.topic, row.key) for row in await self.rows(session, HELD, {"sink": self.sink.name})}
 
-    async def retry(self, event_id: int | None) -> int:
-        """Let a parked event, or all, be tried again; return how many."""
+    async def retry(self, event_id: str | None) -> int:
+        """Let a parked event, or all, be tried again; return how many. Raises: WiringError when it is not parked with an error."""
         async with self.transaction() as session:
-            return await self.changed(session, RETRY, {"sink": self.sink.name, "id": event_id})
+            found = await self.changed(session, RETRY, {"sink": self.sink.name, "id": event_id or ""})
+        if event_id is not None and not found:
+            raise not_parked(event_id, "sink", self.sink.name)
+        return found
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[AsyncConnection]:
@@ -243,11 +224,6 @@ class SinkDatabase:
     async def close(self) -> None:
         """Close the connections."""
         await self._engine.dispose()
-
-
-def behind(positions: Mapping[TopicPartition, int], ends: Collection[tuple[TopicPartition, int]]) -> int:
-    """Return how many offsets lie between positions and ends."""
-    return sum(max(end - positions.get(each, 0), 0) for each, end in ends)
 
 
 def database_of(sink: SqlSink, url: str | None) -> SinkDatabase:

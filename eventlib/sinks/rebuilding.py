@@ -9,10 +9,10 @@ from eventlib.errors import ContractError, LogUnavailable, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.runtime.records import modules_version
+from eventlib.sinks.applying import Sinking
 from eventlib.sinks.consuming import AT_ONCE, partitions_of
-from eventlib.sinks.database import SinkDatabase, behind, database_of
+from eventlib.sinks.database import SinkDatabase, database_of
 from eventlib.sinks.declaration import SqlSink
-from eventlib.sinks.running import Sinking
 
 _NEXT, _BEFORE = "next", "before"
 _TOLD_EVERY = 100_000
@@ -62,14 +62,15 @@ async def rebuild(
         if continues:
             tell(f"Goes on with a rebuild that was interrupted, from offset {sum(work.positions.values()):,} in sum.")
         await _until_here(log, work, tell)
-        if (held := (await beside.parked())[0]) and not parked:
+        status = await beside.status(log.port, 0)
+        if (held := status.waiting + status.failed) and not parked:
             raise ContractError(
                 f"sink {sink.name}: events are parked ({held:,} so far): mend the handlers, or give --parked to switch all the same; "
                 f"{beside.schema}.eventlib_sink_parked has them, with their errors"
             )
         async with live.connected() as connection:
             await _switch(connection, sink.schema, work)
-        return work.applier.applied
+        return work.applied
     finally:
         await work.end()
         await live.close()
@@ -96,13 +97,10 @@ async def _until_here(log: EventLog, work: Sinking, tell: Callable[[str], None])
     told = 0
     while True:
         taken = await work.step(_PATIENCE_S)
-        if work.applier.applied - told >= _TOLD_EVERY:
-            told = work.applier.applied
+        if work.applied - told >= _TOLD_EVERY:
+            told = work.applied
             tell(f"{told:,} events applied.")
-        if (
-            taken < AT_ONCE
-            and behind(work.positions, [(each, await log.port.end(*each)) for each in work.positions]) <= AT_ONCE
-        ):
+        if taken < AT_ONCE and _lacks(work, {each: await log.port.end(*each) for each in work.positions}) <= AT_ONCE:
             return
 
 
@@ -130,7 +128,11 @@ async def _positions(connection: AsyncConnection, schema: str) -> dict[TopicPart
 
 
 async def _reach(work: Sinking, goal: Mapping[TopicPartition, int]) -> None:
-    ends = [each for each in goal.items() if each[0] in work.positions]
-    while behind(work.positions, ends):
-        if not await work.step() and behind(work.positions, ends):
+    while _lacks(work, goal):
+        if not await work.step() and _lacks(work, goal):
             raise LogUnavailable("the log did not give what the old tables have: give the command again")
+
+
+def _lacks(work: Sinking, goal: Mapping[TopicPartition, int]) -> int:
+    """Return how many offsets it has to go."""
+    return sum(max(end - work.positions[each], 0) for each, end in goal.items() if each in work.positions)

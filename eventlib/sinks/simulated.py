@@ -21,10 +21,10 @@ from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.record import Record
 from eventlib.simulation.consumer_process import ConsumerProcess
 from eventlib.simulation.consumers import SimulatedConsumer
-from eventlib.simulation.receipts import Location
-from eventlib.sinks.database import ParkedEvent, SinkDatabase
+from eventlib.sinks.applying import SinkRunner
+from eventlib.sinks.consuming import Location, ParkedEvent
+from eventlib.sinks.database import SinkDatabase
 from eventlib.sinks.declaration import SqlSink
-from eventlib.sinks.running import SinkRunner
 
 _RAISES = (*[False] * 7, True)
 
@@ -34,11 +34,10 @@ class _Tables:
     """What is committed: where each partition continues and who may write it, and what is parked."""
 
     positions: dict[TopicPartition, tuple[int, str]] = field(default_factory=dict)
-    parked: dict[int, ParkedEvent] = field(default_factory=dict)
-    last_id: int = 0
+    parked: dict[Location, ParkedEvent] = field(default_factory=dict)
 
     def copy(self) -> "_Tables":
-        return _Tables(self.positions.copy(), self.parked.copy(), self.last_id)
+        return _Tables(self.positions.copy(), self.parked.copy())
 
 
 class SimulatedSink(SimulatedConsumer):
@@ -169,43 +168,42 @@ class _SimulatedDatabase(SinkDatabase):
 
     async def park(self, session: AsyncSession, record: Record, key: str | None, error: str | None) -> None:
         """See `SinkDatabase.park`."""
+        parked = ParkedEvent(*record.location, record.type, key, error)
+        _tables(session).parked.setdefault(parked.location, parked)
+
+    async def settle(self, session: AsyncSession, parked: ParkedEvent, error: str | None) -> None:
+        """See `SinkDatabase.settle`."""
         tables = _tables(session)
-        tables.last_id += 1
-        tables.parked[tables.last_id] = ParkedEvent(tables.last_id, *record.location, record.type, key, error)
-
-    async def unpark(self, session: AsyncSession, parked: ParkedEvent) -> None:
-        """See `SinkDatabase.unpark`."""
-        del _tables(session).parked[parked.id]
-
-    async def keep(self, session: AsyncSession, parked: ParkedEvent, error: str) -> None:
-        """See `SinkDatabase.keep`."""
-        _tables(session).parked[parked.id] = replace(parked, error=error)
+        if error is None:
+            del tables.parked[parked.location]
+        else:
+            tables.parked[parked.location] = replace(parked, error=error)
 
     async def waiting(self, partitions: Collection[int]) -> list[ParkedEvent]:
         """See `SinkDatabase.waiting`."""
         await self._process.reached("before a query")
-        parked = self._kept.tables.parked.values()
-        failed = [each for each in parked if each.error is not None]
-        return [
-            each
-            for each in parked
-            if each.error is None
-            and each.partition in partitions
-            and not any((one.topic, one.key) == (each.topic, each.key) and one.id < each.id for one in failed)
-        ]
+        found, blocked = list[ParkedEvent](), set[tuple[str, str | None]]()
+        for each in self._kept.tables.parked.values():
+            if each.error is not None:
+                blocked.add((each.topic, each.key))
+            elif each.partition in partitions and (each.topic, each.key) not in blocked:
+                found.append(each)
+        return found
 
     async def held(self) -> set[tuple[str, str]]:
         """See `SinkDatabase.held`."""
         await self._process.reached("before a query")
         return {(each.topic, each.key) for each in self._kept.tables.parked.values() if each.key is not None}
 
-    async def retry(self, event_id: int | None) -> int:
+    async def retry(self, event_id: str | None) -> int:
         """See `SinkDatabase.retry`."""
         del event_id
         async with self.transaction() as session:
             parked = _tables(session).parked
-            failed = [each for each in parked.values() if each.error is not None]
-            parked |= {each.id: replace(each, error=None) for each in failed}
+            failed = {
+                location: replace(each, error=None) for location, each in parked.items() if each.error is not None
+            }
+            parked |= failed
         return len(failed)
 
 

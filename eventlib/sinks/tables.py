@@ -70,26 +70,30 @@ INSERT INTO eventlib_sink_parked (sink, topic, partition, record_offset, type, k
 VALUES (:sink, :topic, :partition, :offset, :type, :key, :error) ON CONFLICT DO NOTHING
 """)
 
-FAILED = text("""
-SELECT id, topic, partition, record_offset, type, key, error FROM eventlib_sink_parked
+_EVENT = (
+    "topic, partition, record_offset, type, key, error, 0 AS attempts, CASE WHEN error IS NULL THEN 0 END AS due_ms"
+)
+FAILED = text(f"""
+SELECT {_EVENT} FROM eventlib_sink_parked
 WHERE sink = :sink AND error IS NOT NULL ORDER BY id LIMIT :most
-""")
+""")  # noqa: S608  a constant
 
-WAITING = text("""
-SELECT id, topic, partition, record_offset, type, key, error FROM eventlib_sink_parked AS waiting
+WAITING = text(f"""
+SELECT {_EVENT} FROM eventlib_sink_parked AS waiting
 WHERE sink = :sink AND error IS NULL AND partition = ANY(:partitions) AND NOT EXISTS (
   SELECT FROM eventlib_sink_parked AS failed WHERE failed.sink = waiting.sink AND failed.topic = waiting.topic
     AND failed.key = waiting.key AND failed.error IS NOT NULL AND failed.id < waiting.id
 ) ORDER BY id LIMIT 1000
-""")
+""")  # noqa: S608  a constant
 """Parked events that no earlier one blocks."""
 
 POSITIONS_NOW = text("SELECT topic, partition, next_offset FROM eventlib_sink_positions WHERE sink = :sink")
 HELD = text("SELECT DISTINCT topic, key FROM eventlib_sink_parked WHERE sink = :sink AND key IS NOT NULL")
 COUNTS = text("SELECT count(*) AS parked, count(error) AS failed FROM eventlib_sink_parked WHERE sink = :sink")
 
-UNPARK = text("DELETE FROM eventlib_sink_parked WHERE id = :id")
-KEEP = text("UPDATE eventlib_sink_parked SET error = :error WHERE id = :id")
+_PLACE = "sink = :sink AND topic = :topic AND partition = :partition AND record_offset = :offset"
+UNPARK = text(f"DELETE FROM eventlib_sink_parked WHERE {_PLACE}")  # noqa: S608  a constant
+KEEP = text(f"UPDATE eventlib_sink_parked SET error = :error WHERE {_PLACE}")  # noqa: S608  a constant
 WITHHOLD = text("""
 UPDATE eventlib_sink_parked SET error = split_part(error, ': ', 1) || ': ' || cast(:withheld AS text)
 WHERE sink = :sink AND strpos(error, ': ') > 0
@@ -97,5 +101,5 @@ WHERE sink = :sink AND strpos(error, ': ') > 0
 """Leaves of errors that an earlier version has kept their types."""
 RETRY = text("""
 UPDATE eventlib_sink_parked SET error = NULL
-WHERE sink = :sink AND error IS NOT NULL AND (cast(:id AS bigint) IS NULL OR id = :id)
+WHERE sink = :sink AND error IS NOT NULL AND cast(:id AS text) IN ('', concat(topic, '/', partition, '/', record_offset))
 """)

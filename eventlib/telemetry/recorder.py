@@ -15,7 +15,7 @@ from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.model.signatures import name_of
 from eventlib.runtime.transaction import Answer, ProcessingSpan, Transaction
-from eventlib.sinks.applied import Applied
+from eventlib.sinks.consuming import Applied
 from eventlib.telemetry.awaited import AwaitedRequests
 from eventlib.telemetry.counters import Counters
 from eventlib.telemetry.spans import (

@@ -13,13 +13,11 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record, text_of
-from eventlib.sinks.consuming import Consumption, partitions_of
+from eventlib.sinks.consuming import Consumption, Location, ParkedEvent, partitions_of
 from eventlib.values import escaped, now_ms
 from eventlib.webhooks.endpoint import Answer
 from eventlib.webhooks.ledger import (
     WEBHOOKS,
-    Delivery,
-    Location,
     parked_record,
     position_record,
     read_ledger,
@@ -37,7 +35,7 @@ _AT_ONCE = 100
 """How many events are taken together: what a crash can send a second time."""
 _FULL_S = 0.2
 _GROWTH = 4.0
-Lane = deque[Delivery]
+Lane = deque[ParkedEvent]
 """The deliveries of one key, in their order; of one partition where they are sent in batches."""
 
 
@@ -65,14 +63,13 @@ class Delivering(Consumption):
         self._subscriber = subscriber
         self._types = {contract_of(each).type for each in subscriber.event_types(log.choreography)}
         self._claim = claim
-        self._delivered = 0
         self._sender = sender
         self._timing = timing or Timing()
         self._slots = asyncio.Semaphore(subscriber.concurrency)
         self._lanes = dict[object, Lane]()
-        self._fresh = dict[Location, tuple[Delivery, Record]]()
+        self._fresh = dict[Location, tuple[ParkedEvent, Record]]()
         self._on_log = set[Location]()
-        self._changed = dict[Location, Delivery | None]()
+        self._changed = dict[Location, ParkedEvent | None]()
         self.disabled: str | None = None
 
     async def begin(self, partitions: object = None) -> None:
@@ -127,11 +124,6 @@ class Delivering(Consumption):
         """See `Consumption.has_parked`."""
         return bool(self._on_log)
 
-    @property
-    def applied(self) -> int:
-        """See `Consumption.applied`."""
-        return self._delivered
-
     def remedy(self, topic_partition: TopicPartition, start: int) -> str:
         """See `Consumption.remedy`."""
         del topic_partition, start
@@ -142,20 +134,20 @@ class Delivering(Consumption):
         await super().end()
         await self._sender.close()
 
-    def _lane_of(self, delivery: Delivery) -> Lane:
+    def _lane_of(self, delivery: ParkedEvent) -> Lane:
         if self._subscriber.mode == "batch":
             place: object = (delivery.topic, delivery.partition)
         else:
             place = delivery.location if delivery.key is None else (delivery.topic, delivery.key)
         return self._lanes.setdefault(place, deque())
 
-    async def _delivery_of(self, record: Record) -> Delivery | None:
+    async def _delivery_of(self, record: Record) -> ParkedEvent | None:
         """Return what a record is to the subscriber; None when it is nothing."""
         kind = self._log.external.type_of(record)
         if kind not in self._types:
             return None
         key = None if record.key is None else escaped(text_of(record.key))
-        delivery = Delivery(*record.location, type=kind, key=key)
+        delivery = ParkedEvent(*record.location, kind, key)
         if self._subscriber.where:
             try:
                 event = await self._log.decode_now(record)
@@ -194,15 +186,15 @@ class Delivering(Consumption):
                 self._done(lane.popleft())
             left -= sent
 
-    def _done(self, delivery: Delivery) -> None:
-        self._delivered += 1
+    def _done(self, delivery: ParkedEvent) -> None:
+        self.applied += 1
         self._fresh.pop(delivery.location, None)
         if delivery.location in self._on_log:
             self._changed[delivery.location] = None
         else:
             self._changed.pop(delivery.location, None)
 
-    def _failed(self, delivery: Delivery, answer: Answer) -> None:
+    def _failed(self, delivery: ParkedEvent, answer: Answer) -> None:
         subscriber = self._subscriber
         delivery.attempts += 1
         delivery.error = answer.error

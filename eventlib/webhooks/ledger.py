@@ -11,6 +11,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
+from eventlib.sinks.consuming import Location, ParkedEvent
 from eventlib.values import now_ms
 
 WEBHOOKS = Topic("_webhooks", partitions=1, compacted=True)
@@ -19,41 +20,6 @@ WEBHOOKS = Topic("_webhooks", partitions=1, compacted=True)
 _PLACE = (WEBHOOKS.name, 0)
 _PATIENCE_S = 20.0
 
-Location = tuple[str, int, int]
-"""Topic, partition and offset of an event."""
-
-
-@dataclass(slots=True)
-class Delivery:
-    """An event that is to be delivered. `error` is that of the last attempt.
-
-    `due_ms` is when the next attempt is: 0 for at once, None for none before an operator asks for it.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    type: str
-    key: str | None
-    attempts: int = 0
-    due_ms: int | None = 0
-    error: str | None = None
-
-    @property
-    def location(self) -> Location:
-        """Where its event is."""
-        return self.topic, self.partition, self.offset
-
-    @property
-    def id(self) -> str:
-        """What names it in commands."""
-        return f"{self.topic}/{self.partition}/{self.offset}"
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether it waits for an operator."""
-        return self.due_ms is None
-
 
 @dataclass(slots=True)
 class Ledger:
@@ -61,10 +27,10 @@ class Ledger:
 
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     disabled: str | None = None
-    parked: dict[Location, Delivery] = field(default_factory=dict)
+    parked: dict[Location, ParkedEvent] = field(default_factory=dict)
 
 
-Change = Callable[[Ledger], Awaitable[Sequence[Delivery]]]
+Change = Callable[[Ledger], Awaitable[Sequence[ParkedEvent]]]
 """What an operator does to a ledger; it returns the deliveries that this is about."""
 
 
@@ -86,7 +52,7 @@ async def read_ledger(log: EventLog, name: str) -> Ledger:
         (topic, int(part)): at for topic, ends in position.get("next", {}).items() for part, at in ends.items()
     }
     begin = _key(name, "parked", "")
-    found = [Delivery(**json.loads(value)) for key, value in kept.items() if key.startswith(begin)]
+    found = [ParkedEvent(**json.loads(value)) for key, value in kept.items() if key.startswith(begin)]
     ledger.parked = {each.location: each for each in sorted(found, key=lambda each: each.location)}
     return ledger
 
@@ -99,7 +65,7 @@ def position_record(name: str, positions: Mapping[TopicPartition, int], disabled
     return _record(_key(name, "position"), {"next": ends, "disabled": disabled})
 
 
-def parked_record(name: str, delivery: Delivery) -> Record:
+def parked_record(name: str, delivery: ParkedEvent) -> Record:
     """Return the record of a parked delivery."""
     return _record(_key(name, "parked", delivery.id), asdict(delivery))
 

@@ -11,10 +11,10 @@ from eventlib.eventlog import EventLog
 from eventlib.model.identity import child_traceparent, derived_id
 from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
+from eventlib.sinks.consuming import Location, ParkedEvent
 from eventlib.values import escaped
 from eventlib.webhooks.cloudevents import CloudEvent, Content, cloud_event, content_of
 from eventlib.webhooks.endpoint import Answer
-from eventlib.webhooks.ledger import Delivery, Location
 from eventlib.webhooks.subscribers import Subscriber
 
 _BATCH_BYTES = 256_000
@@ -22,7 +22,7 @@ _BATCH_BYTES = 256_000
 
 _SAFE_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 
-Fresh = Mapping[Location, tuple[Delivery, Record]]
+Fresh = Mapping[Location, tuple[ParkedEvent, Record]]
 """The records that were just read; those of earlier deliveries are read again."""
 
 
@@ -63,7 +63,7 @@ class Sender:
         self._endpoint = endpoint
         self._observe = observe
 
-    async def send(self, lane: Iterable[Delivery], fresh: Fresh, most: int) -> tuple[Answer, int]:
+    async def send(self, lane: Iterable[ParkedEvent], fresh: Fresh, most: int) -> tuple[Answer, int]:
         """Send the first delivery of a lane, or a batch of `most`; return how many were sent. Raises: LogUnavailable."""
         most = most if self._subscriber.mode == "batch" else 1
         began_ns = time_ns()
@@ -84,7 +84,7 @@ class Sender:
         self._observe(Attempt(name, events, answer, parent, traceparent, began_ns))
         return answer, len(events)
 
-    async def _events(self, deliveries: Iterable[Delivery], fresh: Fresh) -> list[CloudEvent]:
+    async def _events(self, deliveries: Iterable[ParkedEvent], fresh: Fresh) -> list[CloudEvent]:
         events, size = list[CloudEvent](), 0
         for delivery in deliveries:
             _, record = fresh.get(delivery.location, (None, None))

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from eventlib import EventLog
-from eventlib.webhooks.acts import SubscriberStatus, status_of
+from eventlib.sinks.consuming import Status
+from eventlib.webhooks import acts
 from eventlib.webhooks.running import WebhookRunner
 from eventlib.webhooks.sending import Observe
 from eventlib.webhooks.subscribers import read_subscribers
@@ -44,11 +45,11 @@ async def publish(log: EventLog, numbers: range, keys: str = KEYS) -> None:
     await log.publish_many([Counted(counter=each, number=number) for number in numbers for each in keys])
 
 
-async def status(log: EventLog, path: Path, name: str = "one") -> SubscriberStatus:
-    return await status_of(log, read_subscribers(path)[name], 20)
+async def status(log: EventLog, path: Path, name: str = "one") -> Status:
+    return await acts.status(log, read_subscribers(path)[name], 20)
 
 
-async def until_status(log: EventLog, path: Path, **expected: object) -> SubscriberStatus:
+async def until_status(log: EventLog, path: Path, **expected: object) -> Status:
     deadline = time.monotonic() + LONGEST_S
     while True:
         found = await status(log, path)

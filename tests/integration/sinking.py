@@ -10,8 +10,8 @@ from sqlalchemy import Engine, text
 from eventlib import EventLog
 from eventlib.errors import TerminalError
 from eventlib.sinks import SqlSink
+from eventlib.sinks.applying import SinkRunner
 from eventlib.sinks.database import SinkDatabase
-from eventlib.sinks.running import SinkRunner
 from tests.integration.outbox_app import COUNTERS, Counted
 from tests.integration.sink_app import totals
 

@@ -117,7 +117,7 @@ async def test_what_the_desk_cannot_handle_is_parked_and_tried_again(desk: Engin
             await place(log, range(4))
             await until(lambda: number(desk, PARKED) == 2)
             shown = printed("status", "--log", log_url)
-            assert "desk is 0 offsets behind the log; 2 events parked, 2 with an error." in shown
+            assert "desk is 0 offsets behind the log; 2 events parked, 0 retried, 0 waiting behind them." in shown
             assert "IntegrityError" in shown
             with desk.begin() as connection:
                 connection.execute(text("ALTER TABLE desk_customer DROP CONSTRAINT desk_customer_spent_cents_check"))

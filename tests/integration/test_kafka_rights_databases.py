@@ -22,8 +22,8 @@ from eventlib.model.record import Record
 from eventlib.operations.sending import prepare_sending
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import OUTBOXES, Relay
+from eventlib.sinks.applying import SinkRunner
 from eventlib.sinks.database import SinkDatabase
-from eventlib.sinks.running import SinkRunner
 from eventlib.values import now_ms
 from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.running import WebhookRunner

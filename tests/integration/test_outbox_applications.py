@@ -22,8 +22,8 @@ from eventlib import Choreography, EventLog, WiringError, open_log
 from eventlib.outbox import DjangoOutbox
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import Relay
+from eventlib.sinks.applying import Sinking
 from eventlib.sinks.database import SinkDatabase
-from eventlib.sinks.running import Sinking
 from services import shop
 from services.order.events import OrderLine, OrderPlaced
 from tests.integration.outbox_app import APP, Counted

@@ -7,8 +7,8 @@ from sqlalchemy import Engine
 
 from eventlib import EventLog, open_log
 from eventlib.outbox import TABLE_SQL
+from eventlib.sinks.applying import Sinking
 from eventlib.sinks.database import SinkDatabase
-from eventlib.sinks.running import Sinking
 from tests.integration.outbox_app import APP, Counted
 from tests.integration.sink_app import totals
 from tests.integration.sinking import folded, rows_in

@@ -25,8 +25,8 @@ from eventlib.outbox import SqlAlchemyOutbox
 from eventlib.queries import SagaIndex
 from eventlib.queries.projection import Projection
 from eventlib.queries.projection_file import View
+from eventlib.sinks.applying import Sinking
 from eventlib.sinks.database import SinkDatabase
-from eventlib.sinks.running import Sinking
 from eventlib.telemetry.logs import TALKATIVE, set_up_logging
 from eventlib.telemetry.options import telemetry_options
 from eventlib.telemetry.process import Telemetry, telemetry_of

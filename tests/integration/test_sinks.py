@@ -21,8 +21,8 @@ from eventlib.model.event import contract_of
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import Relay
 from eventlib.sinks import SqlSink
+from eventlib.sinks.applying import Sinking
 from eventlib.sinks.database import SinkDatabase
-from eventlib.sinks.running import Sinking
 from tests.commands import ended, said
 from tests.integration import sink_app
 from tests.integration.outbox_app import APP, COUNTERS, Counted
@@ -92,8 +92,8 @@ async def test_an_event_that_fails_holds_its_key_until_it_is_tried_again(
         with database.connect() as connection:
             parked = connection.execute(text("SELECT key, error FROM totals.eventlib_sink_parked ORDER BY id")).all()
         assert [tuple(row) for row in parked] == [("a", "ValueError: -2 is no number to count with"), ("a", None)]
-        wrong = await asyncio.to_thread(ended, "sink", "retry", NAMED, "4711", "--database", sink_url)
-        assert "event 4711 is not parked with an error" in wrong.stderr
+        wrong = await asyncio.to_thread(ended, "sink", "retry", NAMED, "counts/0/4711", "--database", sink_url)
+        assert "counts/0/4711 is not a parked event of totals with an error" in wrong.stderr
         monkeypatch.setattr(sink_app, "LEAST", -10)
         printed = await asyncio.to_thread(said, "sink", "retry", NAMED, "--database", sink_url)
         assert "1 event will be tried again, and those that wait behind." in printed

@@ -62,7 +62,7 @@ async def test_whatever_dies_rows_are_a_fold_of_the_log(
                 await asyncio.sleep(0.1)
             assert rows_in(engine) == expected
         printed = await asyncio.to_thread(said, "sink", "status", NAMED, "--database", url, "--log", log_url)
-        assert "totals is 0 offsets behind the log; 0 events parked, 0 with an error." in printed
+        assert "totals is 0 offsets behind the log; 0 events parked, 0 retried, 0 waiting behind them." in printed
         for name, each in running.items():
             while "Writing sink totals" not in (tmp_path / name).read_text():
                 await asyncio.sleep(0.1)

@@ -10,8 +10,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from eventlib import open_log
 from eventlib.personal.secret_file import create_secret
 from eventlib.sinks import SqlSink
+from eventlib.sinks.applying import Sinking
 from eventlib.sinks.database import SinkDatabase
-from eventlib.sinks.running import Sinking
 from examples.letters import LetterSubmitted, app
 from tests.integration.planted_people import erased
 from tests.postgres import PASSWORD, Postgres

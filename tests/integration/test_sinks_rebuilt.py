@@ -6,9 +6,9 @@ from sqlalchemy import Engine, text
 from eventlib import ContractError, EventLog, WiringError, open_log
 from eventlib.errors import OwnershipLost
 from eventlib.sinks import SqlSink
+from eventlib.sinks.applying import Sinking
 from eventlib.sinks.database import SinkDatabase
 from eventlib.sinks.rebuilding import rebuild
-from eventlib.sinks.running import Sinking
 from tests.integration import sink_app
 from tests.integration.outbox_app import APP
 from tests.integration.sink_app import Base, echo, totals

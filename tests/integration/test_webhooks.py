@@ -87,7 +87,7 @@ async def test_a_delivery_that_fails_holds_its_key_until_an_operator_retries_it(
             ids = {each.id for each in receiver.came if each not in receiver.taken}
             assert len(ids) == 1  # all attempts have one id
             receiver.decide = lambda _: (200, {}, b"")
-            with pytest.raises(WiringError, match=r"counts\.made/9/9 is no parked delivery of subscriber one"):
+            with pytest.raises(WiringError, match=r"counts\.made/9/9 is not a parked event of one"):
                 await retry(log, "one", "counts.made/9/9")
             assert await retry(log, "one", found.first[0].id) == 1
             await until(lambda: receiver.numbers("a") == [0, 1, 2, 3])

@@ -60,8 +60,8 @@ class WithSink(PayoutScenario):
 DELIVERING, APPLYING = "eventlib/webhooks/delivering.py", "eventlib/sinks/applying.py"
 _RUN = "            await self._run(session, await self._calls(records))\n"
 _AT_ONCE = f"            await self._begin(session, records, offsets)\n{_RUN}"
-_IN_BETWEEN = "        async with self._database.transaction() as session:\n"
-_ADVANCE = "            await self._database.advance(session, offsets, self._fence)\n"
+_IN_BETWEEN = "        async with self.database.transaction() as session:\n"
+_ADVANCE = "            await self.database.advance(session, offsets, self.fence)\n"
 _FAILED = "self._failed(lane[0], answer)\n"
 _RETRIED = "            except (RetryableError, WiringError):\n"
 _AGAIN = """            except (RetryableError, WiringError) as error:
@@ -116,7 +116,7 @@ MUTANTS: dict[str, tuple[Plant, type[PayoutScenario], int, str]] = {
     ),
     "rows before the position": (written(APPLYING, (_AT_ONCE, f"{_RUN}{_IN_BETWEEN}{_ADVANCE}")), WithSink, 0, TWICE),
     "a zombie has its successor's fence": (
-        written("eventlib/sinks/running.py", ("token_hex(8)", '"the same"')),
+        written("eventlib.sinks.applying.py", ("token_hex(8)", '"the same"')),
         WithSink,
         97,
         TWICE,

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from eventlib.analysis.connectors import Connector
+from eventlib.cli._common import output
 from eventlib.cli._common.options import LogOptions, argument, option
+from eventlib.cli._common.output import counted
 from eventlib.config.settings import eventlib_settings
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
@@ -19,6 +21,8 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.project import load_choreography, load_named, named_connectors
 from eventlib.opening import open_log
 from eventlib.outbox.declaration import Outbox, outbox_of
+from eventlib.sinks.consuming import Status
+from eventlib.values import iso_ms
 from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.subscribers import Subscriber, read_subscribers
 
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from eventlib.sinks.declaration import SqlSink
 
 T = TypeVar("T")
+SHOWN = 20
+"""How many parked events are shown."""
 
 FileOption = Annotated[
     Path | None, option("--subscribers", "FILE", "The subscribers, in TOML. [dim]Default: $EVENTLIB_WEBHOOKS[/dim]")
@@ -154,3 +160,31 @@ def on_log(options: LogOptions, work: Callable[[EventLog], Awaitable[T]], *, rea
             return await work(log)
 
     return asyncio.run(opened())
+
+
+def show_status(every: Sequence[Status], *, as_json: bool) -> None:
+    """Print how far sinks or subscribers are, with their first events that have an error."""
+    if as_json:
+        output.print_json([each.as_json() for each in every])
+        return
+    for each in every:
+        print(_sentence(each))
+    if any(each.first for each in every):
+        table = output.table("name", "id", "type", "key", "attempts", "next", "why", right=["attempts"])
+        for each in every:
+            for event in each.first:
+                due = "parked" if event.due_ms is None else iso_ms(event.due_ms) if event.due_ms else "now"
+                shown = event.type or "", event.key or "", str(event.attempts or ""), due, event.error
+                table.add_row(each.name, event.id, *shown)
+        output.terminal().print(table)
+
+
+def _sentence(status: Status) -> str:
+    if status.lag is None:
+        return f"{status.name} has not begun."
+    parked = (
+        f"{counted(status.failed, 'event')} parked, {status.retried:,} retried, {status.waiting:,} waiting behind them"
+    )
+    disabled = f" It is disabled: {status.disabled}." if status.disabled else ""
+    lost = f" It stands still: dropped before they were applied: {'; '.join(status.lost)}." if status.lost else ""
+    return f"{status.name} is {status.lag:,} offsets behind the log; {parked}.{disabled}{lost}"

@@ -22,8 +22,8 @@ from eventlib.telemetry.options import telemetry_options
 if TYPE_CHECKING:
     from eventlib.outbox.database import OutboxTable
     from eventlib.outbox.relay import Relay
+    from eventlib.sinks.applying import SinkRunner
     from eventlib.sinks.database import SinkDatabase
-    from eventlib.sinks.running import SinkRunner
     from eventlib.telemetry.catalogue import Meter
     from eventlib.telemetry.counters import Snapshot
     from eventlib.telemetry.recorder import Recorder
@@ -152,35 +152,31 @@ async def relay_snapshot(work: "Relay", table: "OutboxTable") -> "Snapshot":
 
 async def sink_snapshot(work: "SinkRunner", log: EventLog, database: "SinkDatabase") -> "Snapshot":
     """Return what the metrics of a sink are now; while its database or the log does not answer, only what it has counted itself."""
-    from eventlib.sinks.consuming import dropped_before, topic_partitions
     from eventlib.telemetry.counters import Snapshot
 
-    seen, sink = Snapshot(), database.sink
-    seen.add("eventlib.sink.applied", (sink.name,), work.applied)
+    seen, name = Snapshot(), database.sink.name
+    seen.add("eventlib.sink.applied", (name,), work.applied)
     with suppress(RetryableError):
-        positions = await database.positions()
-        seen.add("eventlib.sink.parked", (sink.name,), (await database.parked())[0])
-        for topic, partition in topic_partitions(sink.topics):
-            if (topic, partition) in positions:
-                lag = max(await log.port.end(topic, partition) - positions[topic, partition], 0)
-                seen.add("eventlib.sink.lag", (sink.name, topic, str(partition)), lag)
-        dropped = await dropped_before(log.port, sink.topics, positions)
-        for topic, partition in positions:
-            seen.add("eventlib.sink.lost", (sink.name, topic, str(partition)), dropped.get((topic, partition), 0))
+        status = await database.status(log.port, 0)
+        seen.add("eventlib.sink.parked", (name,), status.waiting + status.failed)
+        for place, lag in status.lags.items():
+            labels = (name, place[0], str(place[1]))
+            seen.add("eventlib.sink.lag", labels, lag)
+            seen.add("eventlib.sink.lost", labels, status.dropped.get(place, 0))
     return seen
 
 
 async def webhooks_snapshot(work: "WebhookRunner", log: EventLog) -> "Snapshot":
     """Return what the metrics of webhooks are now; while the log does not answer, only what this process has counted itself."""
     from eventlib.telemetry.counters import Snapshot
-    from eventlib.webhooks.acts import status_of
+    from eventlib.webhooks import acts
 
     seen = Snapshot()
-    for (name, outcome), count in work.attempts.items():
-        seen.add("eventlib.webhook.attempts", (name, outcome), count)
+    for labels, count in work.attempts.items():
+        seen.add("eventlib.webhook.attempts", labels, count)
     with suppress(RetryableError):
         for subscriber in work.subscribers.values():
-            status = await status_of(log, subscriber, 0)
+            status = await acts.status(log, subscriber, 0)
             if status.lag is not None:
                 seen.add("eventlib.webhook.lag", (status.name,), status.lag)
             seen.add("eventlib.webhook.lost", (status.name,), len(status.lost))
