@@ -1,20 +1,25 @@
-"""Tables and findings of logs that commit b0c4a11 wrote are those that it made of them.
-
-The log on Kafka is read, replayed and gone on with in `tests/integration/test_golden_shops.py`; what Spark makes of it
-differs by Kafka's source alone, which other tests have, and is longer.
-"""
+"""Tables and findings of earlier logs are what they were; losses are gone past, and a damaged file is named."""
 
 import json
 from pathlib import Path
-
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-
 from analytics.cli import run
 from tests.analytics.sources import rebuild_shop as rebuild
 from tests.commands import ended
 from tests.golden.shops.shops import EMBEDDED, KAFKA, golden_log, holds, printed
+from analytics.audit.application import Application
+from analytics.audit.decisions import decision_findings
+from tests.analytics.as_recorded import states_in, written_states
+from tests.analytics.folded import Folded
+from tests.analytics.sources import ROOT
+from tests.golden.losses.record import unpacked
+from tests.integration.test_golden_losses import WHY
+import shutil
+from analytics.rebuilding import log_pass
+from eventlib.errors import LogCorrupt
+from tests.analytics.sources import rebuild_shop
 
 WRONG = "nothing_stays_set_aside"
 """Holds of a product when nothing is in flight; it was judged while orders of the product were."""
@@ -45,3 +50,31 @@ def test_tables_and_findings_are_what_they_were(spark: SparkSession, name: str, 
         each for each in before["findings"] if each["rule"] != WRONG
     ]
     assert [each["order"] for each in found if each["rule"] == SINCE] == ["G-skipped"]
+
+
+NAMED = "tests.integration.test_losses:APP"
+
+
+def test_tables_and_audit_of_a_log_with_a_loss(spark: SparkSession, tmp_path: Path) -> None:
+    url = unpacked(tmp_path)
+    whole = Folded(spark, url, NAMED, tmp_path / "whole").go_on()
+    (named,) = whole.table("fold_errors")
+    assert (named["service"], WHY in str(named)) == ("hears", True)
+    assert states_in(whole) == whole.on_log(written_states)
+    found = decision_findings(spark, url, Application(NAMED, str(ROOT))).collect()
+    assert [row.asDict() for row in found if row["severity"] == "error"] == []
+
+
+@pytest.mark.parametrize("few_records", [0, 1 << 30], ids=["in Spark's workers", "here"])
+def test_a_damaged_file_is_named_and_nothing_is_published(
+    spark: SparkSession, archive: str, tmp_path: Path, few_records: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_pass, "FEW_RECORDS", few_records)
+    copy = Path(shutil.copytree(archive.removeprefix("archive:"), tmp_path / "archive"))
+    (damaged,) = copy.glob("data/topic=orders/date=*/*.parquet")
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 3] ^= 1
+    damaged.write_bytes(content)
+    with pytest.raises(LogCorrupt, match=rf"{damaged}.*bring it back"):
+        rebuild_shop(spark, f"archive:{copy}", tmp_path / "out")
+    assert not (tmp_path / "out" / "orders").exists()

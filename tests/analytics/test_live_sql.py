@@ -4,10 +4,8 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
-
 import pytest
 from pyspark.sql import SparkSession
-
 from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, Rebuilt, rebuild
@@ -18,6 +16,11 @@ from tests.analytics.sources import REPAIRS
 from tests.commands import ended, said
 from tests.integration.parcels_app import APP
 from tests.integration.parcels_log import send
+import re
+from io import StringIO
+from analytics.asking_tables import query
+from analytics.stores import current, read_manifest
+from eventlib.errors import WiringError
 
 SHOP = Application("services:shop")
 PARCELS = Application("tests.integration.parcels_app:APP")
@@ -171,3 +174,26 @@ def test_values_of_every_type_are_the_same(spark: SparkSession, tmp_path: Path) 
         answer = live(url, PARCELS, question)
         assert answer == rebuilt(tmp_path / "out", question), question
         assert answer, question
+
+
+def test_tables_and_events_are_asked_by_name(
+    spark: SparkSession,
+    shop_log: str,
+    shop_tables: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    version = current(shop_tables)
+    assert version is not None
+    text = "SELECT count(*), sum(o.total_cents - p.amount_cents) FROM orders o JOIN OrderPlaced p USING (order_id)"
+    assert tuple(query(spark, text, shop_tables, shop_log).collect()[0]) == (read_manifest(version).rows["orders"], 0)
+    with pytest.raises(WiringError, match="no_such_table"):
+        query(spark, "SELECT * FROM no_such_table", shop_tables, shop_log)
+    asked = "SELECT status, ended_at FROM orders WHERE ended_at IS NOT NULL LIMIT 1; SELECT nothing FROM orders"
+    monkeypatch.setattr("sys.stdin", StringIO(asked))
+    assert run(["sql", "--out", str(shop_tables), "--json"]) == 1
+    said = capsys.readouterr()
+    (row,) = map(json.loads, said.out.splitlines())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["ended_at"])
+    assert "nothing" in said.err
+    assert "Py4JJavaError" not in said.err

@@ -1,4 +1,4 @@
-"""A service that is added to an old log: what it does about the past, also when it is killed while it catches up."""
+"""A service's first start on a log with a past: its effects wait for a person, and each view says so."""
 
 import asyncio
 import random
@@ -7,9 +7,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-
 import pytest
-
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.queries.parked import Parking, parkings
 from eventlib.replay.key_history import key_history
@@ -20,6 +18,11 @@ from tests.integration import mailing as service_module
 from tests.integration.mailing import Outbox, Signed, both, mailing, older
 from tests.integration.reopening import Opened, everything
 from tests.operators import request_retry
+from eventlib import Runtime, open_log
+from eventlib.cli import run
+from eventlib.operations.status import Limits, StatusReader, complaints
+from eventlib.search import SagaQuery, SagaSearch
+from tests.integration.past_app import APP, Left, fill, served
 
 ROOT = Path(__file__).parents[2]
 
@@ -241,3 +244,68 @@ async def test_killed_at_any_moment_it_still_knows_what_was_past(tmp_path: Path,
         assert (waiting, sent(outbox)) == (set(), names(range(2_050)))
     else:
         assert (waiting, sent(outbox)) == (names(past), names(fresh))
+
+
+WHY = "it follows from what was recorded before the first start of service host"
+STOPPED = Limits(may_stop=True)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path}/log.db"
+    asyncio.run(fill(url, "Ada L"))
+    return url
+
+
+async def _parked(url: str) -> tuple[Parking, list[str]]:
+    async with open_log(url, APP, read_only=True) as log:
+        (parking,) = await parkings(log)
+        return parking, complaints(await StatusReader(log).read(), STOPPED)
+
+
+def test_each_view_of_the_saga_says_so_until_it_has_run(
+    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EVENTLIB_STATE_DIR", str(tmp_path))
+    where = ["--app", "tests.integration.past_app:APP", "--log", url]
+
+    def said(*command: str) -> str:
+        run([*command, *where])
+        return " ".join(capsys.readouterr().out.split())
+
+    views = [("saga", "Ada L"), ("saga", "Ada L", "--tree"), ("sagas", "list"), ("status", "--allow-stopped")]
+    parking, complained = asyncio.run(_parked(url))
+    assert complained == ["1 parked: `eventlib parked list`"]
+    command = f"eventlib parked retry visit {parking.id}"
+    for view in views:
+        assert WHY in said(*view), view
+        assert command in said(*view), view
+
+    asyncio.run(served(url, Left(name="Ada L")))
+    assert asyncio.run(_parked(url))[1] == [], "it holds nothing up any more"
+    for view in views:
+        assert command in said(*view), view
+    assert run(["status", "--allow-stopped", *where]) == 0
+    capsys.readouterr()
+
+    asyncio.run(_retried(url, command, where))
+    for view in views:
+        assert WHY not in said(*view), view
+
+
+async def _retried(url: str, command: str, where: list[str]) -> None:
+    async with open_log(url, APP) as log, Runtime(log), asyncio.timeout(60):
+        code = await asyncio.to_thread(run, [*command.split()[1:], "--wait", "30", *where])
+        assert code == 0
+
+
+async def test_a_search_finds_the_command_of_a_saga_that_has_ended(url: str, tmp_path: Path) -> None:
+    await served(url, Left(name="Ada L"))
+    async with (
+        open_log(url, APP, read_only=True) as log,
+        SagaSearch(log, path=tmp_path / "sagas.db") as search,
+    ):
+        assert await search.caught_up(10)
+        (saga,) = (await search.page(SagaQuery("status = 'ended'"))).sagas
+        (parking,) = await parkings(log)
+        assert [(each["kind"], each["command"]) for each in saga["waits"]] == [("parked", parking.command)]

@@ -1,13 +1,11 @@
-"""What is gone before a sink, a webhook, a projection or a command has read it is named, counted, and never passed over in silence."""
+"""Sinks, webhooks, projections, tails and imports name what was gone before they read it."""
 
 import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
 import pytest
-
 from eventlib import EventLog
 from eventlib.cli._common.metrics import webhooks_snapshot
 from eventlib.errors import ContractError, TailLost
@@ -21,6 +19,13 @@ from tests.integration.hooking import delivering, until_status
 from tests.integration.test_losses import HEARD, hear, log
 from tests.waiting import until
 from tests.webhook_receiver import receiving
+from eventlib import Publication, open_log
+from services import shop
+from services.importing.files import Source
+from services.importing.intake import Intake
+from services.importing.report import Outcomes
+from services.importing.watching import watching
+from services.order.events import OrderCompleted
 
 __all__ = ["log"]  # the fixture
 PLACE = "heard", 0
@@ -142,3 +147,27 @@ async def test_a_tail_warns_of_what_it_could_not_read(log: EventLog, caplog: pyt
         assert [each.offset for each in await anext(records)] == [7]
     assert "the tail: heard/0: offsets 2 to 6 were dropped before they were read" in caplog.text
     await records.aclose()
+
+
+async def test_an_import_names_events_that_were_gone_before_it_read_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "orders.ndjson").touch()
+    outcomes = Outcomes()
+    async with open_log("memory://", shop) as log:
+        await log.prepare()
+        done = OrderCompleted(order_id="1", amount_cents=1, currency="GBP")
+        (record,) = log.records_of(Publication(done), 0)
+        await log.port.append([record] * 3)
+        with Intake(Source(tmp_path / "orders.ndjson")) as intake:
+            async with watching(log, intake, outcomes, None) as watch:
+                await log.port.delete_topics([record.topic])
+                await log.port.create_topics([topic for topic in shop.topics if topic.name == record.topic])
+                with caplog.at_level(logging.WARNING):
+                    while not outcomes.lost:
+                        await watch.read()
+    assert outcomes.lost == {(record.topic, record.partition): (3, 0)}
+    (warned,) = caplog.messages
+    assert warned == (
+        f"the import: orders/{record.partition}: it was at 3, and the topic ends at 0: records are missing at its end"
+    )

@@ -1,18 +1,24 @@
-"""What a replay says of deadlines, parked keys and sagas, where the code is another one than that which made the log."""
+"""A replay with other code, or of old values: what it says of deadlines, parked keys, sagas and differences."""
 
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Never
-
 import pytest
-
 from eventlib import Choreography, Decider, Event, EventLog, Meta, Publication, Runtime, Service, open_log
 from eventlib.model.deadline import Deadline
 from eventlib.model.handler import Handler
 from eventlib.replay import replay, replaying
 from tests.apps.small_shop import Expired, Ordered, Outside, make_shop
 from tests.integration.reopening import everything
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+from eventlib import Choreography, Decider, Event, Runtime, Service, open_log
+from eventlib.model import event
+from eventlib.replay import Report, replay
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -155,3 +161,76 @@ async def test_an_input_that_the_code_cannot_read_any_more_is_a_difference() -> 
             await runtime.idle()
         report = await replay(EventLog(log.port, log.codec, telling(later_told())))
         assert {(each.key, each.kind) for each in report.first} == {("1", "unreadable")}
+
+
+MONDAY = datetime(2026, 10, 26, 0, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+
+
+def made() -> tuple[Choreography, Any]:
+    class Asked(Event, topic="asked", key="key", request=True):
+        key: str
+        count: int = 0
+
+    class Planned(Event, topic="planned", key="key"):
+        key: str
+        at: datetime
+        note: str = ""
+
+    class Driven(Event, topic="driven", key="key", final=True):
+        key: str
+        hour: int
+
+    class Passed(Event, topic="passed", key="key", final=True):
+        key: str
+
+    @dataclass(frozen=True)
+    class Tour:
+        at: datetime | None = None
+
+    plans, tours = Decider("plan", state=Tour, key="key"), Decider("tour", state=Tour, key="key")
+
+    @plans.on
+    def plan(_: Tour, asked: Asked) -> list[Planned]:
+        return [Planned(key=asked.key, at=MONDAY)]
+
+    @tours.evolve
+    def evolve(tour: Tour, planned: Event) -> Tour:
+        return replace(tour, at=planned.at) if isinstance(planned, Planned) else tour
+
+    @tours.on
+    def drive(_: Tour, planned: Planned) -> list[Driven]:
+        return [Driven(key=planned.key, hour=planned.at.hour)]
+
+    app = Choreography("tours", [Service("tours", deciders=[plans, tours])])
+    return app, Asked
+
+
+async def recorded(url: str) -> None:
+    app, asked = made()
+    async with open_log(url, app) as log, Runtime(log) as running:
+        await log.publish(asked(key="1"))
+        await running.idle()
+
+
+async def replayed(url: str) -> Report:
+    async with open_log(url, made()[0]) as log:
+        return await replay(log)
+
+
+async def test_a_difference_of_an_old_value_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path}/log.db"
+    with monkeypatch.context() as then:
+        then.setattr(event, "validating", lambda _cls, **_: None)  # events were handed on as they were made
+        await recorded(url)
+    (difference,) = (await replayed(url)).first
+    assert ([each.facts["hour"] for each in difference.then], [each.facts["hour"] for each in difference.now]) == (
+        [0],
+        [23],
+    )
+    assert "a value of another zone, scale or class than its bytes have, in Planned.at" in difference.why
+    assert "Planned.note" not in difference.why
+
+
+async def test_nothing_differs_on_a_log_of_today(tmp_path: Path) -> None:
+    await recorded(f"sqlite:///{tmp_path}/log.db")
+    assert (await replayed(f"sqlite:///{tmp_path}/log.db")).same

@@ -1,12 +1,10 @@
-"""Every order of things in a small case of the shop keeps its invariants, and a bug that few orders show is found."""
+"""Every order of things in a small case of the shop keeps its invariants, also with answers that come later; a rare bug is found."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
-
 import pytest
-
 from eventlib.errors import WiringError
 from eventlib.model.event import Event
 from eventlib.model.handler import Handler
@@ -18,6 +16,8 @@ from services.order.decider import orders
 from services.payment.decider import payments
 from services.payment.events import ChargeUncertain
 from services.simulation.scenario import ShopScenario
+from services.simulation.later import SmallCarrierScenario, SmallGatewayScenario
+from tests.saga.planted import written
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,3 +125,38 @@ def test_a_scenario_without_a_small_case_is_told_so() -> None:
 
     with pytest.raises(WiringError, match="Empty has no small case"):
         explore(Stage(shop), Empty())
+
+
+SMALL = pytest.mark.parametrize(
+    ("scenario", "reliable"), [(SmallGatewayScenario, ("carrier",)), (SmallCarrierScenario, ("gateway",))]
+)
+
+
+@pytest.mark.heavy
+@SMALL
+def test_a_callback_at_every_moment(scenario: type[ShopScenario], reliable: tuple[str, ...]) -> None:
+    explored = explore(Stage(shop), scenario(), Bounds(deadlines=False))
+    assert explored.violation is None
+    assert explored.complete
+    assert explored.reliable == reliable
+    assert explored.moments > 10_000
+
+
+@pytest.mark.extended  # minutes
+@SMALL
+def test_a_callback_at_every_moment_and_every_deadline(scenario: type[ShopScenario], reliable: tuple[str, ...]) -> None:
+    explored = explore(Stage(shop), scenario())
+    assert explored.violation is None
+    assert explored.complete
+    assert explored.reliable == reliable
+    assert explored.moments > 40_000
+
+
+@pytest.mark.extended
+def test_an_answer_after_the_order_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the shop had it: the callback ends the order, and days later the call that it was about is answered."""
+    at_any_time = "case BookingAccepted() if shipment.stage is Stage.ASKED:", "case BookingAccepted():"
+    written("services/dispatch/decider.py", at_any_time)(monkeypatch)
+    violation = explore(Stage(shop), SmallCarrierScenario()).violation
+    assert violation is not None
+    assert violation.invariant.name == "shipments_are_forgotten"

@@ -1,4 +1,4 @@
-"""Order files, plain and compressed, whole and damaged; and what an import remembers of them."""
+"""Order files, plain, compressed and damaged; commands used wrongly; and what an import remembers and says."""
 
 import gzip
 import json
@@ -11,7 +11,9 @@ import pytest
 
 from eventlib import TerminalError
 from eventlib.ground.histogram import Histogram
+from services.__main__ import run
 from services.demo import order_lines
+from services.importing import summary
 from services.importing.files import Source, UnreadableFile
 from services.importing.intake import Intake, Known
 from services.order.events import OrderSubmitted
@@ -127,3 +129,43 @@ def test_percentiles_are_exact_to_a_second_and_near_beyond() -> None:
 )
 def test_the_ledger_lies_beside_the_log(url: str, path: str) -> None:
     assert ledger_path(url) == Path(path)
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        ("undeliverable", "could not be delivered"),
+        ("declined", "payment was declined"),
+        ("out_of_stock", "was out of stock"),
+        ("payment_uncertain", "payment stayed unknown"),
+    ],
+)
+def test_each_example_is_described_by_its_own_reason(reason: str, says: str) -> None:
+    assert says in summary.STORIES[reason]  # all of them are shown only of a large import
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["import", "none.ndjson"], 1, "none.ndjson is not a file"),
+        (["import", "none.ndjson", "--decline", "1.5"], 2, "invalid value for '--decline'"),
+        (["import", "none.ndjson", "--gateway-timeout", "nan"], 2, "invalid value for '--gateway-timeout'"),
+        (["import", "none.ndjson", "--stock", "0"], 2, "invalid value for '--stock'"),
+        (["import"], 2, "missing argument 'FILE'"),
+        (["imports"], 2, "no such command 'imports'"),
+    ],
+)
+def test_a_sentence_and_an_exit_code(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
+) -> None:
+    assert run(arguments) == code
+    assert says in capsys.readouterr().err
+
+
+def test_an_unknown_log_and_a_missing_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "orders.ndjson"
+    file.write_text("")
+    assert run(["import", str(file), "--log", "nowhere://x"]) == 1
+    assert "unknown scheme 'nowhere'" in capsys.readouterr().err
+    assert run(["import", str(file), "--rejects", str(tmp_path / "none" / "r.ndjson")]) == 1
+    assert "there is no directory" in capsys.readouterr().err

@@ -1,9 +1,4 @@
-"""deploy/kubernetes: every file is what its schema says, overlays come together, and what services need is there.
-
-Kubernetes' own schemas are those of the package kubernetes-validate; KEDA's and those of Prometheus's operator are the
-models that cloudcoil makes of their CRDs, which would drop what they do not know: that nothing is dropped is checked.
-Strimzi's are checked by its own classes, in tests/integration/test_strimzi.py.
-"""
+"""deploy/kubernetes: every file is what its schema says, overlays come together, and what services and consumers need is there."""
 
 import importlib
 import shutil
@@ -15,11 +10,13 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+import yaml
 from kubernetes_validate import utils
 
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.topics import topic_specs
 from services import shop
+from tests.commands import said
 from tests.shop_rights import SERVICES, users, views
 from tests.unit.kustomized import Resource, built, documents, loaded
 
@@ -213,3 +210,57 @@ def test_the_console_comes_as_an_operator_and_answers_on_its_port() -> None:
     assert rule["ports"] == [{"protocol": "TCP", "port": 9000}]
     (log,) = [each for each in documents(ROOT / "base" / "network.yaml") if each["metadata"]["name"] == "shop-log"]
     assert "console" in log["spec"]["podSelector"]["matchExpressions"][1]["values"]
+
+
+SINK = "tests.integration.sink_app:totals"
+SUBSCRIBERS = '[subscribers.billing]\nurl = "https://example.com"\nevents = ["Counted"]\nsecrets = ["env:BILLING"]\n'
+
+
+@pytest.fixture
+def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("EVENTLIB_KAFKA_APPLICATION", "counting")
+    (tmp_path / "webhooks.toml").write_text(SUBSCRIBERS)
+    app = ("--app", "tests.integration.outbox_app:APP", "--sink", SINK)
+    return [*app, "--subscribers", str(tmp_path / "webhooks.toml"), "--out", str(tmp_path / "out")]
+
+
+def exported(form: str, named: list[str]) -> dict[str, list[dict[str, Any]]]:
+    said("export", form, *named)
+    files = Path(named[-1]).glob("*.yaml")
+    return {file.stem: [*yaml.safe_load_all(file.read_text())] for file in files}
+
+
+def test_they_run_on_kubernetes(named: list[str]) -> None:
+    files = exported("kubernetes", named)
+    assert {"totals-sink.yaml", "webhooks.yaml"} <= set(files["kustomization"][0]["resources"])
+    found = {name: {each["kind"]: each for each in files[name]} for name in ("totals-sink", "webhooks")}
+    for each in [resource for resources in found.values() for resource in resources.values()]:
+        validate(each, OLDEST)
+        validate(each, NEWEST)
+    sink, webhooks = (found[name]["StatefulSet"]["spec"] for name in ("totals-sink", "webhooks"))
+    (container,) = sink["template"]["spec"]["containers"]
+    assert (sink["replicas"], container["command"]) == (2, ["eventlib", "sink", "run", SINK])
+    assert {"secretRef": {"name": "counting-totals-sink-secrets"}} in container["envFrom"]
+    (container,) = webhooks["template"]["spec"]["containers"]
+    assert {"name": "EVENTLIB_WEBHOOKS", "value": "/etc/eventlib/webhooks.toml"} in container["env"]
+    assert {"name": "files", "mountPath": "/etc/eventlib", "readOnly": True} in container["volumeMounts"]
+    assert found["webhooks"]["ConfigMap"]["data"] == {"webhooks.toml": SUBSCRIBERS}
+    (database,) = (each for each in ways(found["totals-sink"]) if each["ports"][0]["port"] == 5432)
+    assert "to" not in database  # it may be anywhere
+    (outside,) = (each for each in ways(found["webhooks"]) if each["ports"][0]["port"] == 443)
+    assert "10.0.0.0/8" in outside["to"][0]["ipBlock"]["except"]
+
+
+def ways(resources: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = resources["NetworkPolicy"]["spec"]["egress"]
+    return found
+
+
+def test_they_have_users_and_topics_on_kafka(named: list[str]) -> None:
+    files = exported("strimzi", named)
+    users = {each["metadata"]["name"] for each in files["users"]}
+    assert {"counting-totals-sink", "counting-webhooks"} <= users
+    assert any(each["spec"].get("topicName", "").endswith("_webhooks") for each in files["topics"])
+    said("export", "kafka", *named)
+    rights = (Path(named[-1]) / "rights.sh").read_text()
+    assert "# counting-totals-sink: runs the sink totals" in rights

@@ -1,8 +1,10 @@
-"""Packages of the library form no cycle, late imports included; each says what it is for; the picture of them is current."""
+"""Packages and modules of the library form no cycle; each package says what it is for; the picture of them is current."""
 
 import ast
 import re
+from graphlib import CycleError, TopologicalSorter
 
+import grimp
 import pytest
 
 from tests.house import PAGE, PICTURE, ROOT, cycle_of, docstring, imports_of, packages, page, picture
@@ -37,3 +39,12 @@ def test_a_package_says_what_it_is_for_what_it_knows_and_where_to_begin(package:
 def test_the_picture_of_the_house_is_as_the_code_has_it() -> None:
     assert page() == PAGE.read_text(encoding="utf-8"), "python -m tests.house renews it"
     assert picture() == PICTURE.read_text(encoding="utf-8"), "python -m tests.house renews it"
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = grimp.build_graph("eventlib", cache_dir=None, exclude_type_checking_imports=True)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None

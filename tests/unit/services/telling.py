@@ -1,8 +1,13 @@
 """One order's events, ready to be told: two lines, 7.50 GBP, to France."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event
 from eventlib.model.identity import derived_id
+from eventlib.testing import given
 from services.dispatch import events as dispatch
 from services.order import events as order
 from services.payment import events as payment
@@ -93,3 +98,15 @@ def refunded(reason: str) -> payment.PaymentRefunded:
 
 def cancelled(reason: str, refunded_cents: int = 0) -> order.OrderCancelled:
     return order.OrderCancelled(order_id="1", reason=reason, refunded_cents=refunded_cents, currency="GBP")
+
+
+class Course(NamedTuple):
+    """After a history, an event: what is emitted, and fields of the state that is left."""
+
+    history: Sequence[Event]
+    event: Event
+    emitted: Sequence[Event]
+    state: Mapping[str, Any] = {}
+
+    def check(self, decider: Decider[Any]) -> None:
+        given(decider, *self.history).when(self.event).then(*self.emitted).then_state(**self.state)
