@@ -3,18 +3,20 @@
 import json
 import sqlite3
 from collections.abc import Mapping
+from decimal import Context, Decimal, localcontext
 from pathlib import Path
+from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
-from analytics.cli import run
-from services.analytics.parts import sales_over_time
-from tests.analytics.damages import as_if_written_so, copied, orders_ended
-from decimal import Context, Decimal, localcontext
-from typing import Any
+
 from analytics.audit.application import Application
+from analytics.cli import run
 from analytics.columns import value_of
 from analytics.rebuilding import How, rebuild
 from eventlib.model.schema.types import Exact
+from services.analytics.parts import sales_over_time
+from tests.analytics.damages import as_if_written_so, copied, orders_ended
 from tests.integration.test_sql_values import DIGITS, PAID, url
 
 TIMES = ("0001-01-01 00:00:00", "2011-05-03 10:00:00", "2011-05-03 11:00:00", "9999-12-31 23:59:59.999")

@@ -1,25 +1,26 @@
 """Tables and findings of earlier logs are what they were; losses are gone past, and a damaged file is named."""
 
 import json
+import shutil
 from pathlib import Path
+
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from analytics.cli import run
-from tests.analytics.sources import rebuild_shop as rebuild
-from tests.commands import ended
-from tests.golden.shops.shops import EMBEDDED, KAFKA, golden_log, holds, printed
+
 from analytics.audit.application import Application
 from analytics.audit.decisions import decision_findings
-from tests.analytics.as_recorded import states_in, written_states
-from tests.analytics.folded import Folded
-from tests.analytics.sources import ROOT
-from tests.golden.losses.record import unpacked
-from tests.integration.test_golden_losses import WHY
-import shutil
+from analytics.cli import run
 from analytics.rebuilding import log_pass
 from eventlib.errors import LogCorrupt
-from tests.analytics.sources import rebuild_shop
+from tests.analytics.as_recorded import states_in, written_states
+from tests.analytics.folded import Folded
+from tests.analytics.sources import ROOT, rebuild_shop
+from tests.analytics.sources import rebuild_shop as rebuild
+from tests.commands import ended
+from tests.golden.losses.record import unpacked
+from tests.golden.shops.shops import EMBEDDED, KAFKA, golden_log, holds, printed
+from tests.integration.test_golden_losses import WHY
 
 WRONG = "nothing_stays_set_aside"
 """Holds of a product when nothing is in flight; it was judged while orders of the product were."""

@@ -2,25 +2,27 @@
 
 import asyncio
 import json
+import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
+
+from analytics.asking_tables import query
 from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, Rebuilt, rebuild
+from analytics.stores import current, read_manifest
 from eventlib import Runtime, open_log
+from eventlib.errors import WiringError
 from examples.transfers.purchases import PurchaseSubmitted, TransferConfirmed
 from tests.analytics import generated
 from tests.analytics.sources import REPAIRS
 from tests.commands import ended, said
 from tests.integration.parcels_app import APP
 from tests.integration.parcels_log import send
-import re
-from io import StringIO
-from analytics.asking_tables import query
-from analytics.stores import current, read_manifest
-from eventlib.errors import WiringError
 
 SHOP = Application("services:shop")
 PARCELS = Application("tests.integration.parcels_app:APP")

@@ -1,13 +1,16 @@
 """The documentation's pages and the notebook about the analytics run from top to end, and show what is true."""
 
+import json
+import shutil
 from pathlib import Path
+
 import pytest
+
 from analytics.cli import run
 from tests.documented import read_page
 from tests.integration.test_docs import DOCS, WITH_SPARK
-import json
-import shutil
 from tests.notebooks import run_notebook
+
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("page", [pytest.param(WITH_SPARK[0], marks=pytest.mark.extended), WITH_SPARK[1]])

@@ -4,23 +4,22 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
+
+from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, Rebuilt, rebuild, tables
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.stores import Place, TableFormat, begin_version, entry_of
+from eventlib import Choreography
 from eventlib.errors import WiringError
 from tests.analytics.engines import ENGINES, rows_of, spark_rows
-from tests.analytics.sources import REPAIRS, thirds
-from tests.commands import ended
-from analytics.audit.application import Application
-from analytics.rebuilding import How, rebuild, tables
-from analytics.stores import TableFormat, entry_of
-from eventlib import Choreography
 from tests.analytics.repairs import OLDER, RepairAsked
-from tests.analytics.sources import REPAIRS
+from tests.analytics.sources import REPAIRS, thirds
 from tests.analytics.test_stores_killed import cut, left_over
+from tests.commands import ended
 
 Rows = dict[str, Counter[str]]
 

@@ -1,12 +1,18 @@
 """Reruns and resets by forms: looked at before they begin, followed, compared, and taken over with who and why on the log."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
+
+import httpx
 import pytest
+
 from eventlib import EventLog, open_log
+from eventlib.devtools.kafka import Cluster
 from eventlib.identity import Role
 from eventlib.model.service import Service
 from eventlib.operations.acts import acts
@@ -17,13 +23,6 @@ from tests.console.markup import Part
 from tests.console.windows import Window, opened, signed_in
 from tests.integration.rerunning import send, settle, some_short_baskets
 from tests.integration.test_admin_reruns import MENDED, WRONG_DAY, stock
-import re
-from secrets import token_hex
-import httpx
-from eventlib import open_log
-from eventlib.devtools.kafka import Cluster
-from tests.console.browsers import running_console
-from tests.integration.rerunning import some_short_baskets
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser

@@ -9,7 +9,7 @@ from eventlib.model.topic import Topic
 
 COUNT = 40
 ROWS = SqliteOptions(batch_from=COUNT + 1)
-"""Each record in a row of its own; the damage of batches is in test_sqlite_batch_damage.py."""
+"""Each record in a row of its own; the damage of batches is in test_sqlite_batches.py."""
 
 
 def written(offset: int, topic: str = "orders") -> Record:

@@ -55,7 +55,7 @@ CASES = [
 ]
 ELSEWHERE = {  # what they need is made by the tests that are named
     "AcceptLoss": "tests/integration/test_losses.py",
-    "ClockReset": "tests/integration/test_clock_reset_acts.py",
+    "ClockReset": "tests/integration/test_clock_reset.py",
     "Rerun": "tests/integration/test_admin_reruns.py",
     "Switch": "tests/integration/test_admin_reruns.py",
     "Drop": "tests/integration/test_admin_reruns.py",

@@ -3,10 +3,13 @@
 import json
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
 import pytest
+
 from analytics.archiving import archive
 from analytics.cli import run
-from eventlib.errors import LogUnavailable
+from eventlib.errors import LogDenied, LogUnavailable, OwnershipLost, WiringError
 from eventlib.ground.object_store import ObjectStore
 from eventlib.log.archive.files import read_manifest
 from eventlib.log.archive.log import ArchiveLog
@@ -16,8 +19,6 @@ from eventlib.model.topic import Topic
 from eventlib.testing.log_fixture import record
 from tests.analytics.killing import Killed, killed_at
 from tests.commands import ended, said
-from typing import Any
-from eventlib.errors import LogDenied, LogUnavailable, OwnershipLost, WiringError
 from tests.moto import on_this_machine, running_moto
 from tests.ports import free_port
 

@@ -2,23 +2,22 @@
 
 import asyncio
 import sqlite3
+from collections.abc import MutableMapping
 from contextlib import closing
 from pathlib import Path
+
 import pytest
+
 from eventlib import EventLog, GlobalTable, WiringError, open_log
-from eventlib.errors import ContractError, LogUnavailable
-from eventlib.log.base import Reader
+from eventlib.errors import ContractError, LogUnavailable, TailLost
+from eventlib.log.base import Reader, TopicPartition
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.model.record import Record
+from eventlib.state.table_snapshot import TableFile, Values
 from eventlib.values import now_ms
 from tests.contract.catalogue import CATALOGUE, GOODS, Customer, Delisted, Listed, Moment, Opened, Renamed, listed
 from tests.in_rows import in_rows
-from collections.abc import MutableMapping
-from eventlib import EventLog, GlobalTable, open_log
-from eventlib.errors import TailLost
-from eventlib.log.base import TopicPartition
-from eventlib.state.table_snapshot import TableFile, Values
-from tests.contract.catalogue import CATALOGUE, GOODS, Delisted, Listed, Opened, Renamed, listed
+
 
 async def test_it_begins_with_the_newest_of_each_key(opened: Opened) -> None:
     async with opened() as log:

@@ -1,18 +1,20 @@
 """What a registry lets be changed and by whom, with users of its own or an identity, and the log that it is all in."""
 
 import json
+from pathlib import Path
 from typing import Any
+
 import httpx
-from eventlib.codec.registry import Schema
+import pytest
+
+from eventlib.codec.registry import RegistryOptions, Schema
 from eventlib.codec.schema_ids import Schemas
+from eventlib.identity import IdentityOptions, Role, add_token, identity_of
 from eventlib.log.memory import MemoryLog
 from eventlib.model.record import Record
 from tests.contract.registry_client import AB, A, got, record, refused, register
 from tests.contract.registry_servers import registry
-from pathlib import Path
-import pytest
-from eventlib.codec.registry import RegistryOptions
-from eventlib.identity import IdentityOptions, Role, add_token, identity_of
+
 
 async def test_a_deleted_version_keeps_its_id_until_it_goes_for_good(client: httpx.AsyncClient) -> None:
     await client.put("/config", json={"compatibility": "NONE"})

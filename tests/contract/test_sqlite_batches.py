@@ -4,18 +4,19 @@ import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+
 import pytest
+
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.packing import MOST
 from eventlib.log.sqlite.reading import take
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.record import Record
-from tests.contract.batched import NOW, ROWS, numbered, opened, placed, read_all, rows
-from tests.in_rows import in_rows
 from eventlib.operations.doctor.repair import repair_file
-from tests.contract.batched import numbered, opened, placed, read_all
-from tests.in_rows import change_row
+from tests.contract.batched import NOW, ROWS, numbered, opened, placed, read_all, rows
+from tests.in_rows import change_row, in_rows
+
 
 @pytest.mark.parametrize(("offset", "limit", "batches"), [(0, 1, 1), (0, MOST, 1), (MOST - 9, 10, 2), (5, 200, 4)])
 def test_no_more_batches_are_inflated_than_the_records_are_in(offset: int, limit: int, batches: int) -> None:

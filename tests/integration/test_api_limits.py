@@ -1,19 +1,20 @@
 """What a caller may ask of the order API: limits, keys of its own, and requests as nobody means them."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+
 import httpx
-from eventlib.http import ApiConfig
-from tests.integration.api_shop import api, open_shop, place, refused, services, wanted
-from collections.abc import AsyncIterator
 import pytest
 from pydantic import SecretStr
+
+from eventlib.http import ApiConfig
 from eventlib.identity import Identity, IdentityOptions, Role, add_token
 from eventlib.spi import Log, Record
 from services.order.api import create_app
 from services.order.index import OrderIndex
-from tests.integration.api_shop import open_shop, place, refused, serving, wanted
+from tests.integration.api_shop import api, open_shop, place, refused, services, serving, wanted
 
 LARGE = wanted(*["A"] * 100)
 

@@ -1,11 +1,21 @@
 """A task whose time a wrong clock has set ahead is brought back by an operator, and every reader orders what it did."""
 
+import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+
+import httpx
 import pytest
+
 from eventlib import EventLog, Publication, open_log
+from eventlib.admin.api import create_admin
+from eventlib.console.app import create_console
+from eventlib.console.sessions import SessionIdentity
 from eventlib.errors import ContractError
+from eventlib.identity.options import IdentityOptions
 from eventlib.index.log_index import LogIndex
 from eventlib.operations.acts import ActIndex, acts
 from eventlib.operations.clock_reset import preview_clock_reset, reset_clocks
@@ -21,23 +31,10 @@ from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, SeekOffset
 from eventlib.values import now_ms
 from tests.apps.small_shop import Ordered, Outside, make_shop, settle
+from tests.commands import ended, said
 from tests.integration.pausing import HOUR_S, kinds, ordered
 from tests.integration.reopening import everything
 from tests.integration.rerunning import run_it_again
-import asyncio
-import json
-import re
-import httpx
-from eventlib import open_log
-from eventlib.admin.api import create_admin
-from eventlib.console.app import create_console
-from eventlib.console.sessions import SessionIdentity
-from eventlib.identity.options import IdentityOptions
-from eventlib.operations.acts import acts
-from eventlib.operations.clock_reset import preview_clock_reset
-from tests.apps.small_shop import settle
-from tests.commands import ended, said
-from tests.integration.pausing import ordered
 from tests.integration.small_shop_app import app
 
 YEAR_MS = 365 * 24 * HOUR_S * 1_000

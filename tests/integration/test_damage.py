@@ -1,24 +1,24 @@
 """An input that is damaged on the disk is parked or passed over, named with its place, and stops nothing else."""
 
+import re
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+
 import pytest
+
 from eventlib import EventLog, open_log
 from eventlib.errors import DamagedRecord
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.queries.parked import parkings
-from tests.apps.small_shop import Ordered, make_shop, settle
-from tests.integration.damaging import KEYS, change, charged, everything, order, steps
-from tests.operators import request_discard, request_retry
-import re
-from eventlib import open_log
 from eventlib.replay import Report, replay
 from services import shop
-from tests.integration.damaging import BEYOND_PROOF, hurt, topics_in
+from tests.apps.small_shop import Ordered, make_shop, settle
+from tests.integration.damaging import BEYOND_PROOF, KEYS, change, charged, everything, hurt, order, steps, topics_in
 from tests.integration.shop_log import fill_ended
+from tests.operators import request_discard, request_retry
 
 NOWHERE = "UPDATE records SET value = x'00', subject = 'b', key = x'01' WHERE id = ?"
 SAME_KEY = "UPDATE records SET value = x'00ff', type = 'x' WHERE id = ?"

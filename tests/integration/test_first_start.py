@@ -7,22 +7,23 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+
 import pytest
+
 from eventlib import EventLog, Publication, Runtime, open_log
+from eventlib.cli import run
+from eventlib.operations.status import Limits, StatusReader, complaints
 from eventlib.queries.parked import Parking, parkings
 from eventlib.replay.key_history import key_history
 from eventlib.runtime.bootstrap import MARK
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions
+from eventlib.search import SagaQuery, SagaSearch
 from tests import forked
 from tests.integration import mailing as service_module
 from tests.integration.mailing import Outbox, Signed, both, mailing, older
+from tests.integration.past_app import APP, Left, fill, served
 from tests.integration.reopening import Opened, everything
 from tests.operators import request_retry
-from eventlib import Runtime, open_log
-from eventlib.cli import run
-from eventlib.operations.status import Limits, StatusReader, complaints
-from eventlib.search import SagaQuery, SagaSearch
-from tests.integration.past_app import APP, Left, fill, served
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,8 +5,10 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
 import pytest
-from eventlib import EventLog
+
+from eventlib import EventLog, Publication, open_log
 from eventlib.cli._common.metrics import webhooks_snapshot
 from eventlib.errors import ContractError, TailLost
 from eventlib.log.base import TopicPartition
@@ -15,17 +17,16 @@ from eventlib.queries.projection import Projection
 from eventlib.queries.projection_file import View
 from eventlib.queries.stream import tail
 from eventlib.sinks.consuming import Consumption, dropped_before
-from tests.integration.hooking import delivering, until_status
-from tests.integration.test_losses import HEARD, hear, log
-from tests.waiting import until
-from tests.webhook_receiver import receiving
-from eventlib import Publication, open_log
 from services import shop
 from services.importing.files import Source
 from services.importing.intake import Intake
 from services.importing.report import Outcomes
 from services.importing.watching import watching
 from services.order.events import OrderCompleted
+from tests.integration.hooking import delivering, until_status
+from tests.integration.test_losses import HEARD, hear, log
+from tests.waiting import until
+from tests.webhook_receiver import receiving
 
 __all__ = ["log"]  # the fixture
 PLACE = "heard", 0

@@ -4,27 +4,26 @@ import asyncio
 from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from types import GenericAlias
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from eventlib import Choreography, Decider, Event, EventLog, Meta, Runtime, Service, open_log
-from eventlib.queries.parked import parkings
-from eventlib.replay import replay
-from tests.apps.fields import EVERY, event_of, shown, state_of, values_of
-from tests.integration.reopening import events
-from tests.operators import preview_retries, request_retry
-from itertools import count
-from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy.orm import Session
-from eventlib import Choreography, Decider, Event, EventLog, Service, open_log
+
+from eventlib import Choreography, Decider, Event, EventLog, Meta, Runtime, Service, open_log
 from eventlib.log.kafka.batches import headers_of
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record
+from eventlib.queries.parked import parkings
+from eventlib.replay import replay
 from eventlib.sinks import SqlSink
-from tests.integration.reopening import everything
+from tests.apps.fields import EVERY, event_of, shown, state_of, values_of
+from tests.integration.reopening import events, everything
 from tests.integration.sinking import sinking
+from tests.operators import preview_retries, request_retry
 from tests.waiting import until
 
 if TYPE_CHECKING:

@@ -5,17 +5,26 @@ import contextlib
 import json
 import signal
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from secrets import token_hex
+
 import pytest
+from pydantic import SecretStr
+
 from eventlib import Runtime
 from eventlib.cli import run
+from eventlib.codec.remote_registry import RemoteRegistry
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.devtools.kafka import Cluster
 from eventlib.devtools.kafka.config import HOST
+from eventlib.errors import EventlibError, LogDenied, LogUnavailable, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.ground.startup import Startup
+from eventlib.log.kafka.log import KafkaLog
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.kafka.security import NoToken, connection_arguments
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.operations.startup_waits import waiting_here
@@ -25,17 +34,8 @@ from tests.contract.registry_servers import listening_registry
 from tests.integration.tcp_way import Way
 from tests.integration.waiting_processes import PATIENCE_S, processes, said_of_waiting, served
 from tests.ports import free_port
-from tests.waiting import until
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pydantic import SecretStr
-from eventlib.codec.remote_registry import RemoteRegistry
-from eventlib.errors import EventlibError, LogDenied, LogUnavailable, WiringError
-from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.kafka.options import KafkaOptions
-from eventlib.log.kafka.security import NoToken, connection_arguments
-from tests.integration.waiting_processes import served
 from tests.serving import serving
+from tests.waiting import until
 
 SERVICES = [service.name for service in shop.services]
 

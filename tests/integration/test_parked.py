@@ -2,7 +2,9 @@
 
 import asyncio
 from typing import Never
+
 import pytest
+
 from eventlib import Runtime
 from eventlib.errors import ContractError
 from eventlib.operations.command_status import pending_retries
@@ -11,14 +13,12 @@ from eventlib.queries.parked import ParkedQuery, parkings, waiting_inputs
 from eventlib.replay import history
 from eventlib.replay.point_in_time import snapshot_at
 from eventlib.runtime.records import JournalEntry
-from tests.apps.small_shop import Ordered, Outside, make_shop, settle
+from tests.apps.small_shop import Noted, Order, Ordered, Outside, make_shop, record_of, settle, steps
 from tests.integration.parking import acts, amended, charges, only_parking, ordered
 from tests.integration.reopening import Opened, everything
-from tests.operators import request_discard, request_edit, request_retries, request_retry
-from eventlib.queries.parked import parkings, waiting_inputs
-from tests.apps.small_shop import Noted, Order, Ordered, make_shop, record_of, settle, steps
 from tests.integration.rerunning import run_it_again
-from tests.operators import request_discard, request_edit, request_retry
+from tests.operators import request_discard, request_edit, request_retries, request_retry
+
 
 async def test_a_list_says_why_since_when_where_in_which_code(opened: Opened) -> None:
     async with opened(make_shop({"bad"})) as log:

@@ -1,24 +1,22 @@
 """Pauses: what is paused waits, whole and in order, and goes on as if nothing had been; in memory and on disk."""
 
 import asyncio
+from collections.abc import Callable
+
 import pytest
-from eventlib import RuntimeConfig
+
+from eventlib import EventLog, Publication, RuntimeConfig
 from eventlib.errors import ContractError
 from eventlib.operations.pausing import pause, paused, resume, settled, what_waits
 from eventlib.queries.parked import parkings
 from eventlib.queries.pauses import PauseTarget, pauses
-from tests.apps.small_shop import ChargeAsked, Charged, Outside, make_shop, retry, settle, steps
-from tests.integration.pausing import CHARGES, DECIDER, KEY, SERVICE, WHY, kinds, noted, ordered, run
-from tests.integration.reopening import Opened, events
-from tests.integration.rerunning import run_it_again
-from collections.abc import Callable
-from eventlib import EventLog, Publication
-from eventlib.operations.pausing import pause, resume, settled
-from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime import runner
 from eventlib.values import now_ms
-from tests.apps.small_shop import Expired, Ordered, Outside, make_shop, settle
+from tests.apps.small_shop import ChargeAsked, Charged, Expired, Ordered, Outside, make_shop, retry, settle, steps
 from tests.integration.pausing import CHARGES, DECIDER, HOUR_S, KEY, SERVICE, WHY, kinds, noted, ordered, run
+from tests.integration.reopening import Opened, events
+from tests.integration.rerunning import run_it_again
+
 
 @pytest.mark.parametrize("target", [SERVICE, DECIDER], ids=str)
 async def test_inputs_of_what_is_paused_stay_unread_through_restarts(opened: Opened, target: PauseTarget) -> None:

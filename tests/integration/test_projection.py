@@ -7,20 +7,30 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
 import pytest
-from eventlib import EventLog, open_log
-from eventlib.errors import ContractError, LogUnavailable
+
+from eventlib import Choreography, EventLog, Runtime, Service, open_log
+from eventlib.errors import ContractError, LogUnavailable, TailLost, WiringError
+from eventlib.log.checksum import seal
 from eventlib.model.record import Record
 from eventlib.queries.projection import Projection, ProjectionBehind
+from eventlib.state.sqlite import SqliteStores
 from eventlib.values import now_ms
 from tests.connections import silent
-from tests.integration.bank_view import BANK, TOTALS, Paid, add, expected, pay, rows
-from eventlib import Choreography, EventLog, Runtime, Service, open_log
-from eventlib.errors import TailLost, WiringError
-from eventlib.log.checksum import seal
-from eventlib.queries.projection import Projection
-from eventlib.state.sqlite import SqliteStores
-from tests.integration.bank_view import BANK, TABLES, TOTALS, Transferred, accounts, expected, pay, rows, transfers
+from tests.integration.bank_view import (
+    BANK,
+    TABLES,
+    TOTALS,
+    Paid,
+    Transferred,
+    accounts,
+    add,
+    expected,
+    pay,
+    rows,
+    transfers,
+)
 
 WROTE = "SELECT value FROM records WHERE type = 'Paid' AND position & 0xffffffffff = ?"
 REWRITE = "UPDATE records SET value = ? WHERE type = 'Paid' AND position & 0xffffffffff = ?"

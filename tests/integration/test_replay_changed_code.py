@@ -1,24 +1,21 @@
 """A replay with other code, or of old values: what it says of deadlines, parked keys, sagas and differences."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Never
+from zoneinfo import ZoneInfo
+
 import pytest
+
 from eventlib import Choreography, Decider, Event, EventLog, Meta, Publication, Runtime, Service, open_log
+from eventlib.model import event
 from eventlib.model.deadline import Deadline
 from eventlib.model.handler import Handler
-from eventlib.replay import replay, replaying
+from eventlib.replay import Report, replay, replaying
 from tests.apps.small_shop import Expired, Ordered, Outside, make_shop
 from tests.integration.reopening import everything
-from dataclasses import dataclass, replace
-from datetime import datetime
-from pathlib import Path
-from typing import Any
-from zoneinfo import ZoneInfo
-from eventlib import Choreography, Decider, Event, Runtime, Service, open_log
-from eventlib.model import event
-from eventlib.replay import Report, replay
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 

@@ -1,13 +1,28 @@
 """A service's past run again, from its name to its end: other code differs just where it is other."""
 
 import asyncio
-from eventlib import Runtime
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pytest
+
+from eventlib import EventLog, Runtime, open_log
+from eventlib.codec.wire_format import FramedCodec
+from eventlib.errors import ContractError, OwnershipLost, WiringError
+from eventlib.log.base import Claim
+from eventlib.log.memory import MemoryLog
+from eventlib.model.record import Record
+from eventlib.operations.reprocessing import dropping, follower, listing, metadata
+from eventlib.state.memory import MemoryStores
 from tests.apps import small_shop as small
 from tests.apps.market import ChargeAsked, Code, Kept, Short, market
 from tests.integration.reopening import Opened, events, everything
 from tests.integration.rerunning import (
+    WHY,
     busy_days,
     by_decider,
+    run_again,
     run_it_again,
     said_by_rerun,
     send,
@@ -16,21 +31,7 @@ from tests.integration.rerunning import (
     stock,
     units_left,
 )
-import random
-from collections.abc import Sequence
-from contextlib import suppress
-import pytest
-from eventlib import EventLog, open_log
-from eventlib.codec.wire_format import FramedCodec
-from eventlib.errors import ContractError, OwnershipLost, WiringError
-from eventlib.log.base import Claim
-from eventlib.log.memory import MemoryLog
-from eventlib.model.record import Record
-from eventlib.operations.reprocessing import dropping, follower, listing, metadata
-from eventlib.state.memory import MemoryStores
-from tests.apps.market import Code, market
-from tests.integration.reopening import Opened, everything
-from tests.integration.rerunning import WHY, busy_days, run_again, run_it_again, settle, shelves_of, stock, units_left
+
 
 async def test_the_same_code_says_and_knows_the_same_though_tasks_raced(opened: Opened) -> None:
     async with opened(market()) as log:

@@ -1,25 +1,17 @@
 """`eventlib shrink` of a saga: its first wrong decision, whichever decider and mistake made it, becomes a small test."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-import pytest
-from eventlib import open_log
-from services import shop
-from tests.commands import ended, said
-from tests.integration.repository import Repository
-from tests.integration.shop_log import order, served, supplied
-from tests.integration.test_shrink import run
-from tests.saga.planted import written_instead
-from tests.saga.wrong_decisions import WRONG
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
-from eventlib import EventLog
+
+import pytest
+
+from eventlib import EventLog, open_log
 from eventlib.errors import ContractError
 from eventlib.model.record import key_text
 from eventlib.proof.against import OtherCode, other_code
@@ -29,10 +21,15 @@ from eventlib.replay.key_history import KeyHistory
 from eventlib.simulation.scenario import drawn_from
 from eventlib.simulation.schedule import InvariantViolated, Schedule
 from eventlib.simulation.stage import Stage
+from services import shop
 from services.simulation.later import LaterScenario
 from services.simulation.scenario import ShopScenario
+from tests.commands import ended, said
 from tests.integration.reopening import everything
+from tests.integration.repository import Repository
+from tests.integration.shop_log import order, served, supplied
 from tests.integration.test_shrink import histories, run
+from tests.saga.planted import written_instead
 from tests.saga.shop_runs import ROOT
 from tests.saga.wrong_decisions import WRONG, WrongDecision
 

@@ -1,21 +1,21 @@
 """SQL over a log has every value whole, changes nothing, comes to an end, and shows nothing personal."""
 
 import asyncio
+import hashlib
 import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Context, Decimal, localcontext
 from math import inf, nan
-from typing import Any
-import pytest
-from eventlib import Choreography, Decider, Event, Runtime, Service, open_log
-from tests.commands import ended, said
-import hashlib
 from pathlib import Path
-from eventlib import open_log
+from typing import Any
+
+import pytest
+
+from eventlib import Choreography, Decider, Event, Runtime, Service, open_log
 from eventlib.sql import SqlQuery, ask
 from examples.letters import app as letters
-from tests.commands import said
+from tests.commands import ended, said
 from tests.integration.asking import answer, command, refused
 from tests.integration.planted_people import letter, person, settled, traces
 

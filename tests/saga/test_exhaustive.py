@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
 import pytest
+
 from eventlib.errors import WiringError
 from eventlib.model.event import Event
 from eventlib.model.handler import Handler
@@ -15,8 +17,8 @@ from services import shop
 from services.order.decider import orders
 from services.payment.decider import payments
 from services.payment.events import ChargeUncertain
-from services.simulation.scenario import ShopScenario
 from services.simulation.later import SmallCarrierScenario, SmallGatewayScenario
+from services.simulation.scenario import ShopScenario
 from tests.saga.planted import written
 
 ROOT = Path(__file__).parents[2]

@@ -1,18 +1,13 @@
 """Limits in the simulator hold under every fault, and what takes its process down is parked; planted bugs are found."""
 
-from random import Random
-import pytest
-from eventlib import Choreography, Service
-from eventlib.limits import Limit
-from eventlib.simulation.scenario import drawn_from
-from eventlib.simulation.schedule import Schedule
-from eventlib.simulation.stage import Stage
-from examples.payouts import PayoutScenario, PayoutSubmitted, desk, payouts
-from tests.saga.mutant import Plant
-from tests.saga.planted import broken_by, written
 from collections.abc import Sequence
-from eventlib import Choreography
+from random import Random
+
+import pytest
+
+from eventlib import Choreography, Service
 from eventlib.errors import LogUnavailable
+from eventlib.limits import Limit
 from eventlib.log.base import Claim
 from eventlib.model.record import Record
 from eventlib.runtime.lost_owners import LOST_OWNERS
@@ -20,9 +15,16 @@ from eventlib.runtime.records import EFFECT
 from eventlib.simulation import Scenario
 from eventlib.simulation.log import SimulatedLog
 from eventlib.simulation.plan import Fault
+from eventlib.simulation.scenario import drawn_from
+from eventlib.simulation.schedule import Schedule
+from eventlib.simulation.stage import Stage
+from examples.payouts import PayoutScenario, PayoutSubmitted, desk, payouts
 from services import shop
 from services.simulation.scenario import ShopScenario
+from tests.saga.mutant import Plant
+from tests.saga.planted import broken_by, written
 from tests.saga.simulated_outbox import NOTES, OutboxScenario
+
 
 def limited(limit: Limit) -> Choreography:
     return Choreography(

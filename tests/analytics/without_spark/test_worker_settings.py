@@ -1,18 +1,20 @@
 """The analytics without a session: imports, refusals, directories of their own, and workers that have the driver's settings."""
 
 import os
-from pathlib import Path
-from typing import Any
-import pytest
-from pyspark.serializers import CPickleSerializer
-from analytics.audit.application import Application
-from eventlib.log.kafka.options import parse_url
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from tests.analytics.sources import ROOT
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.serializers import CPickleSerializer
+
+from analytics.audit.application import Application
 from analytics.cli import run
+from eventlib.log.kafka.options import parse_url
+from tests.analytics.sources import ROOT
 
 SHOP = Application("services:shop")
 SPARKS: Any = CPickleSerializer()  # it has no types; Spark sends with it what a task is made of
