@@ -26,6 +26,7 @@ EXTENDED = ("how-to/a-handler-that-fails.md", "how-to/pause.md", "how-to/prove-a
 
 NO_RUN = {
     "README.md": ["installs a package"],
+    "index.md": ["installs a package"],
     "how-to/debug-a-payment.md": ["is a conversation with a debugger"],
     "how-to/identity.md": ["a server that stays", "needs an issuer", "needs a proxy"],
     "how-to/open-tables.md": ["needs a bucket", "needs a bucket"],

@@ -27,7 +27,7 @@ from tests.apps.planted import (
 )
 from tests.apps.wired import Asks, Emits, Wired, choreography
 
-DRAWN = Path("services/shop.svg")
+DRAWN = Path("docs/shop.svg")
 HERE = Path(__file__).parents[2]
 
 PAYING = choreography(
