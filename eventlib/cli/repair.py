@@ -1,4 +1,4 @@
-"""`eventlib repair`: restores what can be proved, or accepts a loss."""
+"""`eventlib repair`: writes partitions' rows again that their records imply, or accepts a loss."""
 
 from contextlib import closing
 from dataclasses import asdict
@@ -32,12 +32,11 @@ def repair(
     reason: Annotated[str, option("--reason", "WHY", "With --accept-loss: why; stored in the log.")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Restore what can be proved in a damaged SQLite log; nothing is guessed.
+    """Write the rows of partitions again that a damaged SQLite log's records imply.
 
-    A flipped bit in a record or a small table, a record whose offset has
-    changed, a partition's row that its records imply. A copy of the file before
-    the repair stays beside it. Stop the services first. Damage that is left is
-    listed with its location.
+    Nothing is guessed: a record that has changed is listed with its location,
+    to be restored from a backup. A copy of the file before the repair stays
+    beside it. Stop the services first.
 
     Exit code 1 when damage is left.
 

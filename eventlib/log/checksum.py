@@ -1,4 +1,4 @@
-"""Record checksums, partition digests, and proven correction of single flipped bits.
+"""Record checksums, and partition digests.
 
 A record's checksum binds its contents to its topic, partition and offset: 63 bits of XXH3, so that it fits in a signed
 database integer. The digest of a partition is the sum of its records' checksums (modulo 2**63): it changes when a
@@ -8,11 +8,10 @@ Both detect accidents; they are no signature, and prove nothing against an attac
 Source: Clarke et al., "Incremental Multiset Hash Functions" (2003), for the sum; https://xxhash.com for XXH3.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import error as StructError  # noqa: N812  a class, named like a value
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec.msgpack
 from xxhash import xxh3_64_intdigest
@@ -20,12 +19,9 @@ from xxhash import xxh3_64_intdigest
 from eventlib.log.rules import columns_of
 from eventlib.model.record import Record
 
-Row = TypeVar("Row", bound=tuple[Any, ...])
-
 MASK = (1 << 63) - 1
 encoded = msgspec.msgpack.Encoder().encode
 """Returns the columns of a record as MessagePack, of which its checksum is made."""
-_CHECKSUM_BITS = 63
 
 
 @lru_cache(maxsize=4_096)
@@ -77,54 +73,9 @@ def value_checksum(partition: int, key: str, value: bytes) -> int:
     return xxh3_64_intdigest(value, xxh3_64_intdigest(key.encode(), partition)) >> 1
 
 
-def corrected(row: Row, checksum: object, checksum_of: Callable[[Row], int]) -> Row | None:
-    """Return the one row that differs from `row` by a single bit and has the checksum; None when there is none.
-
-    Returns `row` itself when the flipped bit is in the checksum. A chance match with another row is less likely than 1
-    in 10**14 for a row of ten kilobytes.
-    """
-    if not isinstance(checksum, int):
-        return None
-    if _is_power_of_two(computed(row, checksum_of) ^ checksum):
-        return row
-    for index, value in enumerate(row):
-        for other in _one_bit_apart(value):
-            candidate: Any = (*row[:index], other, *row[index + 1 :])
-            if computed(candidate, checksum_of) == checksum:
-                return candidate  # type: ignore[no-any-return]  # of the same form as `row`
-    return None
-
-
-def computed(row: Row, checksum_of: Callable[[Row], int]) -> int:
+def computed(row: tuple[Any, ...], checksum_of: Callable[[tuple[Any, ...]], int]) -> int:
     """Return the checksum of a row; -1, which no row has, if a value has an invalid type."""
     try:
         return checksum_of(row)
     except (TypeError, ValueError, AttributeError, StructError):
         return -1
-
-
-def _is_power_of_two(number: int) -> bool:
-    return number > 0 and number & (number - 1) == 0
-
-
-def _one_bit_apart(value: object) -> Iterator[object]:
-    match value:
-        case int():
-            yield from (value ^ (1 << bit) for bit in range(_CHECKSUM_BITS))
-        case bytes():
-            yield from _flipped(value)
-            with suppress(UnicodeDecodeError):  # one bit in the file decides whether it is text
-                yield value.decode()
-        case str():
-            for data in _flipped(value.encode("utf-8", "surrogateescape")):
-                try:
-                    yield data.decode()
-                except UnicodeDecodeError:
-                    continue
-            yield value.encode("utf-8", "surrogateescape")
-
-
-def _flipped(data: bytes) -> Iterator[bytes]:
-    for index in range(len(data)):
-        for bit in range(8):
-            yield data[:index] + bytes((data[index] ^ (1 << bit),)) + data[index + 1 :]

@@ -7,7 +7,7 @@ from typing import Any
 
 from eventlib.errors import DamagedRecord
 from eventlib.log.base import TopicPartition
-from eventlib.log.checksum import corrected, partition_seed, record_checksum, row_checksum
+from eventlib.log.checksum import partition_seed, record_checksum, row_checksum
 from eventlib.log.rules import NO_RECORD, columns_of, decode_headers, why_changed
 from eventlib.model.record import Record
 from eventlib.simulation.owner import Owner
@@ -30,7 +30,7 @@ class Corruption(Enum):
 def checked(written: Record, corruption: Corruption, other: Record, bit: int) -> Record:
     """Return what a log returns for a damaged record; `other` is the record elsewhere.
 
-    Raises: DamagedRecord where the checksum cannot restore it.
+    Raises: DamagedRecord where it does not match its checksum.
     """
     location = written.location
     resume_at = written.offset + 1
@@ -39,11 +39,7 @@ def checked(written: Record, corruption: Corruption, other: Record, bit: int) ->
     checksum_of = partial(row_checksum, partition_seed(*location[:2]), written.offset)
     columns, checksum = _corrupted(written, corruption, other, bit), record_checksum(written)
     if checksum_of(columns) != checksum:
-        found = corrected(columns, checksum, checksum_of)
-        if found is None:
-            stands = _record(location, columns)
-            raise DamagedRecord(why_changed(checksum), *location, resume_at, stands)
-        columns = found
+        raise DamagedRecord(why_changed(checksum), *location, resume_at, _record(location, columns))
     return _record(location, columns)
 
 

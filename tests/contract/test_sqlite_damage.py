@@ -1,4 +1,4 @@
-"""Records of an SQLite log whose bytes have changed: named, put right where that can be proved, or passed over."""
+"""Records of an SQLite log whose bytes have changed: named, and passed over."""
 
 import random
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlib.errors import LogCorrupt
+from eventlib.errors import ContractError, LogCorrupt
 from eventlib.log.checksum import record_checksum
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
@@ -21,33 +21,6 @@ from tests.in_rows import change_row
 
 MANY = 10 * COUNT
 PAGE_BYTES = 4_096
-
-
-@pytest.mark.parametrize("column", ["recorded_at", "key", "value", "id", "type", "source", "subject", "sequence"])
-async def test_one_bit_is_found_in_each_column_and_taken_back(tmp_path: Path, column: str) -> None:
-    await made(path := tmp_path / "log.db")
-    with closing(sqlite3.connect(path)) as connection:
-        (value,) = connection.execute(f"SELECT {column} FROM records WHERE id = 'id-12'").fetchone()  # noqa: S608
-    match value:
-        case int():
-            other: object = value ^ 1 << 5
-        case bytes():
-            other = bytes((value[0] ^ 4, *value[1:]))
-        case _:
-            other = chr(ord(value[0]) ^ 4) + value[1:]
-    change_row(path, f"UPDATE records SET {column} = ? WHERE position = ?", other, 1 << OFFSET_BITS | 12)  # noqa: S608
-    found, damaged = await read_all(path, "orders")
-    assert found == [written(offset) for offset in range(COUNT)]
-    assert damaged == []
-
-
-async def test_a_text_that_is_no_text_any_more_is_read_as_it_was_written(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    await made(path := tmp_path / "log.db")
-    change_row(path, "UPDATE records SET type = CAST(x'4f72e46572506c61636564' AS TEXT) WHERE id = 'id-12'")
-    assert (await read_all(path, "orders")) == ([written(offset) for offset in range(COUNT)], [])
-    assert "orders/0/12: one flipped bit of the record was corrected" in caplog.text, "else the file is never repaired"
 
 
 LEAF, INTERIOR = 13, 5
@@ -78,13 +51,6 @@ def flip(path: Path, place: int, bit: int) -> None:
     path.write_bytes(data)
 
 
-async def test_a_record_whose_number_is_below_that_of_its_place_is_read_as_it_was_written(tmp_path: Path) -> None:
-    await made(path := tmp_path / "log.db")
-    (place,) = places_in_the_tree(path, 25, LEAF)
-    flip(path, place, 3)
-    assert (await read_all(path, "orders")) == ([written(offset) for offset in range(COUNT)], [])
-
-
 async def test_what_cannot_be_found_since_a_page_leads_elsewhere_is_named(tmp_path: Path) -> None:
     """A look-up then ends before where it should: what it finds there is whole, and another record."""
     await made_of_pages(path := tmp_path / "log.db")
@@ -98,22 +64,21 @@ async def test_what_cannot_be_found_since_a_page_leads_elsewhere_is_named(tmp_pa
     assert found == [written(offset) for offset in range(MANY) if offset not in named]
 
 
-async def test_a_checksum_that_has_changed_itself_costs_nothing(tmp_path: Path) -> None:
-    await made(path := tmp_path / "log.db")
-    change_row(path, "UPDATE records SET checksum = checksum - 1 + 2 * (checksum & 1 = 0) WHERE id = 'id-12'")
-    assert (await read_all(path, "orders")) == ([written(offset) for offset in range(COUNT)], [])
-
-
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
         ("UPDATE records SET value = x'00', subject = 'b' WHERE id = 'id-12'", "does not match its checksum"),
+        ("UPDATE records SET recorded_at = recorded_at + 32 WHERE id = 'id-12'", "does not match its checksum"),
+        ("UPDATE records SET key = CAST(key AS TEXT) WHERE id = 'id-12'", "does not match its checksum"),
+        ("UPDATE records SET type = CAST(x'4f72e46572' AS TEXT) WHERE id = 'id-12'", "does not match its checksum"),
+        ("UPDATE records SET sequence = sequence + 1 WHERE id = 'id-12'", "does not match its checksum"),
+        ("UPDATE records SET checksum = checksum - 1 WHERE id = 'id-12'", "does not match its checksum"),
         ("UPDATE records SET checksum = NULL WHERE id = 'id-12'", "has no checksum"),
         ("DELETE FROM records WHERE id = 'id-12'", "has no record there"),
         ("UPDATE records SET position = position + 5000 WHERE id = 'id-12'", "has no record there"),
     ],
 )
-async def test_what_cannot_be_put_right_is_named_and_all_else_is_read(tmp_path: Path, sql: str, reason: str) -> None:
+async def test_what_has_changed_is_named_and_all_else_is_read(tmp_path: Path, sql: str, reason: str) -> None:
     await made(path := tmp_path / "log.db")
     change_row(path, sql)
     found, damaged = await read_all(path, "orders")
@@ -123,26 +88,14 @@ async def test_what_cannot_be_put_right_is_named_and_all_else_is_read(tmp_path: 
 
 
 @pytest.mark.parametrize("offset", [0, 12], ids=["the first", "another"])
-async def test_the_doctor_names_the_one_record_that_cannot_be_put_right(tmp_path: Path, offset: int) -> None:
+async def test_the_doctor_names_the_one_record_that_has_changed(tmp_path: Path, offset: int) -> None:
     await made(path := tmp_path / "log.db")
     change_row(path, "UPDATE records SET value = x'00', subject = 'b' WHERE id = ?", f"id-{offset}")
     with closing(connect(path)) as connection:
         (damage,) = prove(connection).damages  # and no digest that is another: the record has its checksum there
     assert damage.check == "records"
     assert (damage.topic, damage.partition, damage.offset, damage.resume_at) == ("orders", 0, offset, offset + 1)
-    assert (damage.key, damage.type, damage.repair) == (f"order-{offset}", "OrderPlaced", ())
-
-
-async def test_the_doctor_puts_one_bit_right_and_finds_nothing_else_wrong(tmp_path: Path) -> None:
-    await made(path := tmp_path / "log.db")
-    change_row(path, "UPDATE records SET subject = 'n' || substr(subject, 2) WHERE id = 'id-12'")
-    with closing(connect(path)) as connection:
-        (damage,) = prove(connection).damages
-    assert damage.repair
-    for sql, values in damage.repair:
-        change_row(path, sql, *values)
-    with closing(connect(path)) as connection:
-        assert not prove(connection).damages
+    assert (damage.key, damage.type) == (f"order-{offset}", "OrderPlaced")
 
 
 async def test_the_doctor_names_what_is_on_an_unreadable_page_and_nothing_behind_it(tmp_path: Path) -> None:
@@ -231,7 +184,7 @@ async def test_a_thousand_seeded_bits_are_never_read_as_something_else(tmp_path:
         for topic in ("orders", "stock"):
             try:
                 found, damaged = await read_all(path, topic)
-            except LogCorrupt:
+            except (LogCorrupt, ContractError):  # or its name: it is there again once it is declared
                 continue
             expected = {offset: written(offset, topic) for offset in range(COUNT)}
             assert all(record == expected[record.offset] for record in found)

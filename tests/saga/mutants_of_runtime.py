@@ -88,7 +88,7 @@ RUNTIME: dict[str, Mutant] = {
         PROCESSOR,
         "for decider in self.inputs.readers_of(damaged.topic):",
         "for decider in ():",
-        "orders_come_to_an_end",
+        "submitted_orders_are_placed",
         seed=57,
     ),
     "what a disk says is believed": changed(

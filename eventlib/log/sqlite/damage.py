@@ -1,4 +1,4 @@
-"""Damage in an SQLite log: its location, its likely original content, and the statements for proven repairs."""
+"""Damage in an SQLite log: its location, its likely original content, and the statements that repair a partition's row."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -16,9 +16,8 @@ COLUMNS = (
 )
 """A record's columns after its position."""
 Statement = tuple[str, Sequence[Any]]
-_KEY, _TYPE, _HEADERS = COLUMNS.index("key"), COLUMNS.index("type"), COLUMNS.index("headers")
 WRITE = f"UPDATE records SET {', '.join(f'{name} = ?' for name in ('position', *COLUMNS))} WHERE position = ?"  # noqa: S608  names of this file
-_MOVE = "UPDATE records SET position = ? WHERE position = ?"
+_KEY, _TYPE, _HEADERS = COLUMNS.index("key"), COLUMNS.index("type"), COLUMNS.index("headers")
 _AROUND = f"""
 SELECT iif({IS_BATCH}, 'a batch of records', type), CAST(key AS TEXT), strftime('%Y-%m-%dT%H:%M:%fZ', recorded_at / 1000.0, 'unixepoch') FROM records
 WHERE position {{}} ORDER BY position {{}} LIMIT 1
@@ -35,7 +34,7 @@ class Damage:
     """One item in a log's file that differs from what was written.
 
     It concerns the records at `offset` up to before `resume_at`, or none if None; `key` and `type` are as they read
-    now, or as originally written where that is proven. `repair` restores it; empty without proof.
+    now. `repair` restores it; empty where nothing proves what was written.
     """
 
     check: Literal["structure", "schema", "tables", "partitions", "records"]
@@ -50,9 +49,7 @@ class Damage:
     repair: tuple[Statement, ...] = ()
 
 
-def of_record(
-    what: str, location: tuple[str, int, int], row: Sequence[Any], likely: str = "", repair: tuple[Statement, ...] = ()
-) -> Damage:
+def of_record(what: str, location: tuple[str, int, int], row: Sequence[Any], likely: str = "") -> Damage:
     """Return the damage of the record at a location, or of the batch that ends there, from its columns."""
     key = row[_KEY].decode("utf-8", "backslashreplace") if isinstance(row[_KEY], bytes) else row[_KEY]
     topic, partition, last = location
@@ -61,18 +58,7 @@ def of_record(
         None if key is None else str(key),
         _text(row[_TYPE]),
         likely,
-        repair,
     )
-
-
-def written_as(position: int, row: Sequence[Any]) -> Statement:
-    """Return the statement that writes a record's columns, with its checksum, at its position."""
-    return WRITE, (position, *row, position)
-
-
-def moved_to(position: int, stands_at: int) -> Statement:
-    """Return the statement that moves a record to its position."""
-    return _MOVE, (position, stands_at)
 
 
 def between(connection: sqlite3.Connection, base: int, first: int, end: int) -> str:

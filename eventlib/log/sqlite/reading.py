@@ -4,12 +4,12 @@ import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from functools import lru_cache, partial
+from functools import partial
 from itertools import repeat
 from sys import intern
 
 from eventlib.errors import DamagedRecord, LogCorrupt
-from eventlib.log.checksum import corrected, is_as_written, row_checksum
+from eventlib.log.checksum import is_as_written, row_checksum
 from eventlib.log.rules import NO_RECORD, decode_headers, why_changed
 from eventlib.log.sqlite.damage import COLUMNS, as_it_stands
 from eventlib.log.sqlite.file import LogFile
@@ -33,22 +33,8 @@ _TYPES: tuple[type, ...] = (bytes, bytes, str, str, str, str, int, str, str, str
 async def read_records(file: LogFile, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
     """Return up to `limit` records of a partition from `offset` on; fewer at the end, and before a damaged one.
 
-    A record that differs from its checksum by one bit is returned as it was written. Raises: DamagedRecord when the
-    first one cannot be corrected; ContractError, LogCorrupt, LogUnavailable.
+    Raises: DamagedRecord when the first one is not as it was written; ContractError, LogCorrupt, LogUnavailable.
     """
-    found, is_cut_short = await _read_rows(file, (topic, partition), offset, limit)
-    while is_cut_short and len(found) < limit:
-        try:
-            more, is_cut_short = await _read_rows(file, (topic, partition), found[-1].offset + 1, limit - len(found))
-        except DamagedRecord:
-            break
-        found += more
-    return found if len(found) <= limit else found[:limit]
-
-
-async def _read_rows(file: LogFile, place: tuple[str, int], offset: int, limit: int) -> tuple[list[Record], bool]:
-    """Return the records of the next rows, and whether they are fewer than they seemed to be, and more follow."""
-    topic, partition = place
     state = await file.known_partition(topic, partition)
     end, values = state.end, {"topic": topic, "partition": partition, "offset": offset, **state.range}
     try:
@@ -56,8 +42,7 @@ async def _read_rows(file: LogFile, place: tuple[str, int], offset: int, limit: 
         broken: LogCorrupt | None = None
     except LogCorrupt as error:
         rows, broken = _readable(file.open_connection(), values, limit), error
-    is_cut = _covered(rows, offset) >= limit
-    end = 0 if is_cut or broken is not None else end
+    end = 0 if _covered(rows, offset) >= limit or broken is not None else end
     found, trouble = _proved(state, rows, offset, end)
     if trouble is not None and trouble.record is None:
         await file.refresh(again=True)  # another process may have dropped what is missing
@@ -66,7 +51,7 @@ async def _read_rows(file: LogFile, place: tuple[str, int], offset: int, limit: 
         trouble = _unreadable(file.open_connection(), state, offset, broken)
     if not found and trouble is not None:
         raise trouble
-    return found, is_cut and trouble is None and bool(found)  # a damaged number of records was corrected
+    return found if len(found) <= limit else found[:limit]
 
 
 def take(offset: int, limit: int, cursor: sqlite3.Cursor) -> list[Row]:
@@ -113,15 +98,15 @@ def _proved(
         rows = ()
     for index, row in enumerate(rows):
         # Offsets may be missing before `dense_from`, but must increase: otherwise the B-tree is damaged.
-        is_sparse = offset <= row[_OFFSET] < state.dense_from
-        right = _as_written(state, row, row[_OFFSET] if is_sparse else expected)
-        first = _first(row if right is None else right)
-        if (first > expected and not is_sparse) or (right is None and row[_OFFSET] < offset):
+        last, first = row[_OFFSET], _first(row)
+        is_sparse = offset <= last < state.dense_from
+        is_intact = (is_sparse or last >= expected) and _is_as_written(state, row)
+        if (first > expected and not is_sparse) or (not is_intact and last < offset):
             return found, _missing(state, expected, _next(rows[index:], expected, end))
-        if right is None:
+        if not is_intact:
             return found, _changed(state, row, max(first, offset))
-        found += _records(right, offset)
-        offset = right[_OFFSET] + 1
+        found += _records(row, offset)
+        offset = last + 1
         expected = max(expected, offset)
     return found, _missing(state, expected, end) if state.dense_from <= expected < end else None
 
@@ -172,31 +157,6 @@ def _records(row: Row, offset: int) -> list[Record]:
     return found
 
 
-def _as_written(state: PartitionState, row: Row, expected: int) -> Row | None:
-    """Return a row as it was written, when that can be proven; its first record is expected at an offset."""
-    own, checksum = row[_OFFSET], row[_CHECKSUM]
-    if own >= expected and _matches(state, own, row):
-        return row
-    last = expected + max(extent(row[_HEADERS])[1] - 1, 0)
-    if _matches(state, last, row):
-        return _told(state, (*row[:_OFFSET], last, *row[_AT:]))
-    columns = _correction(state.seed, own, row[_AT:_CHECKSUM], checksum) if own >= expected else None
-    return None if columns is None else _told(state, (*row[:_AT], *columns, checksum))
-
-
-@lru_cache(maxsize=64)  # a batch has some hundred thousand bits, and what is damaged is read again
-def _correction(seed: int, offset: int, columns: Row, checksum: object) -> Row | None:
-    return corrected(columns, checksum, partial(row_checksum, seed, offset))
-
-
-def _told(state: PartitionState, row: Row) -> Row:
-    _log.warning(
-        "%s/%s/%s: one flipped bit of the record was corrected in memory; `eventlib repair` repairs the file",
-        *(state.topic.name, state.partition, row[_OFFSET]),
-    )
-    return row
-
-
 def _all_match(state: PartitionState, rows: Sequence[Row], expected: int) -> bool:
     """Whether all rows are intact and none is missing: the common case, so it has no loop here."""
     if not rows or [row for row in rows if row[_HEADERS] is not None and row[_HEADERS][:1] == "{"]:
@@ -211,11 +171,11 @@ def _all_match(state: PartitionState, rows: Sequence[Row], expected: int) -> boo
         return False
 
 
-def _matches(state: PartitionState, offset: int, row: Row) -> bool:
-    """Whether a row is what was written at an offset."""
-    checksum = row[_CHECKSUM]
+def _is_as_written(state: PartitionState, row: Row) -> bool:
+    """Whether a row is what was written at its offset."""
+    offset, checksum = row[_OFFSET], row[_CHECKSUM]
     if checksum is None:
-        return offset < state.checked_from and row[_OFFSET] == offset
+        return bool(offset < state.checked_from)
     return is_as_written(state.seed, offset, row[_AT:_CHECKSUM], checksum)
 
 

@@ -1,18 +1,16 @@
 """Reads a whole SQLite log in file order, verifying each record's checksum: for damage checks.
 
-The records come in the order of the file's B-tree, without a lookup: a record whose position changed is found, and
-hides no other.
+The records come in the order of the file's B-tree, without a lookup: a record whose position changed hides no other.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
-from eventlib.log.checksum import MASK, computed, corrected, is_as_written, partition_seed, row_checksum
+from eventlib.log.checksum import MASK, computed, is_as_written, partition_seed
 from eventlib.log.rules import NO_RECORD, why_changed
-from eventlib.log.sqlite.damage import COLUMNS, OFFSETS, Damage, as_it_stands, between, moved_to, of_record, written_as
+from eventlib.log.sqlite.damage import COLUMNS, OFFSETS, Damage, as_it_stands, between, of_record
 from eventlib.log.sqlite.packing import checksums, extent
 from eventlib.log.sqlite.scan_part import ScanPart
 from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, partition_checksum, partition_update
@@ -28,8 +26,6 @@ _AFTER = f"{_ALL} WHERE position > ? ORDER BY position"
 _NEXT = f"{_ALL} WHERE position >= ? ORDER BY position LIMIT 1"
 _BEFORE_ALL = -1 << 63
 _TOLD_EVERY = 20_000
-_HOPELESS = 50
-"""After so many uncorrectable records in a row, something else has changed."""
 
 
 class Scan:
@@ -43,26 +39,17 @@ class Scan:
         self._progress = progress
         self._damages = list[Damage]()
         self.records = 0
-        self._in_a_row = 0
         self.parts = dict[int, ScanPart]()
         for *values, checksum in connection.execute(PARTITIONS):
             self._learn(tuple(values), checksum)
 
     def _learn(self, row: tuple[Any, ...], checksum: object) -> None:
-        """Load a partition's row, corrected where that can be proven."""
+        """Load a partition's row; without one that can be trusted, its records describe it."""
         if checksum in {UNSEALED, computed(row, partition_checksum)}:
             self.parts[row[0]] = ScanPart(row)
             return
-        before, number = corrected(row, checksum, partition_checksum), row[0]
-        if before is not None:
-            part = self.parts[before[0]] = ScanPart(before)
-            what = f"one bit of the row of {before[1]}/{before[2]} in table partitions had flipped"
-            repair = (
-                ("UPDATE partitions SET number = ? WHERE number = ?", (before[0], number)),
-                partition_update(part.row),
-            )
-            self._damages.append(Damage("partitions", what, before[1], before[2], repair=repair))
-        elif isinstance(number, int) and (topic_partition := self._topic_partition_of(number, row[1:3])) is not None:
+        number = row[0]
+        if isinstance(number, int) and (topic_partition := self._topic_partition_of(number, row[1:3])) is not None:
             self.parts[number] = ScanPart((number, *topic_partition, 0, 0, 0, 0, 0, 0, OFFSETS, 0), lost=True)
         else:
             self._damages.append(
@@ -90,10 +77,9 @@ class Scan:
             position, checksum = row[0], row[-1]
             if position >> OFFSET_BITS != number:
                 number = position >> OFFSET_BITS
-                before, part = part, self.parts.get(number, nowhere)
+                part = self.parts.get(number, nowhere)
             offset = position & OFFSETS
             if part is not nowhere and is_as_written(part.seed, offset, row[1:-1], checksum):
-                self._in_a_row = 0
                 if offset != part.next:
                     part.found(offset, row)
                 else:
@@ -105,7 +91,7 @@ class Scan:
                 part.found(offset)
                 part.unsealed, part.unsealed_to = part.unsealed + 1, offset + 1
             else:
-                self._mismatch(position, row[1:], part, before)
+                self._changed(position, part, row[1:])
         for each in self.parts.values():
             self._finish(each)
         return self._damages
@@ -170,41 +156,11 @@ class Scan:
             return None
         return row if row is not None and row[0] > last else None
 
-    def _mismatch(self, position: int, row: tuple[Any, ...], part: ScanPart, before: ScanPart) -> None:
-        """Examine a record that does not match its checksum at its position."""
-        self._in_a_row += 1
-        home = self._home(position, row, part, before)
-        if home is not None:
-            owner, offset = home
-            owner.found(offset, row)
-            owner.sum += checksums(row)
-            found_at = f"{part.row[1]}/{part.row[2]}/{position & OFFSETS}" if part.row[1] else f"position {position}"
-            what = f"its position had changed: the record is at {found_at}"
-            right = moved_to(owner.base + offset, position)
-            self._damages.append(of_record(what, owner.location(offset), row, "what its checksum says", (right,)))
-            return
-        self._changed(position, part, row)
-
     def _changed(self, position: int, part: ScanPart, row: tuple[Any, ...]) -> None:
         offset, location = position & OFFSETS, part.location(position & OFFSETS)
         if not part.row[1]:
             what = f"a record is at position {position}, which belongs to no partition"
             self._damages.append(of_record(what, location, row))
-            return
-        hopeless = self._in_a_row > _HOPELESS
-        before = None if hopeless else corrected(row[:-1], row[-1], partial(row_checksum, part.seed, offset))
-        if before is not None:
-            checksum = row_checksum(part.seed, offset, before)
-            part.found(offset, (*before, checksum))
-            part.sum += checksums((*before, checksum))
-            names = [
-                name
-                for name, a, b in zip(COLUMNS, (*before, checksum), row, strict=True)
-                if a != b or type(a) is not type(b)
-            ]
-            what = f"one bit of {', '.join(names)} had flipped"
-            right = written_as(position, (*before, checksum))
-            self._damages.append(of_record(what, location, before, "what its checksum says", (right,)))
             return
         part.changed = True
         if offset == part.next or offset < part.row[3]:
@@ -212,15 +168,6 @@ class Scan:
         part.sum += checksums(row)
         likely = between(self._connection, part.base, offset, offset + 1)
         self._damages.append(of_record(why_changed(row[-1]), location, row, likely))
-
-    def _home(self, position: int, row: Sequence[Any], part: ScanPart, before: ScanPart) -> tuple[ScanPart, int] | None:
-        """Return the one location, one bit away or next in order, where a record's checksum matches."""
-        candidates = [(each, each.next) for each in {id(part): part, id(before): before}.values() if each.row[1]]
-        for bit in range(63):
-            other = position ^ 1 << bit
-            if (owner := self.parts.get(other >> OFFSET_BITS)) is not None:
-                candidates.append((owner, other & OFFSETS))
-        return next((each for each in candidates if each[0].matches(each[1], row)), None)
 
     def _finish(self, part: ScanPart) -> None:
         """Compare what was found of a partition with its row."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eventlib.log.checksum import MASK, is_as_written, partition_seed
+from eventlib.log.checksum import MASK, partition_seed
 from eventlib.log.sqlite.packing import extent
 from eventlib.log.sqlite.state import OFFSET_BITS
 
@@ -37,10 +37,6 @@ class ScanPart:
     def location(self, offset: int) -> tuple[str, int, int]:
         """Return one of its offsets with topic and partition."""
         return self.row[1], self.row[2], offset
-
-    def matches(self, offset: int, row: Sequence[Any]) -> bool:
-        """Whether a record's columns are what was written at an offset of it."""
-        return bool(self.row[1]) and is_as_written(self.seed, offset, row[:-1], row[-1])
 
     def found(self, offset: int, row: Sequence[Any] = (None, None)) -> None:
         """Mark the record of a row at an offset as present, or its batch's records, the last of which is there."""

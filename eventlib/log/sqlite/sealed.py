@@ -1,8 +1,4 @@
-"""The small tables of an SQLite log, each row with a checksum: a flipped bit is corrected, other damage is reported.
-
-A row that differs from its checksum by one bit is read as it was (its checksum proves that), and its next write repairs
-it. A row that cannot be corrected damages only what it describes.
-"""
+"""The small tables of an SQLite log, each row with a checksum: a row that has changed damages only what it describes."""
 
 import logging
 import sqlite3
@@ -14,7 +10,7 @@ from xxhash import xxh3_64_intdigest
 
 from eventlib.errors import WiringError
 from eventlib.log.base import Claim, TopicPartition
-from eventlib.log.checksum import MASK, computed, corrected, partition_seed, seal, seal_of
+from eventlib.log.checksum import MASK, computed, partition_seed, seal, seal_of
 from eventlib.log.sqlite.damage import as_it_stands
 from eventlib.log.sqlite.format import CHECKSUMS
 from eventlib.log.sqlite.state import OwnerRow, PartitionState, topic_of
@@ -103,8 +99,7 @@ def partition_update(row: Sequence[Any]) -> tuple[str, Sequence[Any]]:
 def partition_rows(connection: sqlite3.Connection) -> Iterable[tuple[tuple[Any, ...], str]]:
     """Yield the partitions' rows, and what is wrong with each ("" for an intact one). Raises: sqlite3.Error."""
     for *row, checksum in _as_they_stand(connection, PARTITIONS):
-        found, why = _checked(tuple(row), checksum, partition_checksum, "partitions")
-        yield found, why
+        yield tuple(row), _damage(tuple(row), checksum, partition_checksum, "partitions")
 
 
 def _as_they_stand(connection: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
@@ -120,13 +115,14 @@ def _as_they_stand(connection: sqlite3.Connection, sql: str) -> list[tuple[Any, 
 
 
 def topic_rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    """Return the topics' rows. A setting that cannot be corrected keeps everything. Raises: sqlite3.Error.
+    """Return the topics' rows. A changed setting keeps everything. Raises: sqlite3.Error.
 
-    An uncorrectable row is left out: the next declaration of the topic writes it again; its partitions still exist.
+    A row that describes no topic is left out: the next declaration of the topic writes it again; its partitions still exist.
     """
     found = list[tuple[Any, ...]]()
     for *values, checksum in _as_they_stand(connection, "SELECT * FROM topics"):
-        row, why = _checked(tuple(values), checksum, seal_of, "topics")
+        row = tuple(values)
+        why = _damage(row, checksum, seal_of, "topics")
         if why:  # retention is paused until the topic is declared again
             row = (*row[:3], None, None, 0, *row[6:])
             try:
@@ -147,13 +143,13 @@ def write_topics(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]
 def owner_rows(connection: sqlite3.Connection) -> Mapping[tuple[str, int], OwnerRow]:
     """Return the owners. Raises: sqlite3.Error.
 
-    A row that cannot be corrected is left out: its task is claimed again, with an epoch above every other one.
+    A changed row is left out: its task is claimed again, with an epoch above every other one.
     """
     owners = dict[tuple[str, int], OwnerRow]()
     for *values, checksum, seen_at in _as_they_stand(connection, _OWNERS):
-        row, why = _checked(tuple(values), checksum, seal_of, "owners")
-        service, partition, epoch, owner = row
+        service, partition, epoch, owner = values
         known = owners.get((service, partition))
+        why = _damage(tuple(values), checksum, seal_of, "owners")
         if not why and (known is None or known.epoch < epoch):
             owners[service, partition] = OwnerRow(epoch, owner, seen_at)
     return owners
@@ -204,8 +200,8 @@ def meta_value(connection: sqlite3.Connection, name: str) -> str | None:
         return "(damaged: its text is not UTF-8)"
     if row is None:
         return None
-    (_, value), why = _checked((name, row[0]), row[1], seal_of, "meta")
-    return f"{value} (damaged: {why})" if why else str(value)
+    why = _damage((name, row[0]), row[1], seal_of, "meta")
+    return f"{row[0]} (damaged: {why})" if why else str(row[0])
 
 
 _UNREAD = "unread/"
@@ -236,12 +232,8 @@ def write_meta(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", rows)
 
 
-def _checked(row: tuple[Any, ...], checksum: Any, checksum_of: Any, table: str) -> tuple[tuple[Any, ...], str]:
+def _damage(row: tuple[Any, ...], checksum: Any, checksum_of: Any, table: str) -> str:
+    """Return what is wrong with a row; "" for an intact one."""
     if checksum in {computed(row, checksum_of), UNSEALED}:
-        return row, ""
-    what = f"a row of table {table} ({', '.join(map(repr, row[:3]))}) does not match its checksum"
-    mended = corrected(row, checksum, checksum_of)
-    if mended is None:
-        return row, what
-    _log.warning("%s: one flipped bit was corrected in memory; `eventlib repair` repairs the file", what)
-    return mended, ""
+        return ""
+    return f"a row of table {table} ({', '.join(map(repr, row[:3]))}) does not match its checksum"

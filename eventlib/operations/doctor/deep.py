@@ -28,7 +28,7 @@ Progress = Callable[[int, int | None], None]
 """Called with how many more records were verified, and how many there are (None: unchanged)."""
 
 _REPAIR = "`eventlib repair` fixes it"
-_COPY = "`eventlib repair` tries what can be proved; else restore it from a backup, or continue: its inputs are parked"
+_COPY = "restore it from a backup, or continue: inputs that cannot be read are parked"
 _ANOTHER_COPY = "restore it from a copy of the archive, or archive the log again to another directory"
 _CHUNK = 2_000
 

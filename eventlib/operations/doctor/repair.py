@@ -1,4 +1,4 @@
-"""Restores what can be proved of a damaged SQLite log: nothing is guessed, and overwritten data is kept."""
+"""Writes the rows of partitions again that a damaged SQLite log's records imply: nothing is guessed, and the file is kept."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -21,8 +21,6 @@ from eventlib.log.sqlite.schema import check_version, version_of
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.log.sqlite.upgrade import seal_records, upgrade
 
-_AGAIN = 3  # a repair may uncover more damage: a row of partitions, for one
-
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
@@ -36,7 +34,7 @@ class Repaired:
 
 
 def repair_file(path: Path, *, dry_run: bool, seals: bool, progress: Progress = lambda _: None) -> Repaired:
-    """Restore what checksums prove: flipped bits, offsets, partitions' rows; with `seals` also old records' checksums.
+    """Restore partitions' rows from their records, whose checksums prove them; with `seals` also old records' checksums.
 
     Guarantee: the original file is copied beside it before anything is written, and all that is proved is written in one
     transaction. Raises: WiringError while services run on it; LogCorrupt, LogUnavailable.
@@ -51,15 +49,9 @@ def repair_file(path: Path, *, dry_run: bool, seals: bool, progress: Progress = 
             )
         _refuse_running(path)
         kept = _kept(path)
-        done, sealed = list[Damage](), 0
-        for _ in range(_AGAIN):
-            sealed += _write(path, proved, seals=seals)
-            done += proved
-            after = _proved(path, progress)
-            proved = [each for each in after.damages if each.repair]
-            if not proved:
-                break
-        return Repaired(done, after.damages, sealed, after.unsealed, kept)
+        sealed = _write(path, proved, seals=seals)
+        after = _proved(path, progress)
+        return Repaired(proved, after.damages, sealed, after.unsealed, kept)
     except sqlite3.Error as error:
         raise explained(error, path) from error
 
