@@ -101,7 +101,7 @@ async def relay_rate(log: EventLog, url: str, events: int) -> None:
     engine.dispose()
     table = OutboxTable(url)
     relay = Relay(log, table)
-    tell("relay", events, await worked(relay, lambda: relay.relayed >= events))
+    tell("relay", events, await worked(relay, lambda: relay.applied >= events))
     await table.close()
 
 

@@ -85,7 +85,7 @@ def relay(  # noqa: PLR0913, PLR0917  one argument for each option
         work = Relay(opened, table, name, commits=Commits(url) if replication else None)
         begins = f"Relaying the outbox {name} of {table.name} to {log_options.url}"
         see = partial(relay_snapshot, work, watched)
-        return Work(work.run, see, begins, lambda: f"relayed {counted(work.relayed, 'event')}")
+        return Work(work.run, see, begins, lambda: f"relayed {counted(work.applied, 'event')}")
 
     choreography = load_choreography(log_options.app)
     work_until_stopped(log_options.url, choreography, f"outbox {name}", "outbox", metrics_port, begin)

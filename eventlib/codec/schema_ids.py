@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
-
 from eventlib.codec.registry import AVRO, JSON, Registry, Schema, Version, Wanted
-from eventlib.errors import DamagedRecord, OwnershipLost
+from eventlib.errors import DamagedRecord
 from eventlib.log.base import Log, undecodable
 from eventlib.log.checksum import record_checksum
+from eventlib.log.seizing import seizing
 from eventlib.model.record import Record
 from eventlib.registry.records import SCHEMAS
 from eventlib.values import now_ms
@@ -19,8 +18,6 @@ from eventlib.values import now_ms
 _log = logging.getLogger("eventlib.schemas")
 
 _READ_AT_ONCE = 1_000
-_PATIENCE_S = 60.0
-_LONGEST_PAUSE_S = 3.0
 
 
 class Schemas(Registry):
@@ -99,17 +96,7 @@ class Schemas(Registry):
             return
         if SCHEMAS.name not in await self._log.topics():
             await self._log.create_topics([SCHEMAS])
-        # A random pause, since each attempt ends the claims of the others: one that grows until they fit side by side.
-        async for attempt in AsyncRetrying(
-            retry=retry_if_exception_type(OwnershipLost),
-            wait=wait_random_exponential(multiplier=0.02, max=_LONGEST_PAUSE_S),
-            stop=stop_after_delay(_PATIENCE_S),
-            reraise=True,
-        ):
-            with attempt:
-                await self.refresh()
-                if self._missing(pairs):  # not every one of those who start together has to
-                    await self._append(pairs)
+        await seizing(lambda: self._append(pairs))
         await self.refresh()
 
     async def refresh(self) -> None:
@@ -132,6 +119,9 @@ class Schemas(Registry):
                 self._position = record.offset + 1
 
     async def _append(self, pairs: list[Wanted]) -> None:
+        await self.refresh()
+        if not self._missing(pairs):  # not every one of those who start together has to
+            return
         claim = await self._log.seize(SCHEMAS.name, 0)
         await self.refresh()  # with the claim: who registers after this read ends it, and the append fails
         self._prove(pairs)

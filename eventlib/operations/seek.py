@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
-
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, OwnershipLost
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
+from eventlib.log.seizing import seizing
 from eventlib.model.record import key_text
 from eventlib.model.service import Service
 from eventlib.queries.stream import start_of
@@ -27,18 +26,8 @@ from eventlib.runtime.transaction import Inputs, SeekOffset, Transaction
 from eventlib.state.memory import MemoryStores
 from eventlib.values import now_ms, to_ms
 
-_PATIENCE_S = 20.0
-
 Decide = Callable[[Task], Awaitable[Inputs | None]]
 """Decides what a task does once it is claimed; None for nothing."""
-
-
-def attempts(patience_s: float, most_pause_s: float) -> AsyncRetrying:
-    """Return attempts to keep tasks that are seized, until none is lost, or for a while; the last one raises OwnershipLost."""
-    # A random pause: each attempt ends the claim of anyone else who tries at the same time.
-    wait = wait_random_exponential(multiplier=most_pause_s / 50, max=most_pause_s)
-    lost = retry_if_exception_type(OwnershipLost)
-    return AsyncRetrying(retry=lost, wait=wait, stop=stop_after_delay(patience_s), reraise=True)
 
 
 async def act(log: EventLog, service: Service, partition: int, decide: Decide) -> Transaction | None:
@@ -54,17 +43,18 @@ async def act(log: EventLog, service: Service, partition: int, decide: Decide) -
     context = RuntimeContext(log, MemoryStores(), {}, {}, RuntimeConfig(), code_version(log.choreography))
     # The long restore runs before the claim, so that with it only the newest changes are left to read.
     (await restored(service, Claim(service.name, partition, 0), context)).state.close()
+
+    async def attempt() -> Transaction | None:
+        claim = await log.port.seize(service.name, partition)
+        return await _act(log, claim, await restored(service, claim, context), decide)
+
     try:
-        async for attempt in attempts(_PATIENCE_S, most_pause_s=1.0):
-            with attempt:
-                claim = await log.port.seize(service.name, partition)
-                return await _act(log, claim, await restored(service, claim, context), decide)
+        return await seizing(attempt)
     except OwnershipLost as error:
         raise OwnershipLost(
             f"partition {partition} of service {service.name!r} gets another owner each time: another command may be working "
             "on it; nothing was changed, try again later"
         ) from error
-    raise AssertionError(partition)  # the last attempt has returned, or raised
 
 
 async def _act(log: EventLog, claim: Claim, task: Task, decide: Decide) -> Transaction | None:

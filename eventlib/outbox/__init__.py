@@ -1,6 +1,6 @@
 """Events put within a transaction of an application's own PostgreSQL database, which `eventlib outbox relay` brings to the log.
 
-It knows the event log and operations. Begin with `relay`.
+It knows operations and the loop of sinks. Begin with `relay`.
 """
 
 from typing import TYPE_CHECKING

@@ -2,14 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 from time import time_ns
 
-from eventlib.errors import ContractError, EventlibError, OwnershipLost
+from eventlib.errors import ContractError
 from eventlib.eventlog import CALLER, EventLog
-from eventlib.ground.startup import Startup
 from eventlib.log.base import Claim
 from eventlib.log.rules import refuse_large
 from eventlib.model.event import Event, contract_of
@@ -22,6 +20,7 @@ from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.rows import OutboxRow, event_in
 from eventlib.personal.opening import has_personal
 from eventlib.publication import Publication
+from eventlib.sinks.consuming import ConsumptionRunner
 from eventlib.values import now_ms
 
 OUTBOXES = Topic("_outbox", partitions=1, compacted=True)
@@ -36,7 +35,7 @@ Identity = tuple[int, str]
 """A row's id and idempotency key: a table that is made anew begins its ids again."""
 
 
-class Relay:
+class Relay(ConsumptionRunner):
     """One process of a relay; of several with one name, one works, and another takes over when it dies.
 
     Guarantee: each committed row becomes one event on the log. What was on the log before a crash is known from the log
@@ -53,73 +52,66 @@ class Relay:
         every_s: float = 0.02,
         commits: Commits | None = None,
     ) -> None:
+        self.name = name
+        super().__init__(
+            log,
+            f"outbox {name}",
+            f"_outbox.{name}",
+            1,
+            lambda held: _Relaying(log, table, name, held[0], every_s, commits),
+        )
+
+
+class _Relaying:
+    """The work of a relay under one claim; after an error another one begins, since what failed may be on the log."""
+
+    def __init__(
+        self, log: EventLog, table: OutboxTable, name: str, claim: Claim, every_s: float, commits: Commits | None
+    ) -> None:
         self._log = log
         self._table = table
-        self.name = name
+        self._name = name
+        self._claim = claim
         self._every_s = every_s
         self._commits = commits
+        self._listening: asyncio.Task[None] | None = None
         self._prepared = set[type[Event]]()
-        self.relayed = 0
-        """How many events this process has brought to the log."""
+        self._known = _Past()
+        self.applied = 0
 
-    async def run(self, startup: Startup | None = None) -> None:
-        """Work until cancelled; a database or log that does not answer is waited for. Raises: WiringError."""
-        startup = startup or Startup()
-        await startup.run("the log's topic of relays", lambda: self._log.port.create_topics([OUTBOXES]))
-        member = await startup.run("the right to relay", lambda: self._log.port.join(f"_outbox.{self.name}", 1))
-        try:
-            held: dict[int, Claim] = {}
-            while True:
-                held = dict(await member.moved(held))
-                if 0 in held:
-                    moved = asyncio.ensure_future(member.changed(held))
-                    try:
-                        await self._work(held[0], moved, startup)
-                    except OwnershipLost:
-                        continue
-                    finally:
-                        moved.cancel()
-                        await asyncio.wait([moved])
-        finally:
-            with suppress(EventlibError):
-                await member.leave()
+    async def begin(self, partitions: object) -> None:
+        """See `Work.begin`."""
+        del partitions
+        await self._log.port.create_topics([OUTBOXES])
+        self._known = await self._past()
+        if self._commits is not None:
+            self._listening = asyncio.create_task(self._commits.listen())
 
-    async def _work(self, claim: Claim, moved: "asyncio.Future[Mapping[int, Claim]]", startup: Startup) -> None:
-        past: _Past | None = None
+    async def step(self) -> None:
+        """See `Work.step`."""
+        if not await self._batch(self._known):
+            await (asyncio.sleep(self._every_s) if self._commits is None else self._commits.wait(self._every_s))
 
-        async def step() -> int:
-            nonlocal past
-            # After an error too, since what failed may be on the log.
-            known, past = past or await self._past(), None
-            brought = await self._batch(claim, known)
-            past = known
-            return brought
+    def wake(self) -> None:
+        """See `Work.wake`; a step waits for a second at most."""
 
-        listening = None if self._commits is None else asyncio.ensure_future(self._commits.listen())
-        try:
-            while not moved.done():
-                if not await startup.run("the outbox and the log", step):
-                    await self._pause(moved)
-        finally:
-            if listening is not None:
-                listening.cancel()
-                await asyncio.wait([listening])
+    async def end(self) -> None:
+        """See `Work.end`."""
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
 
-    async def _pause(self, moved: "asyncio.Future[Mapping[int, Claim]]") -> None:
-        if self._commits is None:
-            await asyncio.wait([moved], timeout=self._every_s)
-        else:
-            await self._commits.wait(self._every_s)  # a second at most
-
-    async def _batch(self, claim: Claim, past: "_Past") -> int:
+    async def _batch(self, past: "_Past") -> int:
         rows = await self._table.take(_AT_ONCE)
         new = await self._records([row for row in rows if not past.has(row)])
         if new:
             began_ns = time_ns()
-            entry = past.entry(self.name, [row for row, _ in new])
-            offsets = await self._log.port.append([*chain.from_iterable(records for _, records in new), entry], claim)
+            entry = past.entry(self._name, [row for row, _ in new])
+            offsets = await self._log.port.append(
+                [*chain.from_iterable(records for _, records in new), entry], self._claim
+            )
             past.add([row for row, _ in new])
-            self.relayed += len(new)
+            self.applied += len(new)
             self._tell([records for _, records in new], offsets, began_ns)
         await self._table.settle([row.id for row in rows if past.has(row)])
         return len(rows)
@@ -178,7 +170,7 @@ class Relay:
         await port.decided_end(*place)
         kept = dict[bytes, bytes]()
         await port.newest(place, await port.start(*place), kept, None)
-        begin = f"{self.name}/".encode()
+        begin = f"{self._name}/".encode()
         past = _Past()
         for each in sorted((json.loads(value) for key, value in kept.items() if key.startswith(begin)), key=_number):
             past.remember(each["number"], each["rows"])

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from eventlib.errors import ContractError, EventlibError, LogUnavailable, OwnershipLost, RetryableError, WiringError
 from eventlib.eventlog import EventLog
@@ -248,8 +248,27 @@ class Consumption(ABC):
         )
 
 
+class Work(Protocol):
+    """What a process does with partitions that it holds, until another one takes over or something fails."""
+
+    applied: int
+    """How many events it has applied."""
+
+    async def begin(self, partitions: Collection[int]) -> None:
+        """Take partitions over from the process that had them."""
+
+    async def step(self) -> object:
+        """Do what there is to do, or wait for it a while."""
+
+    def wake(self) -> None:
+        """Let a step that waits return."""
+
+    async def end(self) -> None:
+        """Release what it holds."""
+
+
 class ConsumptionRunner:
-    """One process of a consumer; several share its `parts`, and take over those of one that dies.
+    """One process of a sink, a subscriber or a relay; several share its `parts`, and take over those of one that dies.
 
     `service` is the name that they join the log under; `work` makes the work on what this process holds.
     """
@@ -260,7 +279,7 @@ class ConsumptionRunner:
         what: str,
         service: str,
         parts: int,
-        work: Callable[[Mapping[int, Claim]], Consumption],
+        work: Callable[[Mapping[int, Claim]], Work],
     ) -> None:
         self._log = log
         self._what = what
@@ -268,7 +287,7 @@ class ConsumptionRunner:
         self._parts = parts
         self._open = work
         self._before = 0
-        self._now: Consumption | None = None
+        self._now: Work | None = None
 
     @property
     def applied(self) -> int:

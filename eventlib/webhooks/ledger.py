@@ -4,11 +4,9 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
-
-from eventlib.errors import OwnershipLost
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Claim, TopicPartition
+from eventlib.log.base import TopicPartition
+from eventlib.log.seizing import seizing
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.sinks.consuming import Location, ParkedEvent
@@ -18,7 +16,6 @@ WEBHOOKS = Topic("_webhooks", partitions=1, compacted=True)
 """The positions and the parked deliveries of all subscribers."""
 
 _PLACE = (WEBHOOKS.name, 0)
-_PATIENCE_S = 20.0
 
 
 @dataclass(slots=True)
@@ -82,27 +79,18 @@ async def change_ledger(log: EventLog, name: str, change: Change) -> int:
     sends again, with the same id. Raises: OwnershipLost when others kept taking it; what `change` raises.
     """
     await log.port.create_topics([WEBHOOKS])
-    attempts = AsyncRetrying(
-        retry=retry_if_exception_type(OwnershipLost),
-        wait=wait_random_exponential(multiplier=0.02, max=1.0),
-        stop=stop_after_delay(_PATIENCE_S),
-        reraise=True,
-    )
-    async for attempt in attempts:
-        with attempt:
-            claim = await log.port.seize(service_of(name), 0)
-            return await _changed(log, name, change, claim)
-    raise AssertionError(name)  # the last attempt has returned, or raised
 
+    async def changed() -> int:
+        claim = await log.port.seize(service_of(name), 0)
+        ledger = await read_ledger(log, name)
+        before = set(ledger.parked)
+        changed = await change(ledger)
+        records = [parked_record(name, each) for each in changed if each.location in ledger.parked]
+        gone = [unparked_record(name, location) for location in before - set(ledger.parked)]
+        await log.port.append([position_record(name, ledger.positions, ledger.disabled), *records, *gone], claim)
+        return len(changed)
 
-async def _changed(log: EventLog, name: str, change: Change, claim: Claim) -> int:
-    ledger = await read_ledger(log, name)
-    before = set(ledger.parked)
-    changed = await change(ledger)
-    records = [parked_record(name, each) for each in changed if each.location in ledger.parked]
-    gone = [unparked_record(name, location) for location in before - set(ledger.parked)]
-    await log.port.append([position_record(name, ledger.positions, ledger.disabled), *records, *gone], claim)
-    return len(changed)
+    return await seizing(changed)
 
 
 def _key(*parts: str) -> bytes:

@@ -74,7 +74,7 @@ async def test_with_the_least_rights(postgres: Postgres, monkeypatch: pytest.Mon
         table = OutboxTable(url)
         async with open_log(log_url, APP, services=[]) as log:
             relay = Relay(log, table)
-            async with running(relay.run(), lambda: relay.relayed == 2):
+            async with running(relay.run(), lambda: relay.applied == 2):
                 pass
         await table.close()
         come_as(monkeypatch, cluster, SINK.name)

@@ -106,7 +106,7 @@ async def test_what_commits_is_there_once_and_what_does_not_never(url: str, data
         async with AsyncSession(engine) as session_, session_.begin():
             await OUTBOX.put_async(session_, later)
         await engine.dispose()
-        await until(lambda: relay.relayed == 3 and is_empty(database))
+        await until(lambda: relay.applied == 3 and is_empty(database))
         assert sorted((each.counter, each.number) for each in await counted(log)) == [("a", 1), ("b", 1), ("c", 1)]
         (position,) = await log.publish_many([later])
         records = await log.port.read("counts", position.partition, 0, 100)
@@ -127,7 +127,7 @@ async def test_what_is_relayed_has_spans_in_the_trace_of_its_caller(
         log = await stack.enter_async_context(open_log("memory://", APP))
         trace(stack, log, "memory://")
         async with relaying(log, url) as relay:
-            await until(lambda: relay.relayed == 1 and is_empty(database))
+            await until(lambda: relay.applied == 1 and is_empty(database))
     assert "0af7651916cd43dd8448eb211c80319c" in capsys.readouterr().err
 
 
@@ -137,9 +137,9 @@ async def test_what_commits_late_is_not_passed_over(url: str, database: Engine) 
             OUTBOX.put(late, Counted(counter="a", number=1))
             with database.begin() as connection:
                 OUTBOX.put(connection, Counted(counter="b", number=1))
-            await until(lambda: relay.relayed == 1)
+            await until(lambda: relay.applied == 1)
             late.commit()
-        await until(lambda: relay.relayed == 2)
+        await until(lambda: relay.applied == 2)
         assert {each.counter for each in await counted(log)} == {"a", "b"}
 
 
@@ -158,7 +158,7 @@ async def test_a_row_that_is_no_event_holds_its_key_and_no_other(url: str, datab
         OUTBOX.put(connection, Counted(counter="b", number=1))
         connection.execute(text("UPDATE eventlib_outbox SET body = replace(body, '2', '\"two\"') WHERE key = 'a'"))
     async with open_log("memory://", APP) as log, relaying(log, url) as relay:
-        await until(lambda: relay.relayed == 2)
+        await until(lambda: relay.applied == 2)
         (told,) = json.loads(f"[{await asyncio.to_thread(said, 'outbox', 'status', '--database', url, '--json')}]")
         assert (told["rows"], told["held"]) == (2, 1)
         assert "number" in told["first_held"][0]["error"]
@@ -167,7 +167,7 @@ async def test_a_row_that_is_no_event_holds_its_key_and_no_other(url: str, datab
         with database.begin() as connection:
             connection.execute(text("UPDATE eventlib_outbox SET body = replace(body, '\"two\"', '2')"))
         assert "1 row will be tried again" in await asyncio.to_thread(said, "outbox", "retry", "--database", url)
-        await until(lambda: relay.relayed == 4)
+        await until(lambda: relay.applied == 4)
         assert [each.number for each in await counted(log) if each.counter == "a"] == [1, 2, 3]
 
 
@@ -179,21 +179,21 @@ async def test_rows_that_are_there_again_are_not_brought_again(url: str, databas
         connection.execute(text("CREATE TABLE before AS SELECT * FROM eventlib_outbox"))
     async with open_log(log_url, APP) as log:
         async with relaying(log, url) as relay:
-            await until(lambda: relay.relayed == len(COUNTERS) and is_empty(database))
+            await until(lambda: relay.applied == len(COUNTERS) and is_empty(database))
         with database.begin() as connection:
             connection.execute(text("ALTER TABLE eventlib_outbox DISABLE TRIGGER ALL"))
             connection.execute(text("INSERT INTO eventlib_outbox SELECT * FROM before"))
             connection.execute(text("ALTER TABLE eventlib_outbox ENABLE TRIGGER ALL"))
         async with relaying(log, url) as relay:
             await until(lambda: is_empty(database))
-            assert relay.relayed == 0
+            assert relay.applied == 0
         assert len(await counted(log)) == len(COUNTERS)
         # A table that is made anew begins its ids again, and its rows are others.
         with database.begin() as connection:
             connection.execute(text("ALTER SEQUENCE eventlib_outbox_ids RESTART"))
             OUTBOX.put(connection, Counted(counter="a", number=2))
         async with relaying(log, url) as relay:
-            await until(lambda: relay.relayed == 1)
+            await until(lambda: relay.applied == 1)
         assert [each.number for each in await counted(log) if each.counter == "a"] == [1, 2]
         assert await log.port.end(OUTBOXES.name, 0) == 2
 

@@ -50,7 +50,7 @@ def relayed(choreography: Choreography, url: str, log_url: str, events: int) -> 
             relay = Relay(log, table)
             task = asyncio.create_task(relay.run())
             deadline = time.monotonic() + LONGEST_S
-            while relay.relayed < events:
+            while relay.applied < events:
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.01)
             task.cancel()

@@ -48,14 +48,14 @@ async def test_a_replica_without_the_last_commits_brings_nothing_twice(
         async with open_log(f"sqlite:///{tmp_path}/log.db", APP) as log:
             async with relaying(log, primary.url) as relay:
                 put(before, 1, 2, 3)
-                await until(lambda: relay.relayed == 3 and is_empty(before))
+                await until(lambda: relay.applied == 3 and is_empty(before))
             await apply_all(log, primary.url)
             put(before, 4, 5)
             await until(lambda: waiting(standby) == 2)
             standby.kill()  # it gets no more
             async with relaying(log, primary.url) as relay:
                 put(before, 6, 7, 8, 9)
-                await until(lambda: relay.relayed == 6 and is_empty(before))
+                await until(lambda: relay.applied == 6 and is_empty(before))
             await apply_all(log, primary.url)
             before.dispose()
             primary.kill()
@@ -64,9 +64,9 @@ async def test_a_replica_without_the_last_commits_brings_nothing_twice(
             assert waiting(standby) == 2  # 4 and 5, which are on the log, are there again
             put(after, 106, 107)
             async with relaying(log, standby.url) as relay:
-                await until(lambda: relay.relayed == 2 and is_empty(after))
+                await until(lambda: relay.applied == 2 and is_empty(after))
                 put(after, 108)
-                await until(lambda: relay.relayed == 3 and is_empty(after))
+                await until(lambda: relay.applied == 3 and is_empty(after))
             assert [each.number for each in await counted(log)] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 106, 107, 108]
             await apply_all(log, standby.url)  # the replica has the sink's rows and its position as of 3
             assert rows_in(after) == await folded(log)

@@ -50,15 +50,15 @@ async def test_it_is_told_of_each_commit_and_listens_again_after_the_server_died
         await until(lambda: told.is_open)
         await asyncio.sleep(0.3)
         put(database, 1)
-        await until(lambda: relay.relayed == 1)
+        await until(lambda: relay.applied == 1)
         postgres.kill()
         postgres.start()
         database.dispose()
         put(database, 2)  # while nobody listens
-        await until(lambda: told.is_open and relay.relayed == 2)
+        await until(lambda: told.is_open and relay.applied == 2)
         await asyncio.sleep(0.3)
         put(database, 3)
-        await until(lambda: relay.relayed == 3)
+        await until(lambda: relay.applied == 3)
     await until(lambda: not postgres.run("SELECT slot_name FROM pg_replication_slots"))
 
 
@@ -70,6 +70,6 @@ async def test_where_a_role_may_not_replicate_it_says_so_and_asks(
     told = Commits(url.replace("shop@", f"{role}@"))
     async with open_log("memory://", APP) as log, relaying(log, url, told=told) as relay:
         put(database, 1)
-        await until(lambda: relay.relayed == 1 and "gives no stream of commits" in caplog.text)
+        await until(lambda: relay.applied == 1 and "gives no stream of commits" in caplog.text)
     assert not told.is_open
     assert "a role with REPLICATION that owns the table" in caplog.text

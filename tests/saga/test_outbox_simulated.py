@@ -42,8 +42,8 @@ MUTANTS: dict[str, tuple[Plant, str]] = {
     "an append without an answer has failed": (
         written(
             RELAY,
-            (_PORT, f'if "was" in vars(self):\n            return self.was\n        {_PORT}'),
-            (_RETURN, f"        self.was = past\n{_RETURN}"),
+            (_PORT, f'if "was" in vars(self._table):\n            return self._table.was\n        {_PORT}'),
+            (_RETURN, f"        self._table.was = past\n{_RETURN}"),
         ),
         TWICE,
     ),

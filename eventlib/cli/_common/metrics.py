@@ -141,7 +141,7 @@ async def relay_snapshot(work: "Relay", table: "OutboxTable") -> "Snapshot":
     from eventlib.telemetry.counters import Snapshot
 
     seen = Snapshot()
-    seen.add("eventlib.outbox.relayed", (work.name,), work.relayed)
+    seen.add("eventlib.outbox.relayed", (work.name,), work.applied)
     with suppress(RetryableError):
         waiting = await table.waiting()
         seen.add("eventlib.outbox.waiting", (work.name,), waiting.rows)

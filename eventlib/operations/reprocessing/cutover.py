@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from eventlib.errors import ContractError, OwnershipLost
 from eventlib.eventlog import EventLog
+from eventlib.log.seizing import seizing
 from eventlib.model.service import Service
 from eventlib.operations.dry_run import dry_run_of, emitted_on, token_of
 from eventlib.operations.reprocessing.comparison import restored_original
@@ -16,11 +17,9 @@ from eventlib.operations.reprocessing.cutover_plan import cutover_plan
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import Progress, Rerun, rerunning
 from eventlib.operations.reprocessing.takeover import Takeover
-from eventlib.operations.seek import attempts
 from eventlib.runtime.runtime import prepare_own
 from eventlib.state.memory import MemoryStores
 
-_PATIENCE_S = 60.0
 Look = Callable[[Rerun], Awaitable[None]]
 
 
@@ -65,9 +64,7 @@ async def switch(rerun: Rerun, why: str, *, runs_effects: bool = False) -> Switc
     for follower in rerun.followers.values():
         (await restored_original(rerun, follower)).close()
     try:
-        async for attempt in attempts(_PATIENCE_S, most_pause_s=2.0):
-            with attempt:
-                await _switch(rerun, why, done, runs_effects=runs_effects)
+        await seizing(lambda: _switch(rerun, why, done, runs_effects=runs_effects))
     except OwnershipLost as error:
         raise OwnershipLost(
             f"{rerun.service.name} took its tasks back before they could take over ({done.tasks} have): stop it for a "
