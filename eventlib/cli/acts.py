@@ -3,8 +3,6 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from rich.text import Text
-
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, option, run_on_log
 from eventlib.index.acts import Act
@@ -39,12 +37,11 @@ def acts(
     if not wanted:
         print("Nothing was done by hand.")
         return
-    shown = output.table("at", "by", "did", "to", "reason", whole=["at", "by"])
-    for act in wanted:
-        about = f"{act.service}: {act.about}".removesuffix(": ")
-        cells = (iso(from_ms(act.at_ms)), act.by, act.what, about, act.reason)
-        shown.add_row(*map(Text, map(output.printable, cells)))
-    output.terminal().print(shown)
+    rows = [
+        (iso(from_ms(act.at_ms)), act.by, act.what, f"{act.service}: {act.about}".removesuffix(": "), act.reason)
+        for act in wanted
+    ]
+    output.print_table(["at", "by", "did", "to", "reason"], rows, whole=["by"])
 
 
 def _json(act: Act) -> dict[str, object]:

@@ -1,19 +1,17 @@
 """`eventlib backup` and `eventlib restore`: a log's copy in a file elsewhere, and the log from that copy."""
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, flag, option, path_of
 from eventlib.cli._common.output import counted
+from eventlib.cli._common.progress import ProgressBar
 from eventlib.cli._common.prompts import signed_reason
 from eventlib.ground.private_files import make_private_directory
 from eventlib.operations.backup.manifest import Backup
@@ -94,19 +92,8 @@ def print_backup(url: str, to: str, *, full: bool, as_json: bool) -> int:
     place = Path(to)
     if to.endswith("/"):
         make_private_directory(place)
-    bars = Progress(
-        TextColumn("copying"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        disable=as_json or not sys.stderr.isatty(),
-        transient=True,
-    )
-    with bars:
-        task = bars.add_task("copying")
-        log = path_of(url, "a backup")
-        backup = back_up(log, url, place, full=full, progress=lambda at, of: bars.update(task, completed=at, total=of))
+    with ProgressBar("copying", quiet=as_json) as bar:
+        backup = back_up(path_of(url, "a backup"), url, place, full=full, progress=bar.show)
     if as_json:
         output.print_json([{**backup.manifest.model_dump(exclude={"partitions"}), "manifest": str(backup.path)}])
     else:

@@ -235,8 +235,18 @@ def _status(cluster: Cluster | None, directory: Path) -> dict[str, Any]:
 
 def _print(status: dict[str, Any]) -> None:
     print(f"{status['url']}  Kafka {status['kafka']}, in {status['directory']}")
-    shown = output.table("node", "", "port", "process", "log", right=["node", "port", "process"], whole=[""])
-    for node in status["nodes"]:
-        state = Text("runs", style="green") if node["running"] else Text("does not run", style="red")
-        shown.add_row(str(node["node"]), state, str(node["port"]), str(node["pid"] or ""), node["log"])
-    output.terminal().print(shown)
+    runs, rests = Text("runs", style="green"), Text("does not run", style="red")
+    output.print_table(
+        ["node", "", "port", "process", "log"],
+        (
+            (
+                str(node["node"]),
+                runs if node["running"] else rests,
+                str(node["port"]),
+                str(node["pid"] or ""),
+                node["log"],
+            )
+            for node in status["nodes"]
+        ),
+        whole=[""],
+    )

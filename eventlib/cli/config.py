@@ -32,7 +32,7 @@ def config(context: typer.Context, as_json: JsonOption = False, app: AppOption =
     if as_json:
         output.print_json(asdict(each) for each in found)
         return
-    shown = output.table("setting", "value", "from", "means", whole=["setting", "from"])
+    shown = output.table("setting", "value", "from", "means", whole=["from"])
     part = None
     for each in found:
         if each.part != part:

@@ -1,15 +1,13 @@
 """`eventlib copy`: copies a log to Kafka."""
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, flag, option
+from eventlib.cli._common.progress import ProgressBar
 from eventlib.errors import WiringError
 from eventlib.operations.held_log import held
 
@@ -37,35 +35,24 @@ def copy(
     """
     if not target.startswith("kafka://"):
         raise WiringError(f"--to {target}: a copy is made to Kafka, kafka://host:port/[?prefix=NAME.]")
-    bars = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-        console=output.terminal(stderr=True),
-        disable=as_json or not sys.stderr.isatty(),
-    )
-    with bars:
+    with ProgressBar("copying", quiet=as_json) as bar:
         retire_with = None if source_stays else f"it has moved to {target}"
-        report = asyncio.run(_copy(source, target, retire_with, from_scratch, bars))
+        report = asyncio.run(_copy(source, target, retire_with, from_scratch, bar))
     if as_json:
         output.print_json([{"from": source, "to": target, **_as_json(report)}])
     else:
         _print(source, target, report)
 
 
-async def _copy(source: str, target: str, retire_with: str | None, from_scratch: bool, bars: Progress) -> "Report":
+async def _copy(source: str, target: str, retire_with: str | None, from_scratch: bool, bar: ProgressBar) -> "Report":
     try:
         from eventlib.log.kafka.import_log import ImportLog
         from eventlib.operations.migration import Copying
     except ModuleNotFoundError as error:
         raise WiringError(f"a kafka log needs the package {error.name}: install eventlib-sagas[kafka]") from error
-    tasks = {}
 
     def show(what: str, done: int, total: int) -> None:
-        if what not in tasks:
-            tasks[what] = bars.add_task(what)
-        bars.update(tasks[what], completed=done, total=total)
+        bar.show(done, total, what)
 
     async with held(source) as log:
         topics = list((await log.topics()).values())
@@ -79,12 +66,9 @@ async def _copy(source: str, target: str, retire_with: str | None, from_scratch:
 
 
 def _print(source: str, target: str, report: "Report") -> None:
-    shown = output.table("topic", "partitions", "records", right=["partitions", "records"], whole=["topic"])
-    for topic, partitions in _by_topic(report):
-        shown.add_row(topic, str(len(partitions)), f"{sum(each.records for each in partitions):,}")
-    console = output.terminal()
     if report.partitions:
-        console.print(shown)
+        rows = [(topic, len(found), sum(each.records for each in found)) for topic, found in _by_topic(report)]
+        output.print_table(["topic", "partitions", "records"], rows)
         total = sum(each.records for each in report.partitions)
         print(f"\n{total:,} records are the same on both sides.")
     else:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, flag, option, refuse_missing
+from eventlib.cli._common.progress import ProgressBar
 from eventlib.cli._common.views import declared_views
 from eventlib.config.settings import runtime_config
 from eventlib.contracts.view_manifest import Viewing
@@ -64,11 +65,11 @@ def doctor(
         examine(log_options.url, choreography, runtime_config().state_dir, _views(log_options.url, choreography))
     )
     if deep:
-        with output.records_bar("verifying", quiet=as_json) as progress:
-            found += asyncio.run(examine_deep(log_options.url, choreography, progress))
+        with ProgressBar("verifying", quiet=as_json) as bar:
+            found += asyncio.run(examine_deep(log_options.url, choreography, bar.add))
     if same_as is not None:
-        with output.records_bar("comparing", quiet=as_json) as progress:
-            found += asyncio.run(compare(log_options.url, same_as, progress))
+        with ProgressBar("comparing", quiet=as_json) as bar:
+            found += asyncio.run(compare(log_options.url, same_as, bar.add))
     if as_json:
         output.print_json(asdict(each) for each in found)
     else:
@@ -85,7 +86,7 @@ def _views(url: str, choreography: Choreography) -> Sequence[Viewing]:
 
 
 def _print(url: str, found: Sequence[Diagnosis]) -> None:
-    shown = output.table("check", "", "finding, and what to do", whole=["check", ""])
+    shown = output.table("check", "", "finding, and what to do", whole=[""])
     for each in found:
         said = Text(output.printable(each.what))
         if each.remedy:

@@ -98,9 +98,7 @@ def _headline(history: KeyHistory, today: str) -> Text:
 
 
 def _rows(history: KeyHistory, most: int) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = output.grid()
     types = {
         each.id: each.type for step in history.steps for each in (*step.emitted, *([step.input] if step.input else []))
     }

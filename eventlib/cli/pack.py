@@ -6,6 +6,7 @@ from typing import Annotated
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, flag, path_of
 from eventlib.cli._common.output import counted
+from eventlib.cli._common.progress import ProgressBar
 from eventlib.errors import WiringError
 from eventlib.operations.packing import PackedFile, pack_file
 
@@ -36,8 +37,8 @@ def pack(
     path = path_of(url, "a log that can be packed")
     if not path.is_file():
         raise WiringError(f"there is no log at {path}: name one with --log")
-    with output.records_bar("packing", quiet=as_json) as bar:
-        found = pack_file(path, shrink=shrink, progress=lambda more: bar(more, None))
+    with ProgressBar("packing", quiet=as_json) as bar:
+        found = pack_file(path, shrink=shrink, progress=bar.add)
     if as_json:
         output.print_json([asdict(found)])
     else:

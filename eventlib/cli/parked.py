@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Annotated
 
-from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
@@ -67,15 +66,15 @@ def list_(
     if not found:
         console.print("Nothing is parked.")
         return
-    columns = ["service", "decider", "key", "since (UTC)", "waiting", "code", "reason"]
-    shown = output.table(*columns, right=["waiting"], whole=["since (UTC)", "code"])
+    rows = list[output.Row]()
     for each in found:
-        waiting = str(each.waiting) if each.effect is None else "effect"
-        reason = each.reason if each.effect is None else f"{each.effect}: {each.reason}"
+        waiting, reason = (
+            (each.waiting, each.reason) if each.effect is None else ("effect", f"{each.effect}: {each.reason}")
+        )
         since, code = output.readable(each.since), each.code_version[:8]
-        cells = [each.service, each.decider, output.printable(each.key), since, waiting, code, output.printable(reason)]
-        shown.add_row(*map(Text, cells))
-    console.print(shown)
+        rows.append((each.service, each.decider, each.key, since, waiting, code, reason))
+    columns = ["service", "decider", "key", "since (UTC)", "waiting", "code", "reason"]
+    output.print_table(columns, rows, whole=["key", "since (UTC)"], spare=["code"])
     keys = [each for each in found if each.effect is None]
     waits = output.counted(sum(each.waiting for each in keys), "input")
     effects = len(found) - len(keys)
@@ -123,7 +122,7 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
         console.print(Text(f"since {output.readable(parking.since)}{code}", style="dim"))
         console.print(Text(parking.traceback.rstrip(), style="red"))
     for line in lines:
-        grid = Table.grid(padding=(0, 2))
+        grid = output.grid()
         location = f"{line['topic']}/{line['partition']}@{line['offset']}" if line["topic"] else "a deadline"
         content = line["bytes"] if "bytes" in line else output.json_line(line["data"]).decode()
         rows = {"from": f"{location}  {line['recorded_at']}", "id": line["id"], "reason": line["reason"]}
@@ -135,7 +134,7 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
         console.print()
         console.print(Text(output.printable(str(line["type"] or "(no type)")), style="bold"))
         for name, value in rows.items():
-            grid.add_row(Text(name, style="dim"), Text(output.printable(str(value)), overflow="fold"))
+            grid.add_row(Text(name, style="dim"), Text(output.printable(str(value))))
         console.print(grid)
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, flag, option, path_of
 from eventlib.cli._common.output import counted
+from eventlib.cli._common.progress import ProgressBar
 from eventlib.cli._common.prompts import signed_reason
 from eventlib.errors import WiringError
 from eventlib.ground.url import log_file
@@ -66,8 +67,8 @@ def repair_log(log_options: LogOptions, *, dry_run: bool, seals: bool, as_json: 
         )
     if not path.is_file():
         raise WiringError(f"there is no log at {path}: name one with --log")
-    with output.records_bar("verifying", quiet=as_json) as bar:
-        found = repair_file(path, dry_run=dry_run, seals=seals, progress=lambda more: bar(more, None))
+    with ProgressBar("verifying", quiet=as_json) as bar:
+        found = repair_file(path, dry_run=dry_run, seals=seals, progress=bar.add)
     if as_json:
         output.print_json([_as_json(found, dry_run=dry_run)])
     else:
@@ -87,7 +88,7 @@ def _as_json(found: Repaired, *, dry_run: bool) -> dict[str, object]:
 
 
 def _print(found: Repaired, *, dry_run: bool) -> None:
-    shown = output.table("", "what is so", whole=[""])
+    shown = output.table("", "what is so")
     for verdict, style, damages in (
         ("can be repaired" if dry_run else "repaired", "green", found.done),
         ("left", "red", found.left),

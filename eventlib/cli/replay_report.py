@@ -71,16 +71,13 @@ def _print_standing(console: Console, standing: InFlightStatus) -> None:
     ]
     if rows:
         console.print()
-        table = output.table("saga", "why it would be stuck", whole=["saga"])
-        for name, why in rows:
-            table.add_row(Text(output.printable(name), style="bold"), Text(output.printable(why)))
-        console.print(table)
+        output.print_table(["saga", "why it would be stuck"], rows)
 
 
 def _print_differences(console: Console, report: Report) -> None:
     if report.differences:
         console.print()
-        _print_handlers(console, report.differing)
+        _print_handlers(report.differing)
     for difference in report.first:
         console.print()
         _print_difference(console, difference)
@@ -98,13 +95,12 @@ def _print_notes(console: Console, damaged: Sequence[str], notes: Sequence[str])
         console.print(Text(f"Note: {note}.", style="yellow"))
 
 
-def _print_handlers(console: Console, handlers: tuple[HandlerReport, ...]) -> None:
-    table = output.table("handler", "decisions", "differ", "sagas", "such as", right=("decisions", "differ", "sagas"))
+def _print_handlers(handlers: tuple[HandlerReport, ...]) -> None:
+    rows = list[output.Row]()
     for handler in handlers:
         such_as = ", ".join(handler.sagas[:_NAMED]) + (", …" if len(handler.sagas) > _NAMED else "")
-        counts = (handler.decisions, handler.differences, len(handler.sagas))
-        table.add_row(Text(handler.handler), *(f"{count:,}" for count in counts), Text(output.printable(such_as)))
-    console.print(table)
+        rows.append((handler.handler, handler.decisions, handler.differences, len(handler.sagas), such_as))
+    output.print_table(["handler", "decisions", "differ", "sagas", "such as"], rows)
 
 
 def _print_difference(console: Console, difference: Difference) -> None:

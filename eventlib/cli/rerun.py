@@ -5,7 +5,6 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.act_command import Asked, asking
@@ -92,16 +91,13 @@ def print_reruns(log_options: LogOptions, *, as_json: bool) -> None:
     if not found:
         console.print("There is no rerun on this log.")
         return
-    shown = output.table(
-        "rerun", "of", "begun (UTC)", "code", "done", "status", "why", right=["done"], whole=["begun (UTC)"]
-    )
+    rows = list[output.Row]()
     for each in found:
         is_followed = each.of and each.switched < each.tasks
         done = f"{each.handled / each.of:.0%}" if is_followed else "-"
         begun = output.readable(from_ms(each.note.begun_ms))
-        cells = [each.name, each.note.service, begun, each.note.code_version, done, _status(each), each.note.why]
-        shown.add_row(*map(Text, map(output.printable, cells)))
-    console.print(shown)
+        rows.append((each.name, each.note.service, begun, each.note.code_version, done, _status(each), each.note.why))
+    output.print_table(["rerun", "of", "begun (UTC)", "code", "done", "status", "why"], rows, whole=["begun (UTC)"])
 
 
 def _status(known: KnownRerun) -> str:

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.act_command import Asked, asking
@@ -79,11 +78,8 @@ def _print_reset(done: SeekOutcome | RerunOutcome) -> None:
     if not done.plans:
         console.print(f"Nothing to do: {done.service} is there already.")
     elif done.token:
-        shown = output.table("topic", "task", "from", "to", "inputs", "keys", right=["task", "from", "to", "inputs"])
-        for each in done.plans:
-            cells = each.topic, str(each.partition), f"{each.first:,}", f"{each.to:,}", f"{each.inputs:,}", _keys(each)
-            shown.add_row(*map(Text, cells))
-        console.print(shown)
+        rows = [(each.topic, each.partition, each.first, each.to, each.inputs, _keys(each)) for each in done.plans]
+        output.print_table(["topic", "task", "from", "to", "inputs", "keys"], rows)
         console.print(f"{done.service} would skip {counted(done.inputs, 'input')} of {counted(len(done.keys), 'key')}.")
     else:
         print(f"Done, and recorded: {counted(done.inputs, 'input')} skipped.")
@@ -92,7 +88,7 @@ def _print_reset(done: SeekOutcome | RerunOutcome) -> None:
 def _keys(passage: SeekPlan) -> str:
     named = [key if count == 1 else f"{key} ({count:,})" for key, count in sorted(passage.keys.items())]
     more = len(named) - _MOST_KEYS
-    return ", ".join(map(output.printable, named[:_MOST_KEYS])) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(named[:_MOST_KEYS]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _print_skip(outcome: SkipOutcome) -> None:

@@ -12,9 +12,6 @@ from eventlib.model.saga import Saga, SagaEvent
 from eventlib.model.saga_folds import Fold, branches, rows
 from eventlib.values import iso, iso_ms
 
-_WIDE = 100
-
-
 Facts = dict[tuple[str, int, int], str]
 
 
@@ -85,9 +82,8 @@ def headline(saga: Saga, at: datetime | None = None) -> Text:
 
 def print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
     """Print a line for each event, or for several of one type."""
-    with_cause = console.width >= _WIDE  # the tree below has it, too
-    columns = ["time (UTC)", "ms", "service", "", "event", "facts", *(["cause"] if with_cause else [])]
-    shown = output.table(*columns, right=["ms"], whole=["time (UTC)", "service", "event", "cause"])
+    columns = ["time (UTC)", "ms", "service", "", "event", "facts", "cause"]
+    shown = output.table(*columns, right=["ms"], whole=["event"], spare=["cause"])  # which the tree below has, too
     facts = _facts_of(saga, every=not fold)
     for row in rows(saga, fold=fold):
         first = row.first
@@ -99,7 +95,7 @@ def print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
             "■" if first.ends else MARKS[first.role],
             Text(row.title, style=f"bold {STYLES[first.role]}".strip()),
             _facts(row, facts),
-            *([Text(cause, style="dim")] if with_cause else []),
+            Text(cause, style="dim"),
         )
     console.print(shown)
 

@@ -48,17 +48,18 @@ def list_(
     else:
         columns = [each.name for each in sagas_of(load_choreography(log_options.app)) if each.name in page.sagas[0]]
         declared = [name for name in columns if name in declared_in(load_choreography(log_options.app))]
-        whole = ["started (UTC)", "status"]
-        table = output.table("saga", "status", "reason", "started (UTC)", "waits for", *declared, whole=whole)
-        for saga in page.sagas:
-            table.add_row(*map(Text, _cells(saga, declared)))
-        console.print(table)
+        shown, rows = (
+            ["saga", "status", "reason", "started (UTC)", "waits for"],
+            (_cells(saga, declared) for saga in page.sagas),
+        )
+        output.print_table([*shown, *declared], rows, whole=["started (UTC)", "status"], spare=declared)
         for saga in page.sagas:
             for wait in (each for each in saga["waits"] if each["command"]):
                 line = f"{saga['saga']}: {wait['name']} is parked: {wait['reason']}: {wait['command']}"
                 console.print(Text(output.printable(line), style="red"), soft_wrap=not console.is_terminal)
     more = f"; for more: --after {page.next}" if page.next else ""
-    console.print(Text(f"{output.counted(len(page.sagas), 'saga')}, {page.staleness_ms:,} ms old{more}", style="dim"))
+    count = output.counted(len(page.sagas), "saga")
+    console.print(Text(f"{count}, {page.staleness_ms:,} ms old{more}", style="dim"), soft_wrap=True)
     if page.damaged:
         output.warn(f"{output.counted(page.damaged, 'record')} of the log cannot be read, and may be missing here")
 
@@ -74,7 +75,7 @@ def _cells(saga: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
     waits = ", ".join(dict.fromkeys(_wait(each) for each in saga["waits"]))
     texts = [saga["saga"], status, saga["reason"] or "", output.readable(saga["started_at"]), waits]
     texts += ["" if saga[name] is None else str(saga[name]) for name in declared]
-    return [output.printable(each) for each in texts]
+    return texts
 
 
 @sagas.command()
@@ -101,9 +102,5 @@ def attributes(log_options: LogOptions, as_json: JsonOption = False) -> None:
     if as_json:
         output.print_json(rows)
         return
-    table = output.table("name", "type", "sorts", "meaning", whole=["name", "type"])
-    for row in rows:
-        table.add_row(
-            *map(Text, [str(row["name"]), str(row["type"]), "yes" if row["sorts"] else "", str(row["about"])])
-        )
-    output.terminal().print(table)
+    shown = [(str(row["name"]), str(row["type"]), "yes" if row["sorts"] else "", str(row["about"])) for row in rows]
+    output.print_table(["name", "type", "sorts", "meaning"], shown)

@@ -46,15 +46,11 @@ def list_(log_options: LogOptions, as_json: JsonOption = False) -> None:
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return
-    shown = output.table(
-        "name", "kind", "subject", "version", "schemas", "level", "today", right=["version", "schemas"]
-    )
+    shown = output.table("name", "kind", "subject", "version", "schemas", "level", "today")
     for row in rows:
         today = f"id {row.id}" if row.id is not None else row.today
-        style = None if row.kind == "event" else "dim"
-        shown.add_row(
-            row.name, row.kind, row.subject, str(row.contract), str(row.versions), row.level, today, style=style
-        )
+        cells = row.name, row.kind, row.subject, row.contract, row.versions, row.level, today
+        shown.add_row(*cells, style=None if row.kind == "event" else "dim")
     output.terminal().print(shown)
 
 
@@ -102,10 +98,8 @@ def diff(
     if not found.changes:
         console.print("They have the same fields.")
         return
-    shown = output.table("field", before, after)
-    for change in found.changes:
-        shown.add_row(change.field, change.before or "-", change.after or "-")
-    console.print(shown)
+    rows = [(change.field, change.before or "-", change.after or "-") for change in found.changes]
+    output.print_table(["field", before, after], rows)
     for reader, writer, reasons in ((after, before, found.backward), (before, after, found.forward)):
         verdict = "; ".join(reasons)
         console.print(f"{reader} cannot read {writer}: {verdict}" if reasons else f"{reader} can read {writer}.")

@@ -153,7 +153,7 @@ def _print_problems(problems: Sequence[Problem], *, as_json: bool) -> None:
         return
     if not problems:
         return
-    shown = output.table("contract", "against", "field", "rule", "what to do", whole=["contract", "against"])
+    shown = output.table("contract", "against", "field", "rule", "what to do", whole=["against"])
     for each in problems:
         shown.add_row(each.name, each.against, each.field, f"{each.rule}\n{each.what}", each.remedy)
         shown.add_section()

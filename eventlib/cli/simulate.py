@@ -8,10 +8,10 @@ from time import perf_counter
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOnly, JsonOption, flag, option
+from eventlib.cli._common.progress import ProgressBar
 from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli.simulate_report import (
     Diagram,
@@ -106,9 +106,6 @@ def _unlogged() -> Iterator[None]:
         logger.setLevel(before)
 
 
-_REFRESHED_EVERY_S = 0.1
-
-
 def print_searched(options: SimulateOptions, extent: Extent, save: Path | None) -> int:
     """Run schedules, print the result, and return the exit code: 1 when an invariant is broken."""
     case = _case(options)
@@ -172,20 +169,9 @@ def _case(options: SimulateOptions) -> Case:
 
 
 def _searched(case: Case, extent: Extent, *, show: bool) -> Searched:
-    if not show:
-        return search(case, extent, lambda _played, _shrinks: None)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # Refreshed manually: automatic refresh is a thread, and this process forks others.
-    with Progress(*columns, console=output.terminal(stderr=True), transient=True, auto_refresh=False) as progress:
-        bar = progress.add_task("schedules", total=extent.schedules)
-        shown_at = 0.0
+    with ProgressBar("schedules", quiet=not show) as bar:
 
         def played(count: int, shrinks: bool) -> None:
-            nonlocal shown_at
-            now = perf_counter()
-            if now - shown_at >= _REFRESHED_EVERY_S:
-                shown_at = now
-                what = "shrinking" if shrinks else "schedules"
-                progress.update(bar, completed=min(count, extent.schedules), description=what, refresh=True)
+            bar.show(min(count, extent.schedules), extent.schedules, "shrinking" if shrinks else "schedules")
 
         return search(case, extent, played)

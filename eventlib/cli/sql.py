@@ -49,10 +49,7 @@ def sql(
         if as_json:
             output.print_json(tables_json(tables))
             return
-        shown = output.table("table", "columns", whole=["table"])
-        for table in tables:
-            shown.add_row(Text(table.name, style="bold"), Text(", ".join(table.columns)))
-        output.terminal().print(shown)
+        output.print_table(["table", "columns"], [(table.name, ", ".join(table.columns)) for table in tables])
         return
     query = SqlQuery(question, limit, timeout)
     answer = run_on_log(log_options, lambda opened: ask(opened, query, up_to_now=up_to_now))
@@ -99,11 +96,11 @@ def answer_json(answer: Answer) -> dict[str, object]:
 
 
 def _print(answer: Answer) -> None:
-    console = output.terminal()
     numbers = [name for i, name in enumerate(answer.columns) if all(_is_number(row[i]) for row in answer.rows)]
     shown = output.table(*map(output.printable, answer.columns), right=numbers)
     for row in answer.rows:
-        shown.add_row(*(Text(output.printable(_text(value))) for value in row))
+        shown.add_row(*map(_text, row))
+    console = output.terminal()
     console.print(shown)
     rows = output.counted(len(answer.rows), "row")
     read = f"{sum(answer.position.values()):,} offsets of {len(answer.position):,} partitions"

@@ -66,9 +66,7 @@ def _print(known: KnownState) -> None:
 
 
 def _grid(rows: dict[str, RenderableType]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = output.grid()
     for name, value in rows.items():
         grid.add_row(name, value)
     return grid

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -71,10 +71,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument for each option
 _REASONS = 5
 
 
-_NARROW = 100
-
-
-_RATE_WIDTH = 16
+_SPARE = ["effects parked", "last transaction", "to restore"]
 
 
 def print_status(log_options: LogOptions, limits: Limits, *, sagas: bool, as_json: bool) -> int:
@@ -95,7 +92,7 @@ def print_status(log_options: LogOptions, limits: Limits, *, sagas: bool, as_jso
         output.print_json([status_json(status, found)])
     else:
         console = output.terminal()
-        console.print(_screen(console, status, found, {}))
+        console.print(_screen(status, found, {}))
     return 1 if found else 0
 
 
@@ -110,7 +107,7 @@ def watch_status(log_options: LogOptions, limits: Limits, every_s: float, *, sag
             while True:
                 status = await reader.read()
                 rates = _handled_per_s(before, status)
-                live.update(_screen(console, status, complaints(status, limits), rates), refresh=True)
+                live.update(_screen(status, complaints(status, limits), rates), refresh=True)
                 before = status
                 await asyncio.sleep(every_s)
 
@@ -129,12 +126,12 @@ def _handled_per_s(before: Status | None, now: Status) -> Mapping[str, float]:
     return found
 
 
-def _screen(console: Console, status: Status, found: Sequence[str], rates: Mapping[str, float]) -> RenderableType:
+def _screen(status: Status, found: Sequence[str], rates: Mapping[str, float]) -> RenderableType:
     state = Text("healthy", style="bold green") if not found else Text("not healthy", style="bold red")
     head = Text.assemble(iso(status.at).replace("T", " ")[:19], " UTC  ", state)
     parts: list[RenderableType] = [head, *(Text(f"  {each}", style="red") for each in found)]
     parts += [*(Text(f"  {output.printable(each)}", style="red") for each in status.damaged), ""]
-    parts.append(_services(status, rates, narrow=console.width < _NARROW + (_RATE_WIDTH if rates else 0)))
+    parts.append(_services(status, rates))
     if status.sagas is not None:
         parts += ["", _sagas(status.sagas)]
     parts += ["", *map(_paused, status.paused)] if status.paused else []
@@ -149,23 +146,20 @@ def _paused(paused: Paused) -> Text:
     return Text(f"  {output.printable(paused_text(paused))}", style="yellow")
 
 
-def _services(status: Status, rates: Mapping[str, float], *, narrow: bool) -> RenderableType:
-    columns = ["service", "tasks", "owner", "lag", "behind", "pending", "parked"]
-    columns += [] if narrow else ["effects parked", "last transaction", "to restore"]
-    columns += ["catches up/s"] if rates else []
-    right = {"tasks", "lag", "behind", "pending", "parked", "effects parked", "to restore", "catches up/s"}
-    shown = output.table(*columns, right=right, whole=["service", "last transaction", "to restore"])
+def _services(status: Status, rates: Mapping[str, float]) -> RenderableType:
+    columns = ["service", "tasks", "owner", "lag", "behind", "pending", "parked", *_SPARE]
+    right = ["behind", "parked", "to restore", "catches up/s"]
+    whole = ["behind", "parked", "last transaction"]
+    shown = output.table(*columns, *(["catches up/s"] if rates else []), right=right, whole=whole, spare=_SPARE)
     for service in dict.fromkeys(task.service for task in status.tasks):
         tasks = status.of(service)
-        cells = [service, str(len(tasks)), _owners(status, tasks), f"{sum(t.lag for t in tasks):,}"]
-        cells += [_seconds(max(t.behind_s for t in tasks)), f"{sum(t.pending for t in tasks):,}", _keys(tasks)]
-        if not narrow:
-            at = max((task.handled_at for task in tasks if task.handled_at), default=None)
-            restore = [task.to_restore for task in tasks if task.to_restore is not None]
-            cells += [f"{sum(t.parked_effects for t in tasks):,}", "never" if at is None else output.readable(at)]
-            cells.append(f"{sum(restore):,}" if restore else "?")
-        cells += [f"{rates[service]:+,.0f}"] if rates else []
-        shown.add_row(*map(Text, cells))
+        cells: list[output.Cell] = [service, len(tasks), _owners(status, tasks), sum(t.lag for t in tasks)]
+        cells += [_seconds(max(t.behind_s for t in tasks)), sum(t.pending for t in tasks), _keys(tasks)]
+        at = max((task.handled_at for task in tasks if task.handled_at), default=None)
+        restore = [task.to_restore for task in tasks if task.to_restore is not None]
+        cells += [sum(t.parked_effects for t in tasks), "never" if at is None else output.readable(at)]
+        cells += [f"{sum(restore):,}" if restore else "?", *([f"{rates[service]:+,.0f}"] if rates else [])]
+        shown.add_row(*cells)
     return shown
 
 
@@ -199,15 +193,12 @@ def _parked(status: Status) -> RenderableType:
     for each in status.parked:
         oldest.setdefault((each.service, each.effect or each.decider, each.reason), each)
     columns = ["parked", "service", "decider or effect", "since (UTC)", "code", "reason"]
-    shown = output.table(*columns, right=["parked"], whole=["since (UTC)", "code"])
+    shown = output.table(*columns, whole=["since (UTC)"], spare=["code"])
     for name, count in by_reason.most_common(_REASONS):
         first = oldest[name]
-        since, reason = output.readable(first.since), output.printable(name[2])
-        shown.add_row(f"{count:,}", *map(Text, [name[0], name[1], since, first.code_version[:8], reason]))
+        shown.add_row(count, name[0], name[1], output.readable(first.since), first.code_version[:8], name[2])
     if len(by_reason) > _REASONS:
-        shown.add_row(
-            "", "", Text(f"and {len(by_reason) - _REASONS:,} more kinds: `eventlib parked list`", style="dim")
-        )
+        shown.add_row("", "", "", "", "", f"and {len(by_reason) - _REASONS:,} more kinds: `eventlib parked list`")
     return shown
 
 

@@ -21,7 +21,7 @@ def topics(log_options: LogOptions, as_json: JsonOption = False) -> None:
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return
-    shown = output.table("topic", "records", "partitions", "holds", right=["records", "partitions"], whole=["topic"])
+    shown = output.table("topic", "records", "partitions", "holds")
     previous = rows[0].kind == "events" if rows else True
     for row in rows:
         if (row.kind == "events") != previous:
@@ -29,5 +29,5 @@ def topics(log_options: LogOptions, as_json: JsonOption = False) -> None:
             previous = not previous
         events = ", ".join(row.events) or row.kind
         style = None if row.kind == "events" else "dim"
-        shown.add_row(row.topic, f"{row.records:,}", str(row.partitions), events, style=style)
+        shown.add_row(row.topic, row.records, row.partitions, events, style=style)
     output.terminal().print(shown)

@@ -1,8 +1,7 @@
 """Commands that are acts: their options are the act's fields and those that all acts have; what is theirs is the text."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import Parameter
@@ -12,10 +11,10 @@ import typer
 from annotated_types import Ge
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, option, run_on_log
+from eventlib.cli._common.progress import ProgressBar
 from eventlib.cli._common.prompts import ReasonOption, YesOption, actor, agree
 from eventlib.eventlog import EventLog
 from eventlib.operations.act import Act, Desk, Outcome, Reruns, parameter
@@ -95,11 +94,11 @@ class Asked:
             agree(question, yes=self.yes)
 
         is_asked = question and not (self.yes and self.as_json)
-        with _progress_bar(act.__name__.lower()) as progress:
+        with ProgressBar(act.__name__.lower()) as bar:
 
             async def performed(log: EventLog) -> O:
-                runner = None if reruns is None else reruns(log, progress)
-                return await wanted.perform(Desk(log, by, self.wait, progress, runner), confirm if is_asked else None)
+                runner = None if reruns is None else reruns(log, bar.show)
+                return await wanted.perform(Desk(log, by, self.wait, bar.show, runner), confirm if is_asked else None)
 
             done = run_on_log(self._log_options(act, personal=personal), performed)
         for note in done.notes:
@@ -116,16 +115,6 @@ class Asked:
         if not personal and (act.decides or self.dry_run or self.as_previewed):
             return self.log_options.deciding()
         return replace(self.log_options, personal=personal)
-
-
-@contextmanager
-def _progress_bar(what: str) -> Iterator[Progressed]:
-    """Show on a terminal's stderr how much is done: yields a callback (how many, of how many)."""
-    console = output.terminal(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task(what, total=None, visible=False)
-        yield lambda done, of: bars.update(bar, completed=done, total=of, visible=of > 0)
 
 
 def asking(

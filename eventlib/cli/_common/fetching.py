@@ -3,9 +3,7 @@
 import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
+from eventlib.cli._common.progress import ProgressBar
 from eventlib.devtools.kafka.jars import JarSet, ivy
 from eventlib.devtools.kafka.java import Java
 
@@ -24,7 +22,5 @@ def fetched(jars: JarSet, java: Java) -> Path:
     sys.stderr.write(
         f"Downloading {jars.title} {jars.version} from Maven Central, once: {files}, {jars.size / 1e6:.1f} MB, to {directory}\n"
     )
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as shown:
-        task = shown.add_task(jars.main, total=jars.size)
-        return jars.fetched(java, directory, lambda arrived: shown.update(task, completed=arrived))
+    with ProgressBar(f"{jars.main}, bytes") as bar:
+        return jars.fetched(java, directory, lambda arrived: bar.show(arrived, jars.size))

@@ -2,24 +2,29 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pydantic_core import to_json
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
-from rich.table import Table
+from rich.style import StyleType
+from rich.table import Column, Table
+from rich.text import Text
 
 from eventlib.json_form import json_of
 from eventlib.values import escaped, escaped_lines, iso
 
-WIDTH_WHEN_PIPED = 120
-
-
+_WIDTH_WHEN_PIPED = 10_000
+"""What reads a pipe breaks lines itself, where it wants to."""
+_BETWEEN = 2
+"""Spaces between two columns."""
+_LONGEST_WORD = 30
+"""A longer one may be broken, unless its column is whole."""
 _LINES_AT_ONCE = 1_000
 
 
@@ -31,7 +36,8 @@ class _Terminal(Console):
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         safe = (each if each.control else Segment(escaped_lines(each.text), each.style) for each in buffer)
-        return super()._render_buffer(safe)
+        text = super()._render_buffer(safe)
+        return text if self.is_terminal else _PADDING.sub("", text)
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
@@ -41,41 +47,96 @@ def terminal(*, stderr: bool = False) -> Console:
     """Return stdout, or stderr, for people: coloured on a terminal (NO_COLOR is respected), plain in a pipe."""
     console = _Terminal(highlight=False, emoji=False, stderr=stderr)
     if not console.is_terminal and "COLUMNS" not in console._environ:  # noqa: SLF001  the environment it goes by
-        console.width = WIDTH_WHEN_PIPED
+        console.width = _WIDTH_WHEN_PIPED
     return console
 
 
-def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -> Table:
-    """Return an empty table; `right` are columns of numbers, `whole` columns that never wrap."""
-    made = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False, collapse_padding=True)
-    for column in columns:
-        number = column in right
-        made.add_column(
-            column, justify="right" if number else "left", no_wrap=number or column in whole, overflow="fold"
-        )
+Cell = str | int | Text | None
+"""Text (escaped where it is a `str`), a number (right-aligned), or nothing."""
+Row = Sequence[Cell]
+
+
+def grid() -> Table:
+    """Return an empty table of names and values, without lines."""
+    made = Table.grid(padding=(0, 2))
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
     return made
 
 
-@contextmanager
-def records_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """Show on a terminal's stderr how many records are done: yields a callback (how many more, of how many)."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+class Rows(Table):
+    """A table. Guarantee: no key, number or time is broken, and in a pipe no line.
 
-    bars = Progress(
-        *(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"), TimeElapsedColumn()),
-        console=Console(stderr=True),
-        disable=quiet or not sys.stderr.isatty(),
-    )
-    with bars:
-        task = bars.add_task(what, total=None)
-        known = 0
+    A terminal that is too narrow shows no `spare` columns; if it still is, each row as a block.
+    """
 
-        def show(more: int, total: int | None) -> None:
-            nonlocal known
-            known = known if total is None else total
-            bars.update(task, advance=more, total=known or None)
+    def __init__(self, *columns: str, whole: Iterable[str] = (), spare: Iterable[str] = ()) -> None:
+        self._spare = {*spare}
+        super().__init__(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False, collapse_padding=True)
+        for i, column in enumerate(columns):
+            self.add_column(column, no_wrap=not i or column in whole, overflow="fold")
 
-        yield show
+    def add_row(self, *cells: Any, style: StyleType | None = None, end_section: bool = False) -> None:
+        """Add a row of cells."""
+        for column, cell in zip(self.columns, cells, strict=False):
+            if isinstance(cell, int):
+                column.justify, column.no_wrap = "right", True
+        super().add_row(*map(_cell, cells), style=style, end_section=end_section)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render it, as blocks where its columns do not fit."""
+        for column in self.columns:
+            lines = [line for text in _texts(column) for line in text.splitlines()]
+            words = [word for line in lines for word in line.split()]
+            column.no_wrap = column.no_wrap or len(words) <= len(lines)
+            longest = max(map(cell_len, lines if column.no_wrap else words), default=0)
+            column.min_width = longest if column.no_wrap else min(longest, _LONGEST_WORD)
+        if not self._fits(options):
+            self.columns = [column for column in self.columns if column.header not in self._spare]
+        if self._fits(options):
+            yield from super().__rich_console__(console, options)
+            return
+        blocks = grid()
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            for column, cell in zip(self.columns, row, strict=True):
+                if str(cell):
+                    blocks.add_row(Text(str(column.header), style="dim"), cell)
+            blocks.add_row()
+        yield blocks
+
+    def _fits(self, options: ConsoleOptions) -> bool:
+        widths = [column.min_width or 0 for column in self.columns]
+        return sum(widths) + _BETWEEN * (len(widths) - 1) <= options.max_width
+
+
+def _texts(column: Column) -> Iterator[str]:
+    yield str(column.header)
+    yield from map(str, column.cells)
+
+
+def _cell(cell: Cell) -> Text:
+    if isinstance(cell, Text):
+        return cell
+    return Text("" if cell is None else f"{cell:,}" if isinstance(cell, int) else escaped(cell))
+
+
+def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = (), spare: Iterable[str] = ()) -> Rows:
+    """Return an empty table; `right` are columns of numbers given as texts, `whole` columns whose spaces do not break."""
+    made = Rows(*columns, whole=whole, spare=spare)
+    for column in made.columns:
+        if column.header in {*right}:
+            column.justify, column.no_wrap = "right", True
+    return made
+
+
+def print_table(
+    columns: Iterable[str], rows: Iterable[Row], *, whole: Iterable[str] = (), spare: Iterable[str] = ()
+) -> None:
+    """Print a table; as `table`, but numbers are numbers."""
+    shown = Rows(*columns, whole=whole, spare=spare)
+    for row in rows:
+        shown.add_row(*row)
+    terminal().print(shown)
 
 
 def print_json(values: Iterable[object]) -> None:
@@ -160,3 +221,4 @@ _LONG = 40
 
 
 _ID = re.compile(r"[0-9a-f]{32}")
+_PADDING = re.compile(r" +$", re.MULTILINE)

@@ -18,12 +18,12 @@ def print_table(found: Sequence[Preview]) -> None:
     if not found:
         console.print("Nothing is parked.")
         return
-    shown = output.table("decider", "key", "would", "inputs", "emits", "why", right=["inputs"], whole=["would"])
+    rows = list[output.Row]()
     for each in found[:_SHOWN]:
         parking, inputs = each.parking, f"{each.handled} of {each.waiting}" if each.parking.id is None else "effect"
-        cells = [parking.effect or parking.decider, parking.key, each.would, inputs, _emits(each), _why(each)]
-        shown.add_row(*(Text(output.printable(cell)) for cell in cells))
-    console.print(shown)
+        rows.append((parking.effect or parking.decider, parking.key, each.would, inputs, _emits(each), _why(each)))
+    columns = ["decider", "key", "would", "inputs", "emits", "why"]
+    output.print_table(columns, rows, whole=["key", "would", "inputs"])
     if len(found) > _SHOWN:
         console.print(Text(f"and {len(found) - _SHOWN:,} more: --json has them all", style="dim"))
 

@@ -17,10 +17,10 @@ def print_difference(service: str, name: str, found: Difference, limit: int) -> 
     """Print the comparison as a table, then the first differences."""
     console = output.terminal()
     numbers = ["keys", "states differ", "unchanged", "missing", "added", "changed"]
-    shown = output.table("decider", *numbers, right=numbers)
+    shown = output.table("decider", *numbers)
     for each in found.deciders:
         counts = each.keys, each.states, each.alike, each.missing, each.extra, each.other
-        shown.add_row(each.decider, *(f"{count:,}" for count in counts), style="bold" if each.differs else None)
+        shown.add_row(each.decider, *counts, style="bold" if each.differs else None)
     console.print(shown)
     if found.is_none:
         console.print(f"{name} emits the same events and has the same states as {service}: nothing differs.")

@@ -44,7 +44,11 @@ def snapshots_json(snapshots: Sequence[SagaSnapshot]) -> list[dict[str, object]]
 
 def snapshots_table(snapshots: Sequence[SagaSnapshot]) -> Table:
     """Return a line for each decider: its state's values other than the initial ones, and its deadlines."""
-    table = output.table("decider", "since (UTC)", "state", whole=["decider", "since (UTC)"])
+    table = output.table(
+        "decider",
+        "since (UTC)",
+        "state",
+    )
     for each in snapshots:
         since = "-" if each.known is None else iso(each.known.recorded_at)[11:23]
         table.add_row(Text(each.decider, style="bold"), since, _state(each))

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, TypeVar
 
 from eventlib.cli._common.options import LogOptions, option, run_on_log
-from eventlib.cli._common.output import records_bar
+from eventlib.cli._common.progress import ProgressBar
 from eventlib.eventlog import EventLog
 from eventlib.queries.projection import Projection
 from eventlib.search.saga_search import MOST_LIMIT, SagaPage, SagaQuery, SagaSearch
@@ -46,12 +46,9 @@ async def up_to_now(index: Projection) -> None:
     """Wait until an index has all that is on the log now, and show on a terminal how far it is."""
     ends = await index.ends()
     left = sum(max(0, end - index.positions.get(place, 0)) for place, end in ends.items())
-    with records_bar("the index reads the log", quiet=not left) as show:
-        done = 0
+    with ProgressBar("the index reads the log", quiet=not left) as bar:
         while not await index.has_read(ends, _LOOK_S):
-            now = left - sum(max(0, end - index.positions.get(place, 0)) for place, end in ends.items())
-            show(now - done, left)
-            done = now
+            bar.show(left - sum(max(0, end - index.positions.get(place, 0)) for place, end in ends.items()), left)
 
 
 def page_json(page: SagaPage) -> dict[str, object]:
