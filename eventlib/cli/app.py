@@ -42,7 +42,7 @@ PANELS = {
         "console": LazyCommand("Serve the console, until Ctrl-C: find a saga, see why, act, in a browser."),
         "mcp": LazyCommand("Answer an assistant's questions about a log, until it hangs up; read-only."),
         "doctor": LazyCommand("Find problems of the log, and of this machine's connection to it."),
-        "repair": LazyCommand("Restore what can be proved in a damaged SQLite log; nothing is guessed."),
+        "repair": LazyCommand("Write the rows of partitions again that a damaged SQLite log's records imply."),
         "pack": LazyCommand("Pack an SQLite log's records as compressed batches; services may run."),
         "config": LazyCommand("Print every setting: its value, its source, its default, and what it means."),
         "backup": LazyCommand("Back up a log to a file while services run and write."),
