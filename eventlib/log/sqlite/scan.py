@@ -21,7 +21,7 @@ Progress = Callable[[int], None]
 
 Row = tuple[Any, ...]
 
-_ALL = f"SELECT position, {', '.join(COLUMNS)} FROM records NOT INDEXED"  # noqa: S608  names of this package
+_ALL = f"SELECT position, {', '.join(COLUMNS)} FROM {{}} NOT INDEXED"  # noqa: S608  names of this package
 _AFTER = f"{_ALL} WHERE position > ? ORDER BY position"
 _NEXT = f"{_ALL} WHERE position >= ? ORDER BY position LIMIT 1"
 _BEFORE_ALL = -1 << 63
@@ -32,10 +32,15 @@ class Scan:
     """One pass over all records; `run` returns the damage, in file order.
 
     `parts` and `records` are what the log has. The connection is in a read transaction, so that all is from one moment.
+    In another table than `records` are some of the log's records, of which none can be missing.
     """
 
-    def __init__(self, connection: sqlite3.Connection, progress: Progress = lambda _: None) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, progress: Progress = lambda _: None, table: str = "records"
+    ) -> None:
         self._connection = connection
+        self._after_sql, self._next_sql = _AFTER.format(table), _NEXT.format(table)
+        self._is_whole = table == "records"
         self._progress = progress
         self._damages = list[Damage]()
         self.records = 0
@@ -61,7 +66,7 @@ class Scan:
         topics = self._connection.execute("SELECT name, partitions FROM topics").fetchall()
         declared, base = [(name, each) for name, count in topics for each in range(count)], number << OFFSET_BITS
         try:
-            position, *columns, checksum = self._connection.execute(_AFTER, (base - 1,)).fetchone()
+            position, *columns, checksum = self._connection.execute(self._after_sql, (base - 1,)).fetchone()
         except (sqlite3.DatabaseError, TypeError):  # it is unreadable, or does not exist
             return row_values if row_values in declared else None
         for candidate in declared:
@@ -93,7 +98,8 @@ class Scan:
             else:
                 self._changed(position, part, row[1:])
         for each in self.parts.values():
-            self._finish(each)
+            if self._is_whole or each.lost:
+                self._finish(each)
         return self._damages
 
     def _rows(self) -> Iterator[Row]:
@@ -125,7 +131,7 @@ class Scan:
                 return
 
     def _after(self, position: int) -> Iterator[Row]:
-        yield from self._connection.execute(_AFTER, (position,))
+        yield from self._connection.execute(self._after_sql, (position,))
 
     def _next_readable(self, last: int) -> Row | None:
         """Return the next readable row, found by growing steps and then bisection.
@@ -151,7 +157,7 @@ class Scan:
     def _readable(self, position: int, last: int) -> Row | None:
         """Return the first row from a position on, if it can be read."""
         try:
-            row: Row | None = self._connection.execute(_NEXT, (position,)).fetchone()
+            row: Row | None = self._connection.execute(self._next_sql, (position,)).fetchone()
         except sqlite3.DatabaseError:
             return None
         return row if row is not None and row[0] > last else None

@@ -74,7 +74,7 @@ def write_increment(log: Path, to: Path, before: Manifest) -> Content:
             )
         found = partitions_of(connection)
         connection.execute("COMMIT")
-        damaged, records = damages_of(connection, "increment")
+        damaged, records = damages_of(connection, "increment.records")
     return Content(before.log_id, found, records, damaged)
 
 

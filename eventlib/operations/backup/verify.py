@@ -5,22 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from eventlib.log.checksum import MASK, is_as_written, partition_seed
-from eventlib.log.sqlite.damage import COLUMNS, as_it_stands
-from eventlib.log.sqlite.packing import checksums, extent
+from eventlib.log.sqlite.damage import as_it_stands
+from eventlib.log.sqlite.scan import Scan
 from eventlib.log.sqlite.schema import check_version, version_of
 from eventlib.log.sqlite.sealed import meta_value, partition_rows
-from eventlib.log.sqlite.state import OFFSET_BITS
 from eventlib.log.sqlite.upgrade import show_as_newest
 from eventlib.operations.backup.manifest import PartitionEnd
+from eventlib.operations.doctor.deep import finding
 
-_ROWS = f"""
-SELECT position - :base, {", ".join(COLUMNS)}
-FROM {{schema}}.records WHERE position >= :base AND position < :top ORDER BY position
-"""  # noqa: S608  names of this package
 _MOST_NAMED = 1_000
 
 
@@ -40,7 +34,7 @@ def content_of(path: Path) -> Content:
         check_version(connection, path)
         if version_of(connection) == 1:
             show_as_newest(connection)
-        damaged, records = damages_of(connection, "main")
+        damaged, records = damages_of(connection, "records")
         return Content(meta_value(connection, "log_id") or "", partitions_of(connection), records, damaged)
 
 
@@ -53,18 +47,13 @@ def partitions_of(connection: sqlite3.Connection) -> tuple[PartitionEnd, ...]:
     )
 
 
-def damages_of(connection: sqlite3.Connection, schema: str) -> tuple[tuple[str, ...], int]:
-    """Read all records of an attached database; return the damage, and how many records there are.
+def damages_of(connection: sqlite3.Connection, table: str) -> tuple[tuple[str, ...], int]:
+    """Read all records of a table; return the damage, and how many records there are.
 
-    In `main`, a whole log, missing records are found as well; other databases hold only added records. Raises:
-    sqlite3.Error.
+    In `records`, a whole log, missing records are found as well; other tables hold only added records. Raises: sqlite3.Error.
     """
-    found, records = list[str](), 0
-    for row, damage in [*partition_rows(connection)]:
-        partition = _Partition(connection, row, schema)
-        found += [f"{row[1]}/{row[2]}: {damage}"] if damage else [*partition.damages()]
-        records += partition.records
-    return tuple(found[:_MOST_NAMED]), records
+    scan = Scan(connection, table=table)
+    return tuple(finding(each).what for each in scan.run()[:_MOST_NAMED]), scan.records
 
 
 @contextmanager
@@ -76,43 +65,3 @@ def untouched(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
     finally:
         connection.close()
-
-
-class _Partition:
-    """One partition's records, read once."""
-
-    def __init__(self, connection: sqlite3.Connection, row: tuple[Any, ...], schema: str) -> None:
-        number, self._topic, self._number, self._end, _, _, _, _, self._dense_from, self._checked_from, self._digest = (
-            row
-        )
-        self.records = 0
-        self._name = f"{self._topic}/{self._number}"
-        self._connection = connection
-        self._schema = schema
-        self._range = {"base": number << OFFSET_BITS, "top": number + 1 << OFFSET_BITS}
-
-    def damages(self) -> Iterator[str]:
-        """Yield the damage."""
-        seed, total, expected = partition_seed(self._topic, self._number), 0, self._dense_from
-        is_whole = self._schema == "main"
-        try:
-            for offset, *columns, checksum in self._connection.execute(_ROWS.format(schema=self._schema), self._range):
-                records, offsets = extent(columns[-1])
-                first = offset - max(offsets - 1, 0)
-                self.records += records or 1
-                if is_whole and offset >= self._dense_from:
-                    if first > expected or offset < expected:
-                        yield f"{self._name}/{expected}: no record, up to {first}"
-                    expected = offset + 1
-                if checksum is None and offset < self._checked_from:
-                    continue
-                total += checksums((*columns, checksum))
-                if not is_as_written(seed, offset, columns, checksum):
-                    yield f"{self._name}/{offset}: does not match its checksum"
-        except sqlite3.DatabaseError as error:
-            yield f"{self._name}: {error}"
-            return
-        if is_whole and expected < self._end:
-            yield f"{self._name}/{expected}: no record, up to {self._end}"
-        if is_whole and total & MASK != self._digest:
-            yield f"{self._name}: its records do not add up to its digest"
