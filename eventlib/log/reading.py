@@ -22,10 +22,41 @@ async def chunks(log: Log, topic_partition: TopicPartition, first: int) -> Async
         yield records
 
 
-class SkippingReader(Log):
+class ReadOnlyLog(Log):
+    """A log that can only be read: each write raises LogReadOnly, with the sentence of `refusal`."""
+
+    def refusal(self) -> str:
+        """Return why nothing is written."""
+        return f"{self.url} is opened read-only here"
+
+    async def create_topics(self, topics: Iterable[Topic]) -> None:
+        """Refuse. Raises: LogReadOnly."""
+        self._refuse(topics)
+
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """Refuse. Raises: LogReadOnly."""
+        self._refuse(names)
+
+    async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+        """Refuse. Raises: LogReadOnly."""
+        self._refuse(records, claim)
+
+    async def seize(self, service: str, partition: int) -> Claim:
+        """Refuse. Raises: LogReadOnly."""
+        self._refuse(service, partition)
+
+    async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
+        """Refuse. Raises: LogReadOnly."""
+        self._refuse(service, partitions, standbys)
+
+    def _refuse(self, *_asked: object) -> NoReturn:
+        raise LogReadOnly(self.refusal())
+
+
+class SkippingReader(ReadOnlyLog):
     """A read-only view of another log that skips damaged records; `damaged` maps their locations to the errors.
 
-    It cannot be written to, and never waits.
+    It never waits.
     """
 
     def __init__(self, log: Log) -> None:
@@ -66,35 +97,12 @@ class SkippingReader(Log):
         """See `Log.offset_at`."""
         return await self._log.offset_at(topic, partition, timestamp_ms)
 
-    async def create_topics(self, topics: Iterable[Topic]) -> None:
-        """Refuse. Raises: LogReadOnly."""
-        self._refuse(topics)
-
-    async def delete_topics(self, names: Iterable[str]) -> None:
-        """Refuse. Raises: LogReadOnly."""
-        self._refuse(names)
-
-    async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
-        """Refuse. Raises: LogReadOnly."""
-        self._refuse(records, claim)
-
     def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
-        """Refuse. Raises: LogReadOnly."""
+        """Refuse: it never waits. Raises: LogReadOnly."""
         self._refuse(positions)
-
-    async def seize(self, service: str, partition: int) -> Claim:
-        """Refuse. Raises: LogReadOnly."""
-        self._refuse(service, partition)
-
-    async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
-        """Refuse. Raises: LogReadOnly."""
-        self._refuse(service, partitions, standbys)
 
     async def compact(self) -> None:
         """Do nothing: the log is left unchanged."""
 
     async def close(self) -> None:
         """Do nothing: the caller that opened the log closes it."""
-
-    def _refuse(self, *_asked: object) -> NoReturn:
-        raise LogReadOnly(f"{self.url} is opened read-only here")

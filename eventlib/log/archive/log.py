@@ -2,17 +2,18 @@
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from typing import NamedTuple, NoReturn, Self
+from typing import NamedTuple, Self
 
-from eventlib.errors import LogReadOnly, LogUnavailable
+from eventlib.errors import LogUnavailable
 from eventlib.ground.object_store import Place
 from eventlib.log.archive.files import DataFile, Manifest, newest_number, read_manifest
 from eventlib.log.archive.place import is_stored, place_of
 from eventlib.log.archive.row_groups import Groups
-from eventlib.log.base import Claim, Log, Membership, Reader, TopicPartition
+from eventlib.log.base import Reader, TopicPartition
 from eventlib.log.reader import LogReader, Waiting
+from eventlib.log.reading import ReadOnlyLog
 from eventlib.log.rules import known
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
@@ -36,7 +37,7 @@ def _in_order(found: list[tuple[int, int, DataFile]]) -> list[_Span]:
     return [_Span(first, end, most, file) for (first, end, file), most in zip(ordered, so_far, strict=True)]
 
 
-class ArchiveLog(Log):
+class ArchiveLog(ReadOnlyLog):
     """A log's archived records at their original offsets; open it with `ArchiveLog.open`.
 
     Guarantee: a read uses one manifest; a newer one is loaded when an end or the topics are requested, or while
@@ -125,26 +126,6 @@ class ArchiveLog(Log):
         if any(self._topics.get(topic.name) != topic for topic in topics):
             self._refuse()
 
-    async def delete_topics(self, names: Iterable[str]) -> None:
-        """Refuse. Raises: LogReadOnly."""
-        del names
-        self._refuse()
-
-    async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
-        """Refuse. Raises: LogReadOnly."""
-        del records, claim
-        self._refuse()
-
-    async def seize(self, service: str, partition: int) -> Claim:
-        """Refuse. Raises: LogReadOnly."""
-        del service, partition
-        self._refuse()
-
-    async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
-        """Refuse. Raises: LogReadOnly."""
-        del service, partitions, standbys
-        self._refuse()
-
     async def compact(self) -> None:
         """Do nothing: an archive keeps everything."""
         self._check_open()
@@ -178,9 +159,10 @@ class ArchiveLog(Log):
         known(self._topics, topic, partition)
         return topic, partition
 
-    def _refuse(self) -> NoReturn:
+    def refusal(self) -> str:
+        """Return why nothing is written. Raises: LogUnavailable."""
         self._check_open()
-        raise LogReadOnly(f"{self.url} is an archive, which can only be read: write to {self._manifest.log_url}")
+        return f"{self.url} is an archive, which can only be read: write to {self._manifest.log_url}"
 
     def _check_open(self) -> None:
         if self._closed:

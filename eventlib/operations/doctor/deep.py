@@ -11,8 +11,8 @@ from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import DamagedRecord, EventlibError, LogCorrupt
 from eventlib.eventlog import EventLog
 from eventlib.ground.url import log_file
-from eventlib.log.base import Log
 from eventlib.log.open import open_port
+from eventlib.log.reading import SkippingReader, chunks
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.damage import Damage
 from eventlib.log.sqlite.errors import explained
@@ -30,7 +30,6 @@ Progress = Callable[[int, int | None], None]
 _REPAIR = "`eventlib repair` fixes it"
 _COPY = "restore it from a backup, or continue: inputs that cannot be read are parked"
 _ANOTHER_COPY = "restore it from a copy of the archive, or archive the log again to another directory"
-_CHUNK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,34 +120,21 @@ def _summary(proof: Proof) -> Diagnosis:
 async def _read_all(url: str, progress: Progress) -> list[Diagnosis]:
     log = await open_port(url)
     try:
-        found, records = list[Diagnosis](), 0
+        reading, found, records = SkippingReader(log), list[Diagnosis](), 0
         for topic in (await log.topics()).values():
             for partition in range(topic.partitions):
-                damaged, count = await _read_partition(log, topic.name, partition, progress)
-                records, found = records + count, found + damaged
+                place, offset = (topic.name, partition), await log.start(topic.name, partition)
+                try:
+                    async for some in chunks(reading, place, offset):
+                        records, offset = records + len(some), some[-1].offset + 1
+                        progress(len(some), None)
+                except LogCorrupt as error:
+                    what = f"{topic.name}/{partition}: {error}"
+                    found.append(Finding("records", "error", what, _COPY, *place, offset))
+        found += map(_of_error, reading.damaged.values())
         return [*found, Diagnosis("records", "ok", f"{records:,} read, and verified as far as the log can")]
     finally:
         await log.close()
-
-
-async def _read_partition(log: Log, topic: str, partition: int, progress: Progress) -> tuple[list[Diagnosis], int]:
-    offset, end = await log.start(topic, partition), await log.end(topic, partition)
-    found, count = list[Diagnosis](), 0
-    while offset < end:
-        try:
-            records = await log.read(topic, partition, offset, _CHUNK)
-        except DamagedRecord as error:
-            found.append(_of_error(error))
-            offset = error.resume_at
-            continue
-        except LogCorrupt as error:
-            found.append(Finding("records", "error", f"{topic}/{partition}: {error}", _COPY, topic, partition, offset))
-            break
-        if not records:
-            break
-        count, offset = count + len(records), records[-1].offset + 1
-        progress(len(records), None)
-    return found, count
 
 
 def _of_error(error: DamagedRecord) -> Finding:
