@@ -235,11 +235,6 @@ def memory_of(record: Record) -> KeyMetadata:
     return NO_MEMORY
 
 
-def remembered_bytes(record: Record) -> int:
-    """Return how many bytes of a changelog record are what its key remembers beside its state."""
-    return sum(len(value) for name, value in record.headers if name == _HEADER)
-
-
 def moved_record(decider: str, key: str, moved: MovedRequest, at_ms: int) -> Record:
     """Return the changelog record of a request that was moved at a time; its place is not set."""
     kept = json.dumps([moved.body_hash, moved.until_ms, moved.number]).encode()

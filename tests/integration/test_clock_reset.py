@@ -19,7 +19,7 @@ from eventlib.identity.options import IdentityOptions
 from eventlib.index.log_index import LogIndex
 from eventlib.operations.acts import ActIndex, acts
 from eventlib.operations.clock_reset import preview_clock_reset, reset_clocks
-from eventlib.operations.doctor.tasks import examine_task_times
+from eventlib.operations.doctor.content import examine_task_times
 from eventlib.operations.seek import act
 from eventlib.queries.state import newest_of_key
 from eventlib.queries.task_clock import clocks_of, positions_of

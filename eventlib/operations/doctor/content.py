@@ -12,6 +12,7 @@ from eventlib.log.rules import refuse_mismatch
 from eventlib.model.record import key_text
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.finding import Diagnosis, error, fine, some, warning
+from eventlib.queries.task_metadata import TaskNotes
 from eventlib.values import from_ms, now_ms
 
 APART_MS = 2_000
@@ -44,6 +45,26 @@ async def _from_the_future(log: Log, topic: str, partition: int, after_ms: int) 
     offset = await log.offset_at(topic, partition, after_ms)
     found = await log.read(topic, partition, offset, 1)
     return max((record.timestamp_ms for record in found), default=None)
+
+
+async def examine_task_times(notes: TaskNotes) -> list[Diagnosis]:
+    """Find tasks whose time is ahead of the clock: what they emit is dated so."""
+    now = now_ms()
+    times = {f"{service.name}/{task}": await notes.positions(service, task) for service, task in notes.tasks}
+    ahead = {name: noted.at_ms for name, noted in times.items() if noted is not None and noted.at_ms > now + APART_MS}
+    if not ahead:
+        return []
+    latest = max(ahead.values())
+    services = dict.fromkeys(name.partition("/")[0] for name in ahead)
+    commands = " and ".join(f"`eventlib reset-clock {name} --dry-run`" for name in services)
+    return [
+        warning(
+            "task times",
+            f"the time of {some([*ahead])} is ahead of this machine's clock, by up to {(latest - now) / 1000:,.0f} s: until "
+            f"{from_ms(latest):%Y-%m-%d %H:%M:%S} UTC their events are dated ahead, and deadlines that follow from them come late",
+            f"a clock was ahead when they ran, or this one is behind: {SYNCHRONISE}; then {commands}",
+        )
+    ]
 
 
 _NEWEST = 500

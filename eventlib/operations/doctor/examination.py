@@ -12,11 +12,10 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.topic import Topic
 from eventlib.opening import open_log
-from eventlib.operations.doctor.content import examine_keys, examine_times, examine_topics
+from eventlib.operations.doctor.content import examine_keys, examine_task_times, examine_times, examine_topics
 from eventlib.operations.doctor.disk import examine_stores
 from eventlib.operations.doctor.finding import Diagnosis, error, fine, warning
 from eventlib.operations.doctor.sqlite import examine_file
-from eventlib.operations.doctor.tasks import examine_memories, examine_task_times
 from eventlib.operations.input_health import held_inputs, input_losses
 from eventlib.queries.pauses import pauses_in
 from eventlib.queries.task_metadata import TaskNotes
@@ -61,7 +60,7 @@ async def _examine_tasks(url: str, choreography: Choreography) -> list[Diagnosis
     async with open_log(url, choreography, read_only=True) as log:
         notes = TaskNotes(log)
         await notes.refresh()
-        of_tasks = [*await examine_task_times(notes), *await examine_memories(log), *await _examine_pauses(log, notes)]
+        of_tasks = [*await examine_task_times(notes), *await _examine_pauses(log, notes)]
         return [*of_tasks, *await examine_inputs(log, notes)]
 
 
