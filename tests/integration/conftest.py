@@ -5,7 +5,6 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -26,7 +25,7 @@ from tests.integration.repository import Repository
 from tests.integration.shop_log import Objects, Print, fill
 from tests.issuers import Issuer, asked, ec, rsa, running_issuer
 from tests.keycloak import Keycloak, running_keycloak
-from tests.postgres import PASSWORD, Postgres
+from tests.postgres import PASSWORD, Postgres, engine_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -127,22 +126,17 @@ def letters_url(tmp_path: Path, master_key: Path) -> str:  # noqa: ARG001  the k
 
 
 @pytest.fixture
-def sink_url(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> str:
+def database_url(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a database of the test's own."""
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    name = f"sink_{token_hex(4)}"
-    postgres.run(f"CREATE DATABASE {name}")
-    return postgres.url.rpartition("/")[0] + f"/{name}"
+    return postgres.new_database()
 
 
 @pytest.fixture
-def database(sink_url: str) -> Iterator["Engine"]:
+def database(database_url: str) -> Iterator["Engine"]:
     """What of that database a test looks at."""
-    from sqlalchemy import create_engine  # few of these tests need it
-
-    engine = create_engine(sink_url.replace("postgresql:", "postgresql+psycopg:"))
-    yield engine
-    engine.dispose()
+    with engine_of(database_url) as engine:
+        yield engine
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from eventlib import EventLog, Publication, Runtime, TerminalError, open_log
@@ -9,7 +10,7 @@ from eventlib.model.record import Record
 from eventlib.values import now_ms
 from services import shop
 from services.dispatch.ports import Booked, Recalled
-from services.order.events import OrderLine, OrderSubmitted, ProductListed
+from services.order.events import OrderLine, OrderPlaced, OrderSubmitted, ProductListed
 from services.payment.ports import Charged, Declined
 from services.stock.events import DeliveryLine, DeliverySubmitted
 
@@ -42,6 +43,19 @@ class Carrier:
 
     async def recall(self, key: str) -> Recalled:
         raise AssertionError(key)
+
+
+def placed(order_id: str, cents: int = 10, customer_id: str = "ada") -> OrderPlaced:
+    line = OrderLine(line_no=1, sku="85123A", quantity=1, unit_price_cents=cents)
+    return OrderPlaced(
+        order_id=order_id,
+        customer_id=customer_id,
+        country="France",
+        currency="GBP",
+        amount_cents=cents,
+        lines=(line,),
+        placed_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
 
 
 def order(order_id: str, lines: int = 1) -> Publication:

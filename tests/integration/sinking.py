@@ -10,7 +10,8 @@ from sqlalchemy import Engine, text
 from eventlib import EventLog
 from eventlib.errors import TerminalError
 from eventlib.sinks import SqlSink
-from eventlib.sinks.applying import SinkRunner
+from eventlib.sinks.applying import Sinking, SinkRunner
+from eventlib.sinks.consuming import ObserveApplied
 from eventlib.sinks.database import SinkDatabase
 from tests.integration.outbox_app import COUNTERS, Counted
 from tests.integration.sink_app import totals
@@ -50,6 +51,21 @@ async def sinking(log: EventLog, url: str, sink: SqlSink = totals) -> AsyncItera
         with suppress(asyncio.CancelledError, TerminalError):
             await task
         await target.close()
+
+
+async def end(work: Sinking) -> None:
+    """Let a sink apply all that there is, and end."""
+    while await work.step(0.1):
+        pass
+    await work.end()
+    await work.database.close()
+
+
+async def apply_all(log: EventLog, url: str, sink: SqlSink = totals, observe: ObserveApplied = lambda _: None) -> None:
+    """Apply what is on a log to a database, from where its sink was."""
+    work = Sinking(log, SinkDatabase(url, sink), observe)
+    await work.begin(range(8))
+    await end(work)
 
 
 async def publish(log: EventLog, numbers: Sequence[int], counters: str = COUNTERS) -> None:

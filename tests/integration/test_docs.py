@@ -3,7 +3,6 @@
 import os
 import re
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 
@@ -68,9 +67,7 @@ def test_a_page_about_a_database_runs(
     monkeypatch.setenv("PATH", f"{postgres.programs}:{os.environ['PATH']}")
     instead = dict[str, str]()
     for shown in ("checkout", "reports"):
-        database = f"{shown}_{token_hex(4)}"
-        postgres.run(f"CREATE DATABASE {database}")
-        there = postgres.url.removeprefix("postgresql://").rpartition("/")[0]
+        there, _, database = postgres.new_database().removeprefix("postgresql://").rpartition("/")
         instead[f"shop@db/{shown}"] = f"{there}/{database}"
         instead[f"://db/{shown}"] = f"://{there.rpartition('@')[2]}/{database}"
     read_page(DOCS / page, tmp_path, instead=instead, forks=True)

@@ -177,7 +177,7 @@ async def viewed(log: EventLog, record: Record) -> str:
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=st.lists(values_of(EVERY), min_size=4, max_size=8))
 async def test_sinks_and_live_views_are_given_what_the_bytes_give_back(
-    drawn: list[dict[str, Any]], sink_url: str
+    drawn: list[dict[str, Any]], database_url: str
 ) -> None:
     published: list[Event] = [Noted(key=str(number), **values) for number, values in enumerate(drawn)]
     expected = {str(number): repr(shown(event)) for number, event in enumerate(published)}
@@ -185,4 +185,4 @@ async def test_sinks_and_live_views_are_given_what_the_bytes_give_back(
         await log.publish_many(published)
         records = await everything(log, contract_of(Noted).topic.name)
         assert {(each.key or b"").decode(): await viewed(log, each) for each in records} == expected
-        assert await sunk(log, sink_url, len(published)) == expected
+        assert await sunk(log, database_url, len(published)) == expected

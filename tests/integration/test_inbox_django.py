@@ -2,22 +2,18 @@
 
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
-from secrets import token_hex
 from subprocess import Popen
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 
-from eventlib import EventLog, open_log
+from eventlib import open_log
 from services import shop
-from services.order.events import OrderLine, OrderPlaced
 from tests import forked
-from tests.postgres import PASSWORD, Postgres
+from tests.integration.shop_log import placed
 from tests.waiting import until
 
 NAMED = "examples.desk.inbox:inbox"
@@ -25,22 +21,16 @@ LONGEST_S = 60
 
 
 @pytest.fixture
-def desk(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+def desk(database: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """The desk's database, migrated, with two customers."""
-    name = f"desk_{token_hex(4)}"
-    postgres.run(f"CREATE DATABASE {name}")
-    url = postgres.url.rpartition("/")[0].replace("postgresql://", "postgresql+psycopg://") + f"/{name}"
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "examples.desk.settings")
-    monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    engine = create_engine(url)
-    for key, value in (("HOST", engine.url.host), ("PORT", engine.url.port), ("USER", engine.url.username)):
+    url = database.url
+    for key, value in {"HOST": url.host, "PORT": url.port, "USER": url.username, "DATABASE": url.database}.items():
         monkeypatch.setenv(f"PG{key}", str(value))
-    monkeypatch.setenv("PGDATABASE", name)
     forked.run([sys.executable, "-m", "django", "migrate", "--run-syncdb", "-v", "0"], check=True)
-    with engine.begin() as connection:
+    with database.begin() as connection:
         connection.execute(text("INSERT INTO desk_customer VALUES ('ada', 100000, 0), ('poor', 100, 0)"))
-    yield engine
-    engine.dispose()
+    return database
 
 
 def started(log_url: str) -> "Popen[str]":
@@ -61,24 +51,6 @@ def number(desk: Engine, question: str) -> int:
         return 0
 
 
-async def place(log: EventLog, numbers: range, customer: str = "ada", amount_cents: int = 10) -> None:
-    line = OrderLine(line_no=1, sku="85123A", quantity=1, unit_price_cents=amount_cents)
-    await log.publish_many(
-        [
-            OrderPlaced(
-                order_id=f"{customer}{n}",
-                customer_id=customer,
-                country="France",
-                currency="GBP",
-                amount_cents=amount_cents,
-                lines=(line,),
-                placed_at=datetime(2026, 1, 1, tzinfo=UTC),
-            )
-            for n in numbers
-        ]
-    )
-
-
 @pytest.mark.heavy
 async def test_a_desk_on_django_takes_each_order_once_though_it_is_killed(desk: Engine, tmp_path: Path) -> None:
     log_url = f"sqlite:///{tmp_path}/log.db"
@@ -90,11 +62,11 @@ async def test_a_desk_on_django_takes_each_order_once_though_it_is_killed(desk: 
                 stack.callback(work.kill)
                 if start == 0:
                     await until(lambda: number(desk, POSITIONS) == 8)
-                await place(log, range(start, start + 100))
+                await log.publish_many([placed(f"ada{n}") for n in range(start, start + 100)])
                 await until(lambda: number(desk, SPENT) > start * 10)  # noqa: B023  it is asked at once
                 work.send_signal(signal.SIGKILL if start < 200 else signal.SIGTERM)
                 work.wait()
-            await place(log, range(2), "poor", 101)
+            await log.publish_many([placed(f"poor{n}", 101, "poor") for n in range(2)])
             work = stack.enter_context(started(log_url))
             stack.callback(work.kill)
             await until(lambda: number(desk, CALLED_OFF) == 2 and number(desk, SPENT) == 3_000)
@@ -114,7 +86,7 @@ async def test_what_the_desk_cannot_handle_is_parked_and_tried_again(desk: Engin
             await until(lambda: number(desk, POSITIONS) == 8)
             with desk.begin() as connection:
                 connection.execute(text("ALTER TABLE desk_customer ADD CHECK (spent_cents < 25)"))
-            await place(log, range(4))
+            await log.publish_many([placed(f"ada{n}") for n in range(4)])
             await until(lambda: number(desk, PARKED) == 2)
             shown = printed("status", "--log", log_url)
             assert "desk is 0 offsets behind the log; 2 events parked, 0 retried, 0 waiting behind them." in shown

@@ -5,11 +5,10 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, text
 
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
@@ -32,7 +31,6 @@ from tests.integration.authorized import authorized_broker
 from tests.integration.hooking import declared
 from tests.integration.outbox_app import APP, Counted
 from tests.integration.sink_app import outbox, totals
-from tests.postgres import PASSWORD, Postgres
 from tests.webhook_receiver import SECRET, receiving
 
 OPTIONS = KafkaOptions(prefix="p.", application="counting", replication_factor=1)
@@ -54,40 +52,39 @@ async def running(work: Coroutine[Any, Any, None], done: Callable[[], bool]) -> 
         await task
 
 
+async def install(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Make the application's topics as who may do that, and return the log's URL."""
+    log_url = f"{cluster.url}/?prefix={OPTIONS.prefix}&application={OPTIONS.application}"
+    come_as(monkeypatch, cluster, INSTALLER.name)
+    async with open_log(log_url, APP):
+        return log_url
+
+
 @pytest.mark.extended
-async def test_with_the_least_rights(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    name = f"rights_{token_hex(4)}"
-    postgres.run(f"CREATE DATABASE {name}")
-    url = postgres.url.rpartition("/")[0] + f"/{name}"
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
+async def test_with_the_least_rights(database_url: str, database: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with database.begin() as connection:
         outbox.create(connection)
         outbox.put(connection, Counted(counter="a", number=1), Counted(counter="b", number=2))
     topics = [*topic_specs(APP, OPTIONS, []), topic_of(OUTBOXES, OPTIONS)]
     with authorized_broker([RELAY, SINK, INSTALLER], topics) as cluster:
-        log_url = f"{cluster.url}/?prefix={OPTIONS.prefix}&application={OPTIONS.application}"
-        come_as(monkeypatch, cluster, INSTALLER.name)
-        async with open_log(log_url, APP):
-            pass
+        log_url = await install(cluster, monkeypatch)
         come_as(monkeypatch, cluster, RELAY.name)
-        table = OutboxTable(url)
+        table = OutboxTable(database_url)
         async with open_log(log_url, APP, services=[]) as log:
             relay = Relay(log, table)
             async with running(relay.run(), lambda: relay.applied == 2):
                 pass
         await table.close()
         come_as(monkeypatch, cluster, SINK.name)
-        target = SinkDatabase(url, totals)
+        target = SinkDatabase(database_url, totals)
         async with open_log(log_url, APP, services=[]) as log:
             sink = SinkRunner(log, target)
             async with running(sink.run(), lambda: sink.applied == 2):
                 with pytest.raises(LogDenied):
                     await log.port.append([Record("counts", 0, -1, now_ms(), b"c", b"")])
         await target.close()
-    with engine.connect() as connection:
+    with database.connect() as connection:
         assert connection.execute(text("SELECT sum(total) FROM totals.totals")).scalar() == 3
-    engine.dispose()
 
 
 @pytest.mark.extended
@@ -95,10 +92,7 @@ async def test_webhooks_with_the_least_rights(tmp_path: Path, monkeypatch: pytes
     user = webhook_user(map(service_of, ["one"]), totals.topics, WEBHOOKS, OPTIONS)
     topics = [*topic_specs(APP, OPTIONS, []), topic_of(WEBHOOKS, OPTIONS)]
     with authorized_broker([user, RELAY, INSTALLER], topics) as cluster:
-        log_url = f"{cluster.url}/?prefix={OPTIONS.prefix}&application={OPTIONS.application}"
-        come_as(monkeypatch, cluster, INSTALLER.name)
-        async with open_log(log_url, APP):
-            pass
+        log_url = await install(cluster, monkeypatch)
         come_as(monkeypatch, cluster, RELAY.name)
         async with open_log(log_url, APP, services=[]) as log:
             await prepare_sending(log, Counted)

@@ -6,7 +6,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -27,7 +27,7 @@ from eventlib.outbox.relay import OUTBOXES, Relay
 from tests import forked
 from tests.commands import ended, said
 from tests.integration.outbox_app import APP, COUNTERS, Counted, Noted
-from tests.postgres import PASSWORD, Postgres
+from tests.postgres import PASSWORD, Postgres, psycopg_url
 from tests.waiting import until
 
 OUTBOX = SqlAlchemyOutbox(APP)
@@ -36,29 +36,12 @@ LONGEST_S = 120
 
 
 @pytest.fixture
-def url(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> str:
+def database(database: Engine) -> Engine:
     """A database with an outbox of its own."""
-    monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    name = f"outbox_{token_hex(4)}"
-    postgres.run(f"CREATE DATABASE {name}")
-    url = postgres.url.rpartition("/")[0] + f"/{name}"
-    engine = engine_of(url)
-    with engine.begin() as connection:
+    with database.begin() as connection:
         OUTBOX.create(connection)
         OUTBOX.create(connection)  # once more, it changes nothing
-    engine.dispose()
-    return url
-
-
-def engine_of(url: str) -> Engine:
-    return create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[Engine]:
-    engine = engine_of(url)
-    yield engine
-    engine.dispose()
+    return database
 
 
 @asynccontextmanager
@@ -94,15 +77,15 @@ def is_empty(database: Engine) -> bool:
     return int(rows) == 0
 
 
-async def test_what_commits_is_there_once_and_what_does_not_never(url: str, database: Engine) -> None:
-    async with open_log("memory://", APP) as log, relaying(log, url) as relay:
+async def test_what_commits_is_there_once_and_what_does_not_never(database_url: str, database: Engine) -> None:
+    async with open_log("memory://", APP) as log, relaying(log, database_url) as relay:
         with Session(database) as session, session.begin():
             OUTBOX.put(session, Counted(counter="a", number=1), Counted(counter="b", number=1))
         with Session(database) as session:
             OUTBOX.put(session, Counted(counter="a", number=2))
             session.rollback()
         later = Publication(Counted(counter="c", number=1), idempotency_key="c1", headers={"tenant": "x"})
-        engine = create_async_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+        engine = create_async_engine(psycopg_url(database_url))
         async with AsyncSession(engine) as session_, session_.begin():
             await OUTBOX.put_async(session_, later)
         await engine.dispose()
@@ -116,7 +99,7 @@ async def test_what_commits_is_there_once_and_what_does_not_never(url: str, data
 
 
 async def test_what_is_relayed_has_spans_in_the_trace_of_its_caller(
-    url: str, database: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    database_url: str, database: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
     token = CALLER.set("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
@@ -126,13 +109,13 @@ async def test_what_is_relayed_has_spans_in_the_trace_of_its_caller(
     async with AsyncExitStack() as stack:
         log = await stack.enter_async_context(open_log("memory://", APP))
         trace(stack, log, "memory://")
-        async with relaying(log, url) as relay:
+        async with relaying(log, database_url) as relay:
             await until(lambda: relay.applied == 1 and is_empty(database))
     assert "0af7651916cd43dd8448eb211c80319c" in capsys.readouterr().err
 
 
-async def test_what_commits_late_is_not_passed_over(url: str, database: Engine) -> None:
-    async with open_log("memory://", APP) as log, relaying(log, url) as relay:
+async def test_what_commits_late_is_not_passed_over(database_url: str, database: Engine) -> None:
+    async with open_log("memory://", APP) as log, relaying(log, database_url) as relay:
         with database.connect() as late:
             OUTBOX.put(late, Counted(counter="a", number=1))
             with database.begin() as connection:
@@ -152,39 +135,45 @@ def test_transactions_that_put_for_one_key_come_one_after_the_other(database: En
             OUTBOX.put(second, Counted(counter="a", number=2))
 
 
-async def test_a_row_that_is_no_event_holds_its_key_and_no_other(url: str, database: Engine) -> None:
+async def test_a_row_that_is_no_event_holds_its_key_and_no_other(database_url: str, database: Engine) -> None:
     with database.begin() as connection:
         OUTBOX.put(connection, *(Counted(counter="a", number=number) for number in (1, 2, 3)))
         OUTBOX.put(connection, Counted(counter="b", number=1))
         connection.execute(text("UPDATE eventlib_outbox SET body = replace(body, '2', '\"two\"') WHERE key = 'a'"))
-    async with open_log("memory://", APP) as log, relaying(log, url) as relay:
+    async with open_log("memory://", APP) as log, relaying(log, database_url) as relay:
         await until(lambda: relay.applied == 2)
-        (told,) = json.loads(f"[{await asyncio.to_thread(said, 'outbox', 'status', '--database', url, '--json')}]")
+        (told,) = json.loads(
+            f"[{await asyncio.to_thread(said, 'outbox', 'status', '--database', database_url, '--json')}]"
+        )
         assert (told["rows"], told["held"]) == (2, 1)
         assert "number" in told["first_held"][0]["error"]
-        wrong = await asyncio.to_thread(ended, "outbox", "retry", "12345", "--database", url)
+        wrong = await asyncio.to_thread(ended, "outbox", "retry", "12345", "--database", database_url)
         assert (wrong.returncode, "row 12345 is not held" in wrong.stderr) == (1, True)
         with database.begin() as connection:
             connection.execute(text("UPDATE eventlib_outbox SET body = replace(body, '\"two\"', '2')"))
-        assert "1 row will be tried again" in await asyncio.to_thread(said, "outbox", "retry", "--database", url)
+        assert "1 row will be tried again" in await asyncio.to_thread(
+            said, "outbox", "retry", "--database", database_url
+        )
         await until(lambda: relay.applied == 4)
         assert [each.number for each in await counted(log) if each.counter == "a"] == [1, 2, 3]
 
 
-async def test_rows_that_are_there_again_are_not_brought_again(url: str, database: Engine, tmp_path: Path) -> None:
+async def test_rows_that_are_there_again_are_not_brought_again(
+    database_url: str, database: Engine, tmp_path: Path
+) -> None:
     """As after a crash before they were removed, and when a replica takes over that has not seen that they were."""
     log_url = f"sqlite:///{tmp_path}/log.db"
     with database.begin() as connection:
         OUTBOX.put(connection, *(Counted(counter=each, number=1) for each in COUNTERS))
         connection.execute(text("CREATE TABLE before AS SELECT * FROM eventlib_outbox"))
     async with open_log(log_url, APP) as log:
-        async with relaying(log, url) as relay:
+        async with relaying(log, database_url) as relay:
             await until(lambda: relay.applied == len(COUNTERS) and is_empty(database))
         with database.begin() as connection:
             connection.execute(text("ALTER TABLE eventlib_outbox DISABLE TRIGGER ALL"))
             connection.execute(text("INSERT INTO eventlib_outbox SELECT * FROM before"))
             connection.execute(text("ALTER TABLE eventlib_outbox ENABLE TRIGGER ALL"))
-        async with relaying(log, url) as relay:
+        async with relaying(log, database_url) as relay:
             await until(lambda: is_empty(database))
             assert relay.applied == 0
         assert len(await counted(log)) == len(COUNTERS)
@@ -192,7 +181,7 @@ async def test_rows_that_are_there_again_are_not_brought_again(url: str, databas
         with database.begin() as connection:
             connection.execute(text("ALTER SEQUENCE eventlib_outbox_ids RESTART"))
             OUTBOX.put(connection, Counted(counter="a", number=2))
-        async with relaying(log, url) as relay:
+        async with relaying(log, database_url) as relay:
             await until(lambda: relay.applied == 1)
         assert [each.number for each in await counted(log) if each.counter == "a"] == [1, 2]
         assert await log.port.end(OUTBOXES.name, 0) == 2
@@ -206,15 +195,15 @@ def started(diary: Path, *arguments: str) -> "subprocess.Popen[str]":
 @pytest.mark.heavy
 @pytest.mark.parametrize("where", ["file", pytest.param("broker", marks=pytest.mark.extended)])
 async def test_whatever_dies_each_commit_is_on_the_log_once_and_in_its_keys_order(
-    url: str, database: Engine, postgres: Postgres, tmp_path: Path, where: str, request: pytest.FixtureRequest
+    database_url: str, database: Engine, postgres: Postgres, tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
     on_kafka = "" if where == "file" else f"{request.getfixturevalue('broker').url}/?prefix={token_hex(4)}."
     log_url, chosen = on_kafka or f"sqlite:///{tmp_path}/log.db", random.Random(20261125)
     with database.begin() as connection:
         connection.execute(text("CREATE TABLE counters (counter text PRIMARY KEY, number int NOT NULL)"))
         connection.execute(text("INSERT INTO counters VALUES (:counter, 0)"), [{"counter": each} for each in COUNTERS])
-    relay = ("eventlib", "outbox", "relay", "--database", url, "--log", log_url, "--app", NAMED)
-    writer = ("tests.integration.outbox_app", url.replace("://shop@", f"://shop:{PASSWORD}@"))
+    relay = ("eventlib", "outbox", "relay", "--database", database_url, "--log", log_url, "--app", NAMED)
+    writer = ("tests.integration.outbox_app", database_url.replace("://shop@", f"://shop:{PASSWORD}@"))
     commands = {"relay": relay, "other relay": relay, "writer": (*writer, "1"), "other writer": (*writer, "2")}
     with ExitStack() as stack:
         running = {name: stack.enter_context(started(tmp_path / name, *command)) for name, command in commands.items()}
@@ -279,13 +268,13 @@ def by_itself(connection: Connection) -> None:
         OUTBOX.put(connection, Counted(counter="a", number=1))
 
 
-def test_what_a_command_lacks_is_a_sentence(url: str, database: Engine) -> None:
+def test_what_a_command_lacks_is_a_sentence(database_url: str, database: Engine) -> None:
     with database.begin() as connection:
         connection.execute(text("DROP TABLE eventlib_outbox"))
-    assert "has no table eventlib_outbox" in ended("outbox", "status", "--database", url).stderr
+    assert "has no table eventlib_outbox" in ended("outbox", "status", "--database", database_url).stderr
     assert "set PGPASSWORD" in ended("outbox", "status", "--database", "postgresql://a:b@127.0.0.1/c").stderr
     assert "name the database" in ended("outbox", "status").stderr
     assert "is no address of PostgreSQL" in ended("outbox", "status", "--database", "postgresql://[").stderr
-    done = ended("outbox", "relay", "--database", url, "--name", "a b", "--app", NAMED)
+    done = ended("outbox", "relay", "--database", database_url, "--name", "a b", "--app", NAMED)
     assert "made of letters" in done.stderr
     assert said("outbox", "table").count(";\n") >= 5

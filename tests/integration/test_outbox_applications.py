@@ -4,10 +4,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from secrets import token_hex
 
 import django
 import pytest
@@ -25,20 +23,12 @@ from eventlib.outbox.relay import Relay
 from eventlib.sinks.applying import Sinking
 from eventlib.sinks.database import SinkDatabase
 from services import shop
-from services.order.events import OrderLine, OrderPlaced
 from tests.integration.outbox_app import APP, Counted
-from tests.postgres import PASSWORD, Postgres
+from tests.integration.shop_log import placed
+from tests.integration.sinking import end
+from tests.postgres import PASSWORD, psycopg_url
 
 LONGEST_S = 60
-
-
-@pytest.fixture
-def database(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a database of the test's own."""
-    monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    name = f"application_{token_hex(4)}"
-    postgres.run(f"CREATE DATABASE {name}")
-    return postgres.url.rpartition("/")[0] + f"/{name}"
 
 
 def relayed(choreography: Choreography, url: str, log_url: str, events: int) -> list[object]:
@@ -70,9 +60,9 @@ async def all_of(log: EventLog) -> AsyncIterator[object]:
 
 
 def test_an_order_begins_with_the_transaction_that_closes_its_basket(
-    database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("CHECKOUT_DATABASE", database.replace("postgresql:", "postgresql+psycopg:"))
+    monkeypatch.setenv("CHECKOUT_DATABASE", psycopg_url(database_url))
     checkout = import_module("examples.checkout")
     checkout.Base.metadata.create_all(checkout.engine)
     lines = [{"line_no": 1, "sku": "85123A", "quantity": 2, "unit_price_cents": 255}]
@@ -84,14 +74,14 @@ def test_an_order_begins_with_the_transaction_that_closes_its_basket(
         answers = [client.post(f"/baskets/{name}/checkout").status_code for name in ("b1", "b1", "b3", "b2")]
     assert answers == [202, 409, 500, 202]
     checkout.engine.dispose()
-    events = relayed(shop, database, f"sqlite:///{tmp_path}/log.db", 2)
+    events = relayed(shop, database_url, f"sqlite:///{tmp_path}/log.db", 2)
     assert sorted(getattr(event, "order_id", "") for event in events) == ["b1", "b2"]
 
 
 @pytest.fixture
-def on_django(database: str) -> Iterator[None]:
+def on_django(database_url: str) -> Iterator[None]:
     """Django, set up for a database, whose outbox its migration has made."""
-    address, _, name = database.rpartition("/")
+    address, _, name = database_url.rpartition("/")
     user, _, host = address.removeprefix("postgresql://").partition("@")
     host, _, port = host.partition(":")
     place = {"NAME": name, "USER": user, "PASSWORD": PASSWORD, "HOST": host, "PORT": port}
@@ -106,7 +96,7 @@ def on_django(database: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("on_django")
-def test_django_puts_events_within_its_transactions(database: str, tmp_path: Path) -> None:
+def test_django_puts_events_within_its_transactions(database_url: str, tmp_path: Path) -> None:
     outbox = DjangoOutbox(APP)
     with pytest.raises(WiringError, match="there is no transaction"):
         outbox.put(Counted(counter="a", number=1))
@@ -116,7 +106,7 @@ def test_django_puts_events_within_its_transactions(database: str, tmp_path: Pat
     with suppress(ZeroDivisionError), transaction.atomic():
         outbox.put(Counted(counter="a", number=3))
         _ = 1 / 0
-    events = relayed(APP, database, f"sqlite:///{tmp_path}/log.db", 3)
+    events = relayed(APP, database_url, f"sqlite:///{tmp_path}/log.db", 3)
     assert [event.number for event in events if isinstance(event, Counted) and event.counter == "a"] == [1, 2]
     call_command("migrate", "eventlib_outbox", "zero", verbosity=0)
     with connection.cursor() as cursor:
@@ -125,39 +115,23 @@ def test_django_puts_events_within_its_transactions(database: str, tmp_path: Pat
 
 
 async def test_a_credit_desk_takes_events_and_answers_them_in_one_transaction(
-    database: str, monkeypatch: pytest.MonkeyPatch
+    database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CREDIT_DATABASE", database.replace("postgresql:", "postgresql+psycopg:"))
+    monkeypatch.setenv("CREDIT_DATABASE", psycopg_url(database_url))
     credit = import_module("examples.credit")
     credit.Base.metadata.create_all(credit.engine)
     with Session(credit.engine) as session, session.begin():
         credit.outbox.create(session.connection())
         session.add(credit.Customer(id="ada", limit_cents=1_000))
     async with open_log("memory://", shop) as log:
-        work = Sinking(log, SinkDatabase(database, credit.inbox))
-        await log.publish(order("o0", 600))  # before it began
+        work = Sinking(log, SinkDatabase(database_url, credit.inbox))
+        await log.publish(placed("o0", 600))  # before it began
         await work.begin(range(8))
-        await log.publish_many([order("o1", 600), order("o2", 600), order("o3", 400)])
-        while await work.step(0.1):
-            pass
-        await work.end()
-        await work.database.close()
+        await log.publish_many([placed("o1", 600), placed("o2", 600), placed("o3", 400)])
+        await end(work)
     with TestClient(credit.app, base_url="http://localhost") as client:
         assert client.get("/customers/ada").json() in {600, 1_000}  # orders have partitions of their own
     with Session(credit.engine) as session:
         asked = session.execute(text("SELECT type, count(*) FROM eventlib_outbox GROUP BY type")).all()
     assert [tuple(row) for row in asked] == [("CancelSubmitted", 1)]
     credit.engine.dispose()
-
-
-def order(order_id: str, amount_cents: int) -> OrderPlaced:
-    line = OrderLine(line_no=1, sku="85123A", quantity=1, unit_price_cents=amount_cents)
-    return OrderPlaced(
-        order_id=order_id,
-        customer_id="ada",
-        country="France",
-        currency="GBP",
-        amount_cents=amount_cents,
-        lines=(line,),
-        placed_at=datetime(2026, 1, 1, tzinfo=UTC),
-    )

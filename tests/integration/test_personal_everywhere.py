@@ -14,7 +14,7 @@ from typing import Never
 
 import pytest
 from pydantic import BaseModel
-from sqlalchemy import Engine, create_engine, inspect, text
+from sqlalchemy import Engine, inspect, text
 from sqlalchemy.orm import Session
 
 from eventlib import EventLog, Runtime, RuntimeConfig, WiringError, open_log
@@ -35,6 +35,7 @@ from tests.integration.hooking import delivering, until_status
 from tests.integration.otlp import receiving as collecting
 from tests.integration.planted_people import erased, guessed_in, leaks, person
 from tests.integration.quoting_app import AWAY, NOTED, PLACES, Doors, Visit, VisitAsked, app, guests, visits
+from tests.integration.sinking import apply_all
 from tests.integration.test_outbox import relaying
 from tests.serving import serving
 from tests.webhook_receiver import Delivered, Reply, receiving
@@ -127,19 +128,9 @@ async def everybody_visited(log: EventLog, telemetry: Telemetry, directory: Path
         return (await telemetry.exposition()).decode() + (await client.get("metrics")).text
 
 
-async def sunk(log: EventLog, url: str) -> None:
-    """Apply to the sink's tables what is on the log."""
-    work = Sinking(log, SinkDatabase(url, guests))
-    await work.begin(range(8))
-    while await work.step(0.1):
-        pass
-    await work.end()
-    await work.database.close()
-
-
-async def relayed_unfit(log: EventLog, url: str) -> None:
+async def relayed_unfit(log: EventLog, url: str, engine: Engine) -> None:
     """Put a person into an outbox whose row then fits no event, and wait until it is held."""
-    outbox, engine = SqlAlchemyOutbox(app), create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    outbox = SqlAlchemyOutbox(app)
     with Session(engine) as session, session.begin():
         outbox.create(session.connection())
         outbox.put(session, asked("unfit", wanted(0)))
@@ -152,7 +143,6 @@ async def relayed_unfit(log: EventLog, url: str) -> None:
         connection.execute(
             text("UPDATE eventlib_outbox SET body = ''")
         )  # which is the application's, as its other rows are
-    engine.dispose()
 
 
 def rows_of(database: Engine, question: str) -> list[tuple[str, ...]]:
@@ -169,7 +159,7 @@ def dump(database: Engine, path: Path) -> None:
 
 @pytest.mark.usefixtures("hook_secret", "master_key")
 async def test_nothing_that_a_server_writes_shows_or_proves_who_was_forgotten(
-    tmp_path: Path, sink_url: str, database: Engine, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, database_url: str, database: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -187,8 +177,8 @@ async def test_nothing_that_a_server_writes_shows_or_proves_who_was_forgotten(
                 async with Projection(log, NOTED) as view:
                     assert await view.caught_up(60)
                     assert len(view.misfits) == 2
-                await sunk(log, sink_url)
-                await relayed_unfit(log, sink_url)
+                await apply_all(log, database_url, guests)
+                await relayed_unfit(log, database_url, database)
                 parked = rows_of(database, "SELECT error FROM guests.eventlib_sink_parked WHERE error IS NOT NULL")
                 assert len(parked) == 9  # two for each of five places; of two guests that are the same, one is entered
                 with database.begin() as connection:  # as an earlier version kept them
@@ -197,7 +187,7 @@ async def test_nothing_that_a_server_writes_shows_or_proves_who_was_forgotten(
                     )
                     connection.execute(text(kept), {"name": wanted(0).name})
                 await erased(log, url, *(f"c{number}" for number in PEOPLE))
-                await sunk(log, sink_url)
+                await apply_all(log, database_url, guests)
         (data / "spans.bin").write_bytes(b"\n".join(body for _, body in collector.bodies))
     dump(database, data / "database.txt")
     for name, says in (
@@ -229,10 +219,12 @@ async def test_a_view_that_ends_says_where_and_not_what(tmp_path: Path, caplog: 
 
 @pytest.mark.usefixtures("master_key")
 @pytest.mark.parametrize("where", AWAY)
-async def test_what_a_sink_waits_for_or_ends_with_quotes_no_person(tmp_path: Path, sink_url: str, where: str) -> None:
+async def test_what_a_sink_waits_for_or_ends_with_quotes_no_person(
+    tmp_path: Path, database_url: str, where: str
+) -> None:
     async with open_log(f"sqlite:///{tmp_path}/log.db", app) as log:
         await log.publish(asked("v1", wanted(0).model_copy(update={"where": where})))
-        work = Sinking(log, SinkDatabase(sink_url, guests))
+        work = Sinking(log, SinkDatabase(database_url, guests))
         await work.begin(range(8))
         with pytest.raises(WiringError if where == "WiringError" else LogUnavailable, match="guests") as caught:
             await work.step(0.1)

@@ -27,27 +27,27 @@ from tests.commands import ended, said
 from tests.integration import sink_app
 from tests.integration.outbox_app import APP, COUNTERS, Counted
 from tests.integration.sink_app import echo, many, totals
-from tests.integration.sinking import NAMED, folded, publish, rows_in, sinking
+from tests.integration.sinking import NAMED, apply_all, folded, publish, rows_in, sinking
 from tests.ports import free_port
 from tests.waiting import until
 
 
-async def test_rows_are_a_fold_of_the_log_over_restarts_and_processes(sink_url: str, database: Engine) -> None:
+async def test_rows_are_a_fold_of_the_log_over_restarts_and_processes(database_url: str, database: Engine) -> None:
     async with open_log("memory://", APP) as log:
         await publish(log, range(40))
-        async with sinking(log, sink_url) as one, sinking(log, sink_url) as other:
+        async with sinking(log, database_url) as one, sinking(log, database_url) as other:
             await until(lambda: one.applied + other.applied == 320)
         await publish(log, range(40, 45))
-        async with sinking(log, sink_url) as again:
+        async with sinking(log, database_url) as again:
             await publish(log, [45])
             await until(lambda: again.applied == 48)
         assert rows_in(database) == await folded(log)
 
 
-async def test_a_zombie_writes_nothing_after_a_takeover(sink_url: str, database: Engine) -> None:
+async def test_a_zombie_writes_nothing_after_a_takeover(database_url: str, database: Engine) -> None:
     async with open_log("memory://", APP) as log:
         await publish(log, [1])
-        old, new = (Sinking(log, SinkDatabase(sink_url, totals)) for _ in range(2))
+        old, new = (Sinking(log, SinkDatabase(database_url, totals)) for _ in range(2))
         await old.begin(range(8))
         await new.begin(range(8))
         with pytest.raises(OwnershipLost, match="another process has taken partitions of sink totals over"):
@@ -62,12 +62,12 @@ async def test_a_zombie_writes_nothing_after_a_takeover(sink_url: str, database:
 
 
 async def test_who_stands_still_within_a_transaction_is_ended_for_its_successor(
-    sink_url: str, database: Engine
+    database_url: str, database: Engine
 ) -> None:
     async with open_log("memory://", APP) as log:
         await publish(log, [1])
-        still = SinkDatabase(f"{sink_url}?options=-cidle_in_transaction_session_timeout%3D500", totals)
-        old, new = Sinking(log, still), Sinking(log, SinkDatabase(sink_url, totals))
+        still = SinkDatabase(f"{database_url}?options=-cidle_in_transaction_session_timeout%3D500", totals)
+        old, new = Sinking(log, still), Sinking(log, SinkDatabase(database_url, totals))
         await old.begin(range(8))
         session = still.transaction()
         await still.advance(await session.__aenter__(), old.positions, old.fence)
@@ -83,37 +83,37 @@ async def test_who_stands_still_within_a_transaction_is_ended_for_its_successor(
 
 
 async def test_an_event_that_fails_holds_its_key_until_it_is_tried_again(
-    sink_url: str, database: Engine, monkeypatch: pytest.MonkeyPatch
+    database_url: str, database: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_log("memory://", APP) as log, sinking(log, sink_url) as runner:
+    async with open_log("memory://", APP) as log, sinking(log, database_url) as runner:
         await publish(log, [1, -2, 3], "a")
         await publish(log, [1, 2], "b")
         await until(lambda: runner.applied == 3)
         with database.connect() as connection:
             parked = connection.execute(text("SELECT key, error FROM totals.eventlib_sink_parked ORDER BY id")).all()
         assert [tuple(row) for row in parked] == [("a", "ValueError: -2 is no number to count with"), ("a", None)]
-        wrong = await asyncio.to_thread(ended, "sink", "retry", NAMED, "counts/0/4711", "--database", sink_url)
+        wrong = await asyncio.to_thread(ended, "sink", "retry", NAMED, "counts/0/4711", "--database", database_url)
         assert "counts/0/4711 is not a parked event of totals with an error" in wrong.stderr
         monkeypatch.setattr(sink_app, "LEAST", -10)
-        printed = await asyncio.to_thread(said, "sink", "retry", NAMED, "--database", sink_url)
+        printed = await asyncio.to_thread(said, "sink", "retry", NAMED, "--database", database_url)
         assert "1 event will be tried again, and those that wait behind." in printed
         await until(lambda: runner.applied == 5)
         assert rows_in(database) == await folded(log)
 
 
-async def test_handlers_may_be_async_and_take_many_at_once(sink_url: str, database: Engine) -> None:
+async def test_handlers_may_be_async_and_take_many_at_once(database_url: str, database: Engine) -> None:
     async with open_log("memory://", APP) as log:
         await publish(log, range(40))
-        async with sinking(log, sink_url, many) as runner:
+        async with sinking(log, database_url, many) as runner:
             await until(lambda: runner.applied == 320)
         expected = {counter: row[:2] for counter, row in (await folded(log)).items()}
         assert {counter: row[:2] for counter, row in rows_in(database, "many").items()} == expected
 
 
-async def test_an_inbox_answers_by_the_outbox_of_the_same_transaction(sink_url: str, database: Engine) -> None:
+async def test_an_inbox_answers_by_the_outbox_of_the_same_transaction(database_url: str, database: Engine) -> None:
     with database.begin() as connection:
         sink_app.outbox.create(connection)
-    async with open_log("memory://", APP) as log, Runtime(log), sinking(log, sink_url, echo) as runner:
+    async with open_log("memory://", APP) as log, Runtime(log), sinking(log, database_url, echo) as runner:
         await publish(log, [1], "ab")
         await until(lambda: runner.applied == 2)
     with database.connect() as connection:
@@ -123,7 +123,7 @@ async def test_an_inbox_answers_by_the_outbox_of_the_same_transaction(sink_url: 
 
 
 async def test_what_is_applied_has_a_span_in_the_trace_of_its_event(
-    sink_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
     async with AsyncExitStack() as stack:
@@ -134,12 +134,7 @@ async def test_what_is_applied_has_a_span_in_the_trace_of_its_event(
             CALLER.reset(token)
         recorder = trace(stack, log, "memory://")
         assert recorder is not None
-        work = Sinking(log, SinkDatabase(sink_url, totals), recorder.applied)
-        await work.begin(range(8))
-        while await work.step(0.1):
-            pass
-        await work.end()
-        await work.database.close()
+        await apply_all(log, database_url, observe=recorder.applied)
     told = capsys.readouterr().err
     assert re.search(f"trace {'a' * 32}.*\n  apply totals .sinks. Counted", told)
     assert re.search(f"trace {'b' * 32}.*\n  apply totals .sinks. Counted.*ValueError", told)
@@ -172,17 +167,19 @@ def test_what_a_sink_declares_wrongly_is_a_sentence() -> None:
         SqlSink("x", APP, tables=MetaData(), from_now=True)
 
 
-async def test_metrics_say_how_far_a_sink_is_behind_and_what_a_relay_has_to_do(sink_url: str, database: Engine) -> None:
+async def test_metrics_say_how_far_a_sink_is_behind_and_what_a_relay_has_to_do(
+    database_url: str, database: Engine
+) -> None:
     with database.begin() as connection:
         sink_app.outbox.create(connection)
         sink_app.outbox.put(connection, Counted(counter="a", number=1), Counted(counter="b", number=1))
     async with AsyncExitStack() as stack:
         log = await stack.enter_async_context(open_log("memory://", APP))
         await publish(log, [1, -2, 3], "a")
-        async with sinking(log, sink_url) as running:
+        async with sinking(log, database_url) as running:
             await until(lambda: running.applied == 1)
         await publish(log, [4], "b")
-        target, table = SinkDatabase(sink_url, totals), OutboxTable(sink_url)
+        target, table = SinkDatabase(database_url, totals), OutboxTable(database_url)
         stack.push_async_callback(target.close)
         stack.push_async_callback(table.close)
         for measured_by, see in (
@@ -208,9 +205,9 @@ EXPECTED = {
 }
 
 
-def test_what_a_command_lacks_is_a_sentence(sink_url: str, tmp_path: Path) -> None:
+def test_what_a_command_lacks_is_a_sentence(database_url: str, tmp_path: Path) -> None:
     log = f"sqlite:///{tmp_path}/log.db"
     assert "name the database" in ended("sink", "run", NAMED, "--log", log).stderr
     assert "set PGPASSWORD" in ended("sink", "status", NAMED, "--database", "postgresql://a:b@127.0.0.1/c").stderr
-    assert "has not written into" in ended("sink", "status", NAMED, "--database", sink_url, "--log", log).stderr
-    assert "not a SqlSink" in ended("sink", "run", "tests.integration.sink_app:APP", "--database", sink_url).stderr
+    assert "has not written into" in ended("sink", "status", NAMED, "--database", database_url, "--log", log).stderr
+    assert "not a SqlSink" in ended("sink", "run", "tests.integration.sink_app:APP", "--database", database_url).stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, text
 
 from eventlib import open_log
 from eventlib.outbox import TABLE_SQL
@@ -27,16 +27,11 @@ LONGEST_S = 120
 @pytest.mark.extended
 @pytest.mark.parametrize("where", ["file", "broker"])
 async def test_whatever_dies_rows_are_a_fold_of_the_log(
-    postgres: Postgres, tmp_path: Path, where: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    postgres: Postgres, database_url: str, database: Engine, tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    name = f"sink_{token_hex(4)}"
-    postgres.run(f"CREATE DATABASE {name}")
-    url = postgres.url.rpartition("/")[0] + f"/{name}"
     on_kafka = "" if where == "file" else f"{request.getfixturevalue('broker').url}/?prefix={token_hex(4)}."
     log_url, chosen = on_kafka or f"sqlite:///{tmp_path}/log.db", random.Random(20261125)
-    command = ("eventlib", "sink", "run", NAMED, "--database", url, "--log", log_url)
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"), pool_pre_ping=True)
+    command = ("eventlib", "sink", "run", NAMED, "--database", database_url, "--log", log_url)
     with ExitStack() as stack:
         async with open_log(log_url, APP) as log:
             await publish(log, range(50))
@@ -57,53 +52,47 @@ async def test_whatever_dies_rows_are_a_fold_of_the_log(
                 running[name].wait()
                 running[name] = stack.enter_context(started(tmp_path / name, *command))
             expected, deadline = await folded(log), time.monotonic() + LONGEST_S
-            while count(engine) < 50 * 9 * len(COUNTERS):
+            while count(database) < 50 * 9 * len(COUNTERS):
                 assert time.monotonic() < deadline, {name: (tmp_path / name).read_text()[-2000:] for name in running}
                 await asyncio.sleep(0.1)
-            assert rows_in(engine) == expected
-        printed = await asyncio.to_thread(said, "sink", "status", NAMED, "--database", url, "--log", log_url)
+            assert rows_in(database) == expected
+        printed = await asyncio.to_thread(said, "sink", "status", NAMED, "--database", database_url, "--log", log_url)
         assert "totals is 0 offsets behind the log; 0 events parked, 0 retried, 0 waiting behind them." in printed
         for name, each in running.items():
             while "Writing sink totals" not in (tmp_path / name).read_text():
                 await asyncio.sleep(0.1)
             each.terminate()
             assert each.wait(LONGEST_S) == 0
-    engine.dispose()
 
 
 @pytest.mark.heavy
 async def test_a_rebuild_beside_a_running_sink_goes_on_after_it_was_killed(
-    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database_url: str, database: Engine, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    name = f"sink_{token_hex(4)}"
-    postgres.run(f"CREATE DATABASE {name}")
-    url, log_url = postgres.url.rpartition("/")[0] + f"/{name}", f"sqlite:///{tmp_path}/log.db"
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    given = ("--database", url, "--log", log_url)
+    log_url = f"sqlite:///{tmp_path}/log.db"
+    given = ("--database", database_url, "--log", log_url)
     with ExitStack() as stack:
         async with open_log(log_url, APP) as log:
             await publish(log, range(600))
             work = stack.enter_context(started(tmp_path / "run", "eventlib", "sink", "run", NAMED, *given))
             stack.callback(work.kill)
-            await until(lambda: count(engine) == 600 * 8)
-            before = rows_in(engine)
+            await until(lambda: count(database) == 600 * 8)
+            before = rows_in(database)
             command = ("eventlib", "sink", "rebuild", NAMED, "--yes", *given)
             killed = stack.enter_context(started(tmp_path / "rebuild", *command))
-            await until(lambda: count(engine, "totals_next") > 0)
+            await until(lambda: count(database, "totals_next") > 0)
             killed.send_signal(signal.SIGKILL)
             killed.wait()
-            here = count(engine, "totals_next")
+            here = count(database, "totals_next")
             assert 0 < here < 600 * 8, "it was done before it was killed"
-            assert rows_in(engine) == before
+            assert rows_in(database) == before
             await publish(log, range(600, 610))
             done = await asyncio.to_thread(ended, *command[1:])
             assert "Goes on with a rebuild that was interrupted" in done.stderr
             assert f"totals is rebuilt from {610 * 8 - here:,} events." in done.stdout
             await publish(log, [610])
-            await until(lambda: count(engine) == 611 * 8)  # the sink that runs goes on in the new tables
-            assert rows_in(engine) == await folded(log)
-    engine.dispose()
+            await until(lambda: count(database) == 611 * 8)  # the sink that runs goes on in the new tables
+            assert rows_in(database) == await folded(log)
 
 
 def count(engine: Engine, schema: str = "totals") -> int:
@@ -125,21 +114,11 @@ async def test_a_replica_takes_over_and_nothing_is_lost_or_twice(
         both = f"127.0.0.1:{primary.port},127.0.0.1:{standby.port}"
         url, hosts = f"postgresql://shop@{both}/{DATABASE}", both.replace(",", "&host=")
         writes = f"postgresql://shop:{PASSWORD}@/{DATABASE}?host={hosts}&target_session_attrs=read-write"
+        given = ("--database", url, "--log", log_url)
         prepare(primary)
         commands = {
-            "relay": (
-                "eventlib",
-                "outbox",
-                "relay",
-                "--replication",
-                "--database",
-                url,
-                "--log",
-                log_url,
-                "--app",
-                APPLICATION,
-            ),
-            "sink": ("eventlib", "sink", "run", NAMED, "--database", url, "--log", log_url),
+            "relay": ("eventlib", "outbox", "relay", "--replication", *given, "--app", APPLICATION),
+            "sink": ("eventlib", "sink", "run", NAMED, *given),
             "writer": ("tests.integration.outbox_app", writes, "1"),
         }
         running = {name: stack.enter_context(started(tmp_path / name, *command)) for name, command in commands.items()}

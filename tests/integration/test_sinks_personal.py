@@ -1,20 +1,17 @@
 """Who is forgotten is forgotten by sinks, too: their hook is called, and what comes later comes erased."""
 
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
-from sqlalchemy import MetaData, create_engine, delete, text
+from sqlalchemy import Engine, MetaData, delete, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from eventlib import open_log
-from eventlib.personal.secret_file import create_secret
 from eventlib.sinks import SqlSink
 from eventlib.sinks.applying import Sinking
 from eventlib.sinks.database import SinkDatabase
 from examples.letters import LetterSubmitted, app
 from tests.integration.planted_people import erased
-from tests.postgres import PASSWORD, Postgres
 
 
 class Base(DeclarativeBase):
@@ -45,33 +42,25 @@ def letter(number: int) -> LetterSubmitted:
     return LetterSubmitted(letter_id=f"{number}", customer_id=f"c{number % 2}", name="Ada", street="S", city="C")
 
 
-async def written(work: Sinking, url: str) -> list[tuple[str, str]]:
+async def written(work: Sinking, database: Engine) -> list[tuple[str, str]]:
     while await work.step(0.1):
         pass
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.connect() as connection:
+    with database.connect() as connection:
         found = connection.execute(text("SELECT letter_id, name FROM book.addresses ORDER BY letter_id")).all()
-    engine.dispose()
     return [(row.letter_id, row.name) for row in found]
 
 
-async def test_a_forgotten_person_goes_from_the_tables(
-    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    create_secret(tmp_path / "secrets" / "master.key")
-    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", f"file:{tmp_path}/secrets/master.key")
-    name, log_url = f"book_{token_hex(4)}", f"sqlite:///{tmp_path}/letters.db"
-    postgres.run(f"CREATE DATABASE {name}")
-    url = postgres.url.rpartition("/")[0] + f"/{name}"
+@pytest.mark.usefixtures("master_key")
+async def test_a_forgotten_person_goes_from_the_tables(database_url: str, database: Engine, tmp_path: Path) -> None:
+    log_url = f"sqlite:///{tmp_path}/letters.db"
     async with open_log(log_url, app) as log:
-        work = Sinking(log, SinkDatabase(url, book))
+        work = Sinking(log, SinkDatabase(database_url, book))
         await work.begin(range(8))
         await log.publish_many([letter(1), letter(2)])
-        assert await written(work, url) == [("1", "Ada"), ("2", "Ada")]
+        assert await written(work, database) == [("1", "Ada"), ("2", "Ada")]
         await erased(log, log_url, "c1")
-        assert await written(work, url) == [("2", "Ada")]
+        assert await written(work, database) == [("2", "Ada")]
         await log.publish_many([letter(3), letter(4)])
-        assert await written(work, url) == [("2", "Ada"), ("3", "[erased]"), ("4", "Ada")]
+        assert await written(work, database) == [("2", "Ada"), ("3", "[erased]"), ("4", "Ada")]
         await work.end()
         await work.database.close()

@@ -17,27 +17,27 @@ from tests.waiting import until
 
 
 async def test_a_rebuild_beside_is_switched_to_at_once_and_ends_an_older_version(
-    sink_url: str, database: Engine
+    database_url: str, database: Engine
 ) -> None:
     newer = SqlSink("totals", APP, tables=Base.metadata, version=2)
     newer.on(sink_app.counted)
     async with open_log("memory://", APP) as log:
         await publish(log, range(20))
-        async with sinking(log, sink_url) as old:
+        async with sinking(log, database_url) as old:
             await until(lambda: old.applied == 160)
             with database.begin() as connection:
                 connection.execute(text("UPDATE totals.totals SET total = 0"))
                 connection.execute(text("GRANT USAGE ON SCHEMA totals TO PUBLIC"))
                 connection.execute(text("GRANT SELECT ON totals.totals TO PUBLIC"))
-            early = Sinking(log, SinkDatabase(sink_url, newer))
+            early = Sinking(log, SinkDatabase(database_url, newer))
             with pytest.raises(WiringError, match="version 1, and this code is version 2: `eventlib sink rebuild`"):
                 await early.begin([0])
             await early.database.close()
-            assert await rebuild(log, newer, sink_url) == 160
+            assert await rebuild(log, newer, database_url) == 160
             await publish(log, [20])
             with pytest.raises(WiringError, match="version 2, and this code is version 1: deploy newer"):
                 await old.end()
-        async with sinking(log, sink_url, newer) as new:
+        async with sinking(log, database_url, newer) as new:
             await until(lambda: new.applied == 8)
         assert rows_in(database) == await folded(log)
         assert all(row[1] == 0 for row in rows_in(database, "totals_before").values())
@@ -49,7 +49,7 @@ async def test_a_rebuild_beside_is_switched_to_at_once_and_ends_an_older_version
 
 
 async def test_a_rebuild_of_other_code_begins_anew(
-    sink_url: str, database: Engine, monkeypatch: pytest.MonkeyPatch
+    database_url: str, database: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = list[str]()
     async with open_log("memory://", APP) as log:
@@ -58,10 +58,10 @@ async def test_a_rebuild_of_other_code_begins_anew(
             with monkeypatch.context() as patch:
                 patch.setattr("eventlib.sinks.rebuilding._until_here", _interrupted)
                 with pytest.raises(OwnershipLost):
-                    await rebuild(log, totals, sink_url)
+                    await rebuild(log, totals, database_url)
             if is_other:
                 monkeypatch.setattr("eventlib.sinks.rebuilding.modules_version", lambda _: "other code")
-            assert await rebuild(log, totals, sink_url, told.append) == (160 if is_other else 0)
+            assert await rebuild(log, totals, database_url, told.append) == (160 if is_other else 0)
         assert rows_in(database) == await folded(log)
     assert len(told) == 1
 
@@ -72,27 +72,27 @@ async def _interrupted(_log: EventLog, work: Sinking, _tell: object) -> None:
     raise OwnershipLost("another rebuild has taken over")
 
 
-async def test_a_rebuild_that_cannot_handle_an_event_does_not_switch(sink_url: str, database: Engine) -> None:
+async def test_a_rebuild_that_cannot_handle_an_event_does_not_switch(database_url: str, database: Engine) -> None:
     async with open_log("memory://", APP) as log:
         await publish(log, [1, -2], "a")
         await publish(log, [1, 2], "\0")  # which PostgreSQL's text cannot have
-        async with sinking(log, sink_url) as runner:
+        async with sinking(log, database_url) as runner:
             await until(lambda: runner.applied == 1)
         before = rows_in(database)
         with pytest.raises(ContractError, match=r"events are parked \(3 so far\): mend the handlers, or give --parked"):
-            await rebuild(log, totals, sink_url)
+            await rebuild(log, totals, database_url)
         assert rows_in(database) == before
-        assert await rebuild(log, totals, sink_url, parked=True) == 1
+        assert await rebuild(log, totals, database_url, parked=True) == 1
     with pytest.raises(WiringError, match="declares no tables="):
-        await rebuild(log, echo, sink_url)
+        await rebuild(log, echo, database_url)
 
 
-async def test_positions_of_another_log_are_refused(sink_url: str) -> None:
-    async with open_log("memory://", APP) as log, sinking(log, sink_url) as runner:
+async def test_positions_of_another_log_are_refused(database_url: str) -> None:
+    async with open_log("memory://", APP) as log, sinking(log, database_url) as runner:
         await publish(log, [1])
         await until(lambda: runner.applied == 8)
     async with open_log("memory://", APP) as log:
-        work = Sinking(log, SinkDatabase(sink_url, totals))
+        work = Sinking(log, SinkDatabase(database_url, totals))
         with pytest.raises(WiringError, match="are those of another log: `eventlib sink rebuild`"):
             await work.begin([0])
         await work.database.close()
