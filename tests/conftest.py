@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -200,6 +201,12 @@ def broker(pytestconfig: pytest.Config) -> Iterator[Cluster]:
         cluster.start()  # unless it runs
     pytestconfig.stash[_shared_cluster] = cluster  # it outlives this process's tests: others may still use it
     yield cluster
+
+
+@pytest.fixture
+def kafka_url(broker: Cluster) -> str:
+    """The URL of a log of the test's own, on the broker that all tests share."""
+    return f"{broker.url}/?prefix={token_hex(4)}."
 
 
 @pytest.fixture(scope="module")

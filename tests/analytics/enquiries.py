@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Never
 
-from eventlib import Choreography, Decider, Event, EventLog, Meta, Retry, Runtime, Service, open_log
+from eventlib import Choreography, Decider, Event, EventLog, Meta, Retry, Service, open_log
 from eventlib.model.personal import Personal
 from eventlib.operations.parked_commands import event_with
 from eventlib.queries.parked import Parking, parkings
+from tests.handling import handle_all
 from tests.operators import request_discard, request_edit, request_retry
 
 BUGS = set[str]()
@@ -168,8 +169,7 @@ app = Choreography(
 
 async def settle(log: EventLog) -> None:
     """Run the services until all is handled."""
-    async with Runtime(log, ports={"market": Market()}) as runtime, asyncio.timeout(120):
-        await runtime.idle()
+    await handle_all(log, ports={"market": Market()})
 
 
 async def enquire(log: EventLog, enquiry_id: str, *amounts: int, within_ms: int | None = None) -> None:

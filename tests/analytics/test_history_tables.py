@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.history import Cut
-from eventlib import Runtime, open_log
+from eventlib import open_log
 from eventlib.personal.secret_file import create_secret
 from eventlib.state.memory import MemoryStores
 from examples import loyalty
@@ -30,6 +30,7 @@ from tests.analytics.as_recorded import (
 )
 from tests.analytics.enquiries import write_everything
 from tests.analytics.folded import Folded
+from tests.handling import handle_all
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -66,12 +67,8 @@ def loyal(spark: SparkSession, shop_log: str, tmp_path: Path) -> Folded:
     url = f"sqlite:///{tmp_path}/shop.db"
 
     async def catch_up() -> None:
-        async with (
-            open_log(url, loyalty.app) as log,
-            asyncio.timeout(240),
-            Runtime(log, services=["loyalty"], stores=MemoryStores()) as runtime,
-        ):
-            await runtime.idle()
+        async with open_log(url, loyalty.app) as log:
+            await handle_all(log, services=["loyalty"], stores=MemoryStores())
 
     before = Folded(spark, url, "examples.loyalty:app", tmp_path / "tables").go_on()
     assert before.table("state_account") == before.table("state_purchase_history") == []

@@ -71,22 +71,21 @@ def test_events_are_the_same(spark: SparkSession, repair_log: str, moved: str) -
 
 
 async def test_what_is_not_committed_is_not_in_it_and_later_records_neither(
-    spark: SparkSession, broker: Cluster
+    spark: SparkSession, kafka_url: str
 ) -> None:
-    url = f"{broker.url}/?prefix={token_hex(4)}."
-    log = await KafkaLog.open(url)
+    log = await KafkaLog.open(kafka_url)
     await log.create_topics([Topic("facts", partitions=2)])
     claim = await log.seize("teller", 0)
     odd = Record("facts", 0, -1, 5, b"k", b"odd", id="i", type="T", headers=(("a", b"\xff"), ("a", b"")))
     await log.append([Record("facts", 0, -1, 1, None, None), odd], claim)
-    frame = analytics.log(spark, url, topics=["facts"])
+    frame = analytics.log(spark, kafka_url, topics=["facts"])
     await log.append([Record("facts", 1, -1, 9, b"late", b"late")], claim)
     (first, second) = sorted(frame.collect())
     assert (first["key"], first["value"], first["headers"]) == (None, None, [])
     assert [(name, bytes(value)) for name, value in second["headers"]] == [("a", b"\xff"), ("a", b"")]
     assert (second["id"], second["type"], second["sequence"]) == ("i", "T", None)
     assert frame.count() == 2
-    assert analytics.log(spark, url, topics=["facts"]).count() == 3
+    assert analytics.log(spark, kafka_url, topics=["facts"]).count() == 3
     await log.close()
 
 

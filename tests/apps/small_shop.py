@@ -14,7 +14,6 @@ from eventlib import (
     OutcomeUnknown,
     Publication,
     Retry,
-    Runtime,
     Service,
     TerminalError,
 )
@@ -24,6 +23,7 @@ from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.runtime.records import JournalEntry
 from eventlib.state.memory import MemoryStores
 from eventlib.values import now_ms
+from tests.handling import handle_all
 from tests.integration.reopening import everything
 
 
@@ -136,8 +136,7 @@ def record_of(log: EventLog, event: Event) -> Record:
 
 async def settle(log: EventLog, outside: Outside | None = None, stores: MemoryStores | None = None) -> Report:
     """Run the services until all is handled; then a replay of everything so far says what they said."""
-    async with Runtime(log, ports={"gateway": outside or Outside()}, stores=stores) as runtime, asyncio.timeout(120):
-        await runtime.idle()
+    await handle_all(log, ports={"gateway": outside or Outside()}, stores=stores)
     report = await replay(log)
     assert report.same, report.first or report.unknown
     return report

@@ -1,17 +1,17 @@
 """A log with keys that are parked, and people who log in to look at it."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventlib import EventLog, Runtime, open_log
+from eventlib import EventLog, open_log
 from eventlib.identity import Role
 from tests.console.browsers import Visit, running_console, visiting
 from tests.console.rates_app import BROKEN, RateAsked, app
 from tests.console.windows import token_of
+from tests.handling import handle_all
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
@@ -29,8 +29,7 @@ def broken() -> Iterator[None]:
 
 
 async def settled(log: EventLog) -> None:
-    async with Runtime(log) as runtime, asyncio.timeout(60):
-        await runtime.idle()
+    await handle_all(log)
 
 
 @asynccontextmanager

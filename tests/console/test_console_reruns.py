@@ -5,14 +5,12 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from eventlib import EventLog, open_log
-from eventlib.devtools.kafka import Cluster
 from eventlib.identity import Role
 from eventlib.model.service import Service
 from eventlib.operations.acts import acts
@@ -216,14 +214,13 @@ async def shows(client: httpx.AsyncClient, text: str) -> None:
 
 @pytest.mark.extended
 async def test_a_rerun_is_begun_and_taken_over(
-    broker: Cluster, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    kafka_url: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path_factory.mktemp("console"))  # the indexes are in `var`
-    url = f"{broker.url}/?prefix={token_hex(4)}."
-    async with open_log(url, market(Code(gives_back=False))) as log:
+    async with open_log(kafka_url, market(Code(gives_back=False))) as log:
         await some_short_baskets(log)
     async with (
-        open_log(url, market(), read_only=True) as log,
+        open_log(kafka_url, market(), read_only=True) as log,
         running_console(log) as address,
         httpx.AsyncClient(base_url=address, timeout=60) as client,
     ):

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from secrets import token_hex
 
 import httpx
 import pytest
@@ -52,7 +51,7 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield lambda: open_log(f"sqlite:///{tmp_path}/log.db", CATALOGUE)
         return
     if request.param == "kafka":
-        url = f"{request.getfixturevalue('broker').url}/?prefix={token_hex(4)}."
+        url = str(request.getfixturevalue("kafka_url"))
         yield lambda: open_log(url, CATALOGUE)
         return
     async with open_log("memory://", CATALOGUE) as kept:

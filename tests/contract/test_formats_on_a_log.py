@@ -13,7 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
 from jsonschema import Draft7Validator
 
-from eventlib import Choreography, Decider, Event, Runtime, Service, open_log
+from eventlib import Choreography, Decider, Event, Service, open_log
 from eventlib.codec.protobuf.schema import protobuf_file
 from eventlib.codec.remote_registry import RemoteRegistry
 from eventlib.codec.wire_format import FramedCodec
@@ -26,6 +26,7 @@ from eventlib.model.topic import FORMATS, Topic
 from eventlib.queries.state import state_of
 from eventlib.replay import replay
 from tests.contract.registry_servers import value_of
+from tests.handling import handle_all
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,7 @@ async def test_a_choreography_runs_in_each_format(form: str, tmp_path: Path) -> 
     async with open_log(f"sqlite:///{tmp_path}/log.db", shop.choreography) as log:
         for number in range(20):
             await log.publish(shop.event(f"b{number}", *range(1, number + 2)))
-        async with Runtime(log) as runtime:
-            await runtime.idle()
+        await handle_all(log)
         assert (await state_of(log, "basket", "b3")).state.total_cents == 1_000
     async with open_log(f"sqlite:///{tmp_path}/log.db", shop.choreography, read_only=True) as log:
         records = [record for p in range(8) for record in await log.port.read("baskets", p, 0, 99)]

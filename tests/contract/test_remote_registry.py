@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analytics.asking import schemas
-from eventlib import Event, Runtime, open_log
+from eventlib import Event, open_log
 from eventlib.cli import run
 from eventlib.codec.base import UnknownSchema
 from eventlib.codec.registry import Schema
@@ -21,6 +21,7 @@ from eventlib.errors import ContractError, RegistryRefused, RegistryUnavailable,
 from eventlib.log.memory import MemoryLog
 from tests.contract.registry_servers import listening_registry, self_signed, value_of
 from tests.golden.contracts import first, third
+from tests.handling import handle_all
 
 
 class Paid(Event, topic="payments", key="order_id"):
@@ -52,8 +53,7 @@ async def test_nothing_is_registered_unasked_and_services_run_once_it_is(
         for _ in range(20):
             for event in first.story():
                 await log.publish(event)
-        async with Runtime(log) as runtime:
-            await runtime.idle()
+        await handle_all(log)
         assert "_schemas" not in await log.port.topics()
         assert sum([await log.port.end("parcels", partition) for partition in range(8)]) == 60
         counted = requests(caplog)

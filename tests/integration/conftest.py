@@ -12,6 +12,7 @@ import pytest
 
 from eventlib import open_log
 from eventlib.cli import run
+from eventlib.devtools.kafka import Cluster
 from eventlib.personal.secret_file import create_secret
 from services.order.api import create_app
 from services.order.index import OrderIndex
@@ -28,6 +29,7 @@ from tests.keycloak import Keycloak, running_keycloak
 from tests.postgres import PASSWORD, Postgres, engine_of
 
 if TYPE_CHECKING:
+    from aiokafka.admin import AIOKafkaAdminClient
     from sqlalchemy import Engine
 
 
@@ -137,6 +139,17 @@ def database(database_url: str) -> Iterator["Engine"]:
     """What of that database a test looks at."""
     with engine_of(database_url) as engine:
         yield engine
+
+
+@pytest.fixture
+async def kafka_admin(broker: Cluster) -> "AsyncIterator[AIOKafkaAdminClient]":
+    """Kafka's own client for administration, on the broker that all tests share."""
+    from aiokafka.admin import AIOKafkaAdminClient  # few of these tests need it
+
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    await admin.start()
+    yield admin
+    await admin.close()
 
 
 @pytest.fixture

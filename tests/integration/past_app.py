@@ -1,11 +1,11 @@
 """A visit that asks for a letter, and is over when its visitor leaves, whether the letter was sent or not."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Never
 
-from eventlib import Choreography, Decider, Event, Runtime, SagaStates, Service, open_log
+from eventlib import Choreography, Decider, Event, SagaStates, Service, open_log
 from eventlib.model.saga_status import SagaState
+from tests.handling import handle_all
 from tests.integration.mailing import older
 
 
@@ -83,8 +83,8 @@ APP = Choreography("visiting", [Service("host", deciders=[visits])], sagas=SagaS
 
 async def fill(url: str, name: str) -> None:
     """Let another service run on a log, then somebody arrive, and only then the host start."""
-    async with open_log(url, older()) as log, Runtime(log) as runtime, asyncio.timeout(60):
-        await runtime.idle()
+    async with open_log(url, older()) as log:
+        await handle_all(log)
     async with open_log(url, APP) as log:
         await log.publish(Arrived(name=name))
     await served(url)
@@ -95,5 +95,4 @@ async def served(url: str, *events: Left) -> None:
     async with open_log(url, APP) as log:
         for event in events:
             await log.publish(event)
-        async with Runtime(log) as runtime, asyncio.timeout(60):
-            await runtime.idle()
+        await handle_all(log)

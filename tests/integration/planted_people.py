@@ -1,6 +1,5 @@
 """People with planted names whose letters are handled, and the search for these names in every byte that was written."""
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -9,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from eventlib import EventLog, Runtime
+from eventlib import EventLog
 from eventlib.operations.erasure import forget
 from eventlib.personal.opening import open_store, personal_options
 from eventlib.personal.store import KeyStore
 from examples.letters import LetterSubmitted
+from tests.handling import handle_all
 from tests.integration.letters_app import FlakyPost
 
 STEMS = ("Plantagenet", "Wimbleforth", "Oxbridgeham", "quillwort", "+44 7700")
@@ -121,8 +121,7 @@ async def posted(log: EventLog, *numbers: int) -> None:
 
 
 async def settled(log: EventLog) -> None:
-    async with Runtime(log, ports={"post": FlakyPost()}) as runtime, asyncio.timeout(120):
-        await runtime.idle()
+    await handle_all(log, ports={"post": FlakyPost()})
 
 
 async def erased(log: EventLog, url: str, *subjects: str) -> None:

@@ -14,6 +14,7 @@ from eventlib.operations.reprocessing.running import rerunning
 from eventlib.state.base import Stores
 from eventlib.state.memory import MemoryStores
 from tests.apps.market import BasketSent, Code, GivenBack, Kept, Stocked, Till, market
+from tests.handling import handle_all
 from tests.integration.reopening import Opened, events, everything
 
 WHY = "ada: the handler was wrong"
@@ -30,8 +31,7 @@ async def send(log: EventLog, baskets: Sequence[tuple[str, str]]) -> None:
 
 
 async def settle(log: EventLog, till: Till | None = None) -> None:
-    async with Runtime(log, ports={"till": till or Till()}) as runtime, asyncio.timeout(120):
-        await runtime.idle()
+    await handle_all(log, ports={"till": till or Till()})
 
 
 @asynccontextmanager

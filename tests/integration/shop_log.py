@@ -1,11 +1,10 @@
 """A log of the shop with finished and parked sagas, and the command line on it."""
 
-import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from eventlib import EventLog, Publication, Runtime, TerminalError, open_log
+from eventlib import EventLog, Publication, TerminalError, open_log
 from eventlib.model.record import Record
 from eventlib.values import now_ms
 from services import shop
@@ -13,6 +12,7 @@ from services.dispatch.ports import Booked, Recalled
 from services.order.events import OrderLine, OrderPlaced, OrderSubmitted, ProductListed
 from services.payment.ports import Charged, Declined
 from services.stock.events import DeliveryLine, DeliverySubmitted
+from tests.handling import handle_all
 
 Print = Callable[..., str]
 Objects = Callable[..., list[dict[str, Any]]]
@@ -75,8 +75,7 @@ async def fill_ended(log: EventLog) -> None:
 
 async def served(log: EventLog, *, mended: bool = False) -> None:
     ports = {"gateway": Gateway(mended=mended), "carrier": Carrier()}
-    async with Runtime(log, ports=ports) as runtime, asyncio.timeout(120):
-        await runtime.idle()
+    await handle_all(log, ports=ports)
 
 
 async def supplied(log: EventLog, units: int = 100) -> None:

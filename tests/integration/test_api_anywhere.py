@@ -8,13 +8,11 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import httpx
 
 from eventlib import open_log
-from eventlib.devtools.kafka import Cluster
 from services import shop
 from tests import forked
 from tests.integration.api_shop import placed_when_it_can_be, reachable, ready, refused, stock_up
@@ -69,12 +67,11 @@ def facts(order: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in order.items() if name != "position"}
 
 
-async def test_every_instance_answers_for_every_order(broker: Cluster, tmp_path: Path) -> None:
-    url = f"{broker.url}/?prefix={token_hex(4)}."
-    async with open_log(url, shop) as log:
+async def test_every_instance_answers_for_every_order(kafka_url: str, tmp_path: Path) -> None:
+    async with open_log(kafka_url, shop) as log:
         await stock_up(log)
-    with process(tmp_path, url) as services:
-        async with instances(tmp_path, url) as clients:
+    with process(tmp_path, kafka_url) as services:
+        async with instances(tmp_path, kafka_url) as clients:
             orders = list[str]()
             for number in range(ORDERS):
                 here, there = clients[number % 2], clients[1 - number % 2]

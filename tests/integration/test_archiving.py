@@ -10,14 +10,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import pytest
 
 from analytics import archiving
 from analytics.archiving import Archived, archive
-from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
 from eventlib.log.archive.files import newest_number, read_manifest
 from eventlib.log.base import Log
@@ -269,8 +267,8 @@ def test_a_log_can_be_released_from_its_archive(tmp_path: Path) -> None:
         assert archived_ends(connection) is None
 
 
-async def test_a_log_on_kafka_is_archived_too(broker: Cluster, tmp_path: Path) -> None:
-    log = await open_port(f"{broker.url}/?prefix={token_hex(4)}.")
+async def test_a_log_on_kafka_is_archived_too(kafka_url: str, tmp_path: Path) -> None:
+    log = await open_port(kafka_url)
     try:
         await log.create_topics([Topic("facts", partitions=2)])
         claim = await log.seize("teller", 0)

@@ -8,6 +8,7 @@ import pytest
 
 from eventlib import OutcomeUnknown, Publication, Retry, Runtime, RuntimeConfig, open_log
 from eventlib.runtime.breaker import BreakerState
+from tests.handling import handle_all
 from tests.integration.limited_shop import Charged, Ordered, Uncharged, said, shop
 
 ORDERS = 40
@@ -55,8 +56,7 @@ async def test_a_few_orders_alone_use_up_their_attempts() -> None:
     gateway = Gateway()
     async with open_log("memory://", shop({}, RETRY)) as log:
         await log.publish(Ordered(order_id="1"))
-        async with Runtime(log, ports={"gateway": gateway}, config=CONFIG) as runtime, asyncio.timeout(120):
-            await runtime.idle()
+        await handle_all(log, ports={"gateway": gateway}, config=CONFIG)
         assert (len(await said(log, Uncharged)), gateway.calls) == (1, {"1": 3})
 
 
@@ -70,8 +70,7 @@ async def test_a_service_stops_at_once_while_its_requests_wait() -> None:
             began = loop.time()
         assert loop.time() - began < 2
         gateway.is_there = True
-        async with Runtime(log, ports={"gateway": gateway}) as runtime, asyncio.timeout(120):
-            await runtime.idle()
+        await handle_all(log, ports={"gateway": gateway})
         assert len(await said(log, Charged)) == ORDERS
 
 
@@ -81,6 +80,5 @@ async def test_it_can_be_turned_off(failures: int) -> None:
     config = RuntimeConfig(breaker_failures=failures)
     async with open_log("memory://", shop({}, RETRY)) as log:
         await log.publish_many([Publication(Ordered(order_id=str(n))) for n in range(ORDERS)])
-        async with Runtime(log, ports={"gateway": gateway}, config=config) as runtime, asyncio.timeout(120):
-            await runtime.idle()
+        await handle_all(log, ports={"gateway": gateway}, config=config)
         assert (len(await said(log, Uncharged)), gateway.calls.total()) == (ORDERS, 3 * ORDERS)

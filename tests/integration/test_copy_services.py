@@ -5,11 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from secrets import token_hex
 from typing import Never
 
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
-from eventlib.devtools.kafka import Cluster
 from eventlib.log.kafka.import_log import ImportLog
 from eventlib.model.event import Meta
 from eventlib.operations.held_log import held
@@ -78,8 +76,8 @@ async def running(log: EventLog) -> AsyncIterator[Runtime]:
         yield runtime
 
 
-async def test_states_parked_keys_deadlines_and_answers_move(tmp_path: Path, broker: Cluster) -> None:
-    source, target = f"sqlite:///{tmp_path}/desk.db", f"{broker.url}/?prefix={token_hex(4)}."
+async def test_states_parked_keys_deadlines_and_answers_move(tmp_path: Path, kafka_url: str) -> None:
+    source, target = f"sqlite:///{tmp_path}/desk.db", kafka_url
     BROKEN.add("stuck")
     async with open_log(source, desk) as log:
         for number in range(5):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eventlib import EventLog, Runtime, open_log
+from eventlib import EventLog, open_log
 from eventlib.cli import run
 from eventlib.errors import EventlibError, WiringError
 from eventlib.log.sqlite.connection import connect
@@ -21,6 +21,7 @@ from eventlib.log.sqlite.sealed import partition_update
 from eventlib.operations.doctor.repair import repair_file
 from eventlib.state.memory import MemoryStores
 from services import shop
+from tests.handling import handle_all
 from tests.in_rows import in_rows
 from tests.integration.damaging import everything
 from tests.integration.shop_log import Carrier, Gateway, order, served, supplied
@@ -149,8 +150,7 @@ async def new_orders_of(url: str) -> set[str]:
         await log.publish_many([order(name) for name in sorted(wanted)])
         ports = {"gateway": Gateway(), "carrier": Carrier()}
         with suppress(TimeoutError):  # a task whose states nobody can read any more waits for their schema
-            async with Runtime(log, ports=ports, stores=MemoryStores()) as runtime, asyncio.timeout(PATIENCE_S):
-                await runtime.idle()
+            await handle_all(log, ports=ports, stores=MemoryStores())
         return wanted - await completed(log)
 
 

@@ -12,6 +12,7 @@ from eventlib.operations.pausing import Numbers, pause, resume, settled
 from eventlib.queries.pauses import PauseTarget, pauses
 from eventlib.runtime.effect_queue import Ticket
 from eventlib.runtime.turns import EffectTurns, Turn
+from tests.handling import handle_all
 from tests.integration.limited_shop import ChargeAsked, Charged, Gateway, Ordered, numbered, run, said, shop
 
 
@@ -94,8 +95,7 @@ async def test_what_waits_at_a_limit_goes_on_after_a_restart() -> None:
             while len(gateway.called) < 20:
                 await asyncio.sleep(0.005)
             assert sum(task.open_effects for task in runtime.tasks) > 0
-        async with Runtime(log, ports={"gateway": gateway}) as runtime, asyncio.timeout(60):
-            await runtime.idle()
+        await handle_all(log, ports={"gateway": gateway})
         assert sorted(await said(log, Charged)) == sorted(str(n) for n in range(60))
     assert set(gateway.calls.values()) == {1}
 
@@ -109,8 +109,7 @@ async def test_customers_take_turns_after_a_restart_too() -> None:
         async with Runtime(log, ports={"gateway": Gateway(takes_s=60)}, config=RuntimeConfig(grace_s=0)) as runtime:
             while sum(task.open_effects for task in runtime.tasks) < 66:
                 await asyncio.sleep(0.005)
-        async with Runtime(log, ports={"gateway": gateway}) as runtime, asyncio.timeout(60):
-            await runtime.idle()
+        await handle_all(log, ports={"gateway": gateway})
     assert len(gateway.called) == 66
     last = max(n for n, (_, order_id) in enumerate(gateway.called) if order_id.startswith("small"))
     assert last < 30, "else they had waited behind all of the other's"

@@ -22,6 +22,7 @@ from tests.apps.small_shop import (
     settle,
     steps,
 )
+from tests.handling import handle_all
 from tests.integration.reopening import Opened, events, everything
 
 PATIENCE_S = 60.0
@@ -109,8 +110,7 @@ async def test_an_answer_whose_commit_failed_is_committed_though_nothing_else_co
         monkeypatch.setattr(log.port, "append", refusing)
         await log.publish(Ordered(order_id="1", cents=5))
         config = RuntimeConfig(retry_pause_s=0.01, flush_s=3_600)
-        async with Runtime(log, ports={"gateway": Outside()}, config=config) as runtime, asyncio.timeout(PATIENCE_S):
-            await runtime.idle()
+        await handle_all(log, ports={"gateway": Outside()}, config=config)
         assert len(refused) == 10
         assert [each.type for each in await everything(log, "charges")] == ["ChargeAsked", "Charged"]
 
@@ -155,8 +155,7 @@ async def test_what_was_pending_at_a_restart_is_started_as_room_comes(opened: Op
                 await asyncio.sleep(0.01)
     async with opened(make_shop(set())) as log:
         config = RuntimeConfig(pending_effects=2)
-        async with Runtime(log, ports={"gateway": Outside()}, config=config) as runtime, asyncio.timeout(20):
-            await runtime.idle()
+        await handle_all(log, ports={"gateway": Outside()}, config=config)
         assert len(await events(log, "charges")) == 12
 
 

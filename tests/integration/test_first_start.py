@@ -19,6 +19,7 @@ from eventlib.runtime.bootstrap import MARK
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions
 from eventlib.search import SagaQuery, SagaSearch
 from tests import forked
+from tests.handling import handle_all
 from tests.integration import mailing as service_module
 from tests.integration.mailing import Outbox, Signed, both, mailing, older
 from tests.integration.past_app import APP, Left, fill, served
@@ -36,8 +37,8 @@ def outbox(tmp_path: Path) -> Path:
 @pytest.fixture
 async def ran(opened: Opened) -> Opened:
     """Opens a log on which another application's service has run before."""
-    async with opened(older()) as log, Runtime(log) as runtime, asyncio.timeout(120):
-        await runtime.idle()
+    async with opened(older()) as log:
+        await handle_all(log)
     return opened
 
 
@@ -55,8 +56,7 @@ async def sign(log: EventLog, numbers: range, **fields: int) -> None:
 
 
 async def settle(log: EventLog, outbox: Path) -> None:
-    async with Runtime(log, ports={"outbox": Outbox(outbox)}) as runtime, asyncio.timeout(120):
-        await runtime.idle()
+    await handle_all(log, ports={"outbox": Outbox(outbox)})
 
 
 async def effects_parked(log: EventLog) -> list[Parking]:
@@ -182,8 +182,7 @@ async def test_the_first_services_of_a_log_have_no_past(opened: Opened, outbox: 
 
 async def test_a_first_service_that_starts_later_than_the_others_has_no_past(opened: Opened, outbox: Path) -> None:
     async with opened(both()) as log:
-        async with Runtime(log, services=["older"]) as runtime, asyncio.timeout(120):
-            await runtime.idle()
+        await handle_all(log, services=["older"])
         await sign(log, range(8))
     async with opened(both()) as log:
         await settle(log, outbox)
@@ -218,8 +217,8 @@ async def test_killed_at_any_moment_it_still_knows_what_was_past(tmp_path: Path,
     url = f"sqlite:///{tmp_path}/log.db"
     chance = random.Random(7)
     past, fresh = range(2_000), range(2_000, 2_050)
-    async with open_log(url, older()) as log, Runtime(log) as runtime:
-        await runtime.idle()
+    async with open_log(url, older()) as log:
+        await handle_all(log)
     async with open_log(url, mailing()) as log:
         await sign(log, past)
         for n, number in enumerate(fresh):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eventlib import Choreography, Decider, Event, EventLog, Meta, Runtime, Service, Topic, open_log
+from eventlib import Choreography, Decider, Event, EventLog, Meta, Service, Topic, open_log
 from eventlib.cli import run
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.external import Json, Text
@@ -19,6 +19,7 @@ from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.runtime.parking.parked import parked_facts
 from eventlib.runtime.records import JournalEntry, Step
 from eventlib.values import now_ms
+from tests.handling import handle_all
 from tests.integration.reopening import everything
 
 CLICKS = Topic("web.clicks", partitions=4)
@@ -94,11 +95,6 @@ def click(user: str, page: str = "/", **changed: Any) -> Record:
     return Record("web.clicks", place, -1, now_ms(), user.encode(), value).replace(**changed)
 
 
-async def settle(log: EventLog) -> None:
-    async with Runtime(log) as runtime, asyncio.timeout(120):
-        await runtime.idle()
-
-
 async def steps_of(log: EventLog, service: str) -> list[Step]:
     entries = await everything(log, f"{service}.journal")
     return [step for entry in entries for step in log.codec.decode(JournalEntry, entry.value or b"").steps]
@@ -112,7 +108,7 @@ async def test_a_replay_decides_external_inputs_again_whatever_fits_into_memory(
     log: EventLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await log.port.append([click("ada", f"/{number}") for number in range(20)])
-    await settle(log)
+    await handle_all(log)
     whole = await replay(log)
     assert whole.same
     assert whole.decisions == 20
@@ -123,7 +119,7 @@ async def test_a_replay_decides_external_inputs_again_whatever_fits_into_memory(
 
 async def test_records_without_headers_have_their_place_as_id(log: EventLog) -> None:
     (offset,) = await log.port.append([click("ada")])
-    await settle(log)
+    await handle_all(log)
     (visited,) = await everything(log, "visits")
     place = f"web.clicks/{CLICKS.partition_of(b'ada')}/{offset}"
     assert (visited.causation_id, visited.correlation_id) == (place, place)
@@ -133,14 +129,14 @@ async def test_records_without_headers_have_their_place_as_id(log: EventLog) -> 
 
 async def test_a_key_that_only_the_value_has_and_one_that_only_the_record_has(log: EventLog) -> None:
     await log.port.append([click("ada", key=None), click("ada", value=b'{"page": "/b"}')])
-    await settle(log)
+    await handle_all(log)
     assert (await state_of(log, "user", "ada")).state == User(clicks=2, visits=2)
 
 
 async def test_two_records_under_one_id_of_theirs_lead_to_facts_of_two_ids(log: EventLog) -> None:
     sent = click("ada", id="42", type="com.web.click", source="web", traceparent="not one")
     await log.port.append([sent, sent])
-    await settle(log)
+    await handle_all(log)
     visits = await everything(log, "visits")
     assert [visit.causation_id for visit in visits] == ["42", "42"]
     assert len({visit.id for visit in visits}) == 2
@@ -158,7 +154,7 @@ async def test_a_topic_that_is_not_partitioned_by_its_key_says_so_at_once(log: E
             click("bob"),
         ]
     )
-    await settle(log)
+    await handle_all(log)
     found = await reasons(log)
     assert len(found) == 3
     assert all("topic web.clicks is not partitioned by user_id" in reason for reason in found)
@@ -178,7 +174,7 @@ async def test_what_cannot_be_read_is_parked_and_others_go_on(log: EventLog) -> 
             click("eve", timestamp_ms=now_ms() + 10**9),
         ]
     )
-    await settle(log)
+    await handle_all(log)
     assert sorted(reason.split(":")[0].split(",")[0] for reason in await reasons(log)) == [
         "Clicked",
         "Clicked",
@@ -194,7 +190,7 @@ async def test_what_cannot_be_read_is_parked_and_others_go_on(log: EventLog) -> 
 
 async def test_a_null_value_without_a_meaning_is_passed_over_and_its_key_goes_on(log: EventLog) -> None:
     await log.port.append([click("ada", "/1"), click("ada", value=None), click("ada", "/2")])
-    await settle(log)
+    await handle_all(log)
     assert await reasons(log) == []
     assert (await state_of(log, "user", "ada")).state == User(clicks=2, visits=2)
     (dropped,) = [step for step in await steps_of(log, "web") if step.kind == "drop"]
@@ -220,7 +216,7 @@ async def test_a_null_value_is_the_event_that_its_class_declares() -> None:
     async with open_log("memory://", Choreography("web", [Service("web", deciders=[users])])) as log:
         await log.port.append([click("ada", page).replace(topic="crm") for page in ("/1", "/2")])
         await log.port.append([click("ada", value=None).replace(topic="crm"), click("ada", "/3").replace(topic="crm")])
-        await settle(log)
+        await handle_all(log)
         visits = [log.decode(record) for record in await everything(log, "visits")]
         assert [getattr(visit, "page", "") for visit in visits] == ["/1", "/2", "gone", "/3"]
         assert await reasons(log) == []
@@ -232,13 +228,13 @@ async def test_a_parked_record_keeps_its_place_behind_its_key(log: EventLog) -> 
     choreography = make_web(broken)
     shaky = EventLog(log.port, log.codec, choreography)
     await log.port.append([click("ada", "/bad", key=None), click("ada", "/2", key=None), click("bob", "/3")])
-    await settle(shaky)
+    await handle_all(shaky)
     assert len(await everything(log, "visits")) == 1
     broken.clear()
     control = choreography.service("web").control
     request = log.codec.encode(ParkedRetryRequested("user", "ada"))
     await log.port.append([Record(control.name, control.partition_of(b"ada"), -1, now_ms(), b"ada", request)])
-    await settle(shaky)
+    await handle_all(shaky)
     visits = [log.decode(record) for record in await everything(log, "visits") if record.key == b"ada"]
     assert [visit.page for visit in visits if isinstance(visit, Visited)] == ["/bad", "/2"]
     assert len({record.id for record in await everything(log, "visits")}) == 3
@@ -247,7 +243,7 @@ async def test_a_parked_record_keeps_its_place_behind_its_key(log: EventLog) -> 
 async def test_a_keyless_topic_is_read_by_a_decider_without_a_key(log: EventLog) -> None:
     records = [Record("lines", n % 4, -1, now_ms(), b"k%d" % n, f"word{n} and".encode()) for n in range(20)]
     await log.port.append(records)
-    await settle(log)
+    await handle_all(log)
     words = [record.key for record in await everything(log, "words")]
     assert len(words) == 40
     assert words.count(b"and") == 20
@@ -256,7 +252,7 @@ async def test_a_keyless_topic_is_read_by_a_decider_without_a_key(log: EventLog)
 
 async def test_the_history_of_a_key_that_others_write_about(log: EventLog) -> None:
     await log.port.append([click("ada", key=None), click("bob"), click("ada", "/2", value=b"?"), click("ada", "/3")])
-    await settle(log)
+    await handle_all(log)
     handled, *parked = [step async for step in history(log, log.choreography.decider("user"), "ada")]
     assert (handled.kind, handled.after) == ("handled", User(clicks=1, visits=1))
     assert [said.event for said in handled.emitted] == [
@@ -269,7 +265,7 @@ async def test_the_history_of_a_key_that_others_write_about(log: EventLog) -> No
 async def test_a_decider_without_a_key_has_a_state_and_a_history_for_each_partition(log: EventLog) -> None:
     records = [Record("lines", n % 2, -1, now_ms(), b"k%d" % n, f"word{n}".encode()) for n in range(4)]
     await log.port.append(records)
-    await settle(log)
+    await handle_all(log)
     steps = [step async for step in history(log, log.choreography.decider("line"), "1")]
     assert [said.event for step in steps for said in step.emitted] == [Spoken(word="word1"), Spoken(word="word3")]
     assert (await state_of(log, "line", "1")).sequence == steps[-1].entry_after.sequence == 2

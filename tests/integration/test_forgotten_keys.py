@@ -1,13 +1,13 @@
 """A key that is forgotten leaves nothing and begins anew, whether its task has run on, or was restarted from the changelog."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Never
 
 import pytest
 
-from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
+from eventlib import Choreography, Decider, Event, Service, open_log
 from eventlib.state.memory import MemoryStores
+from tests.handling import handle_all
 from tests.integration.reopening import everything
 
 
@@ -58,8 +58,8 @@ async def test_its_count_of_events_begins_anew(restarts: bool) -> None:
         for event in (Opened(key="1"), Left(key="1"), Opened(key="1")):
             await log.publish(event)
             if restarts:
-                await settle(log)
-        await settle(log)
+                await handle_all(log, stores=MemoryStores())
+        await handle_all(log, stores=MemoryStores())
         assert [record.sequence for record in await everything(log, "visits.greeted")] == [1, 1]
 
 
@@ -67,12 +67,7 @@ async def test_an_input_that_forgets_its_key_leaves_a_tombstone_and_one_of_a_key
     async with open_log("memory://", visits()) as log:
         for event in (Opened(key="1"), Left(key="1"), Left(key="2")):
             await log.publish(event)
-        await settle(log)
+        await handle_all(log, stores=MemoryStores())
         states = [r for r in await everything(log, "visits.changelog") if (r.key or b"").startswith(b"state/")]
         assert [(r.key, r.value is None) for r in states][-1] == (b"state/visit/1", True)
         assert b"state/visit/2" not in {r.key for r in states}
-
-
-async def settle(log: EventLog) -> None:
-    async with Runtime(log, stores=MemoryStores()) as runtime, asyncio.timeout(120):
-        await runtime.idle()

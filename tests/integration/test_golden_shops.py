@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from eventlib import Runtime, RuntimeConfig, open_log
+from eventlib import RuntimeConfig, open_log
 from services import shop
 from services.simulation.ledger import Ledger
 from services.simulation.systems import SimulatedCarrier, SimulatedGateway
 from tests.commands import ended
 from tests.golden.shops.shops import EMBEDDED, KAFKA, golden_log, holds, printed
+from tests.handling import handle_all
 
 pytestmark = pytest.mark.heavy
 
@@ -89,8 +90,8 @@ async def test_services_go_on_with_what_was_under_way(golden: tuple[str, str], t
     _, url = golden
     with Ledger(tmp_path / "shop.db.outside.db") as ledger:
         ports = {"gateway": SimulatedGateway(ledger), "carrier": SimulatedCarrier(ledger)}
-        async with open_log(url, shop) as log, Runtime(log, ports=ports, config=RuntimeConfig()) as runtime:
-            await runtime.idle()
+        async with open_log(url, shop) as log:
+            await handle_all(log, ports=ports, config=RuntimeConfig())
     (report,) = lines(ended("replay", "--json", "--log", url).stdout)
     assert (report["differences"], report["unknown"], report["silent"]) == (0, [], [])
     (left,) = lines(ended("replay", "--in-flight", "--json", "--log", url).stdout)

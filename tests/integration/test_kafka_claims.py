@@ -44,31 +44,26 @@ async def until_owns(member: Membership, held: Mapping[int, Claim], partitions: 
     return held
 
 
-@pytest.fixture
-def url(broker: BrokerCluster) -> str:
-    return f"{broker.url}/?prefix={token_hex(4)}."
-
-
 @pytest_asyncio.fixture
-async def log(url: str) -> AsyncIterator[Log]:
-    log = await KafkaLog.open(url)
+async def log(kafka_url: str) -> AsyncIterator[Log]:
+    log = await KafkaLog.open(kafka_url)
     await log.create_topics(TOPICS)
     yield log
     await log.close()
 
 
 @pytest_asyncio.fixture
-async def other(url: str, log: Log) -> AsyncIterator[Log]:
+async def other(kafka_url: str, log: Log) -> AsyncIterator[Log]:
     del log  # opened first: it makes the topics
-    other = await KafkaLog.open(url)
+    other = await KafkaLog.open(kafka_url)
     yield other
     await other.close()
 
 
 @pytest_asyncio.fixture
-async def cluster(url: str, log: Log) -> AsyncIterator[Cluster]:
+async def cluster(kafka_url: str, log: Log) -> AsyncIterator[Cluster]:
     del log  # as above
-    cluster = Cluster(*parse_url(url))
+    cluster = Cluster(*parse_url(kafka_url))
     await cluster.start()
     yield cluster
     await cluster.close()
@@ -120,8 +115,10 @@ async def test_who_retires_gives_each_task_to_the_others_while_it_goes_on_with_t
 
 
 @pytest.mark.parametrize("max_blocked_s", [60, 1])
-async def test_a_member_whose_loop_is_blocked_keeps_its_tasks_within_the_bound(url: str, max_blocked_s: int) -> None:
-    log = await KafkaLog.open(f"{url}&max_blocked_s={max_blocked_s}")
+async def test_a_member_whose_loop_is_blocked_keeps_its_tasks_within_the_bound(
+    kafka_url: str, max_blocked_s: int
+) -> None:
+    log = await KafkaLog.open(f"{kafka_url}&max_blocked_s={max_blocked_s}")
     try:
         await log.create_topics(TOPICS)
         member = await log.join("s", 1)
@@ -219,10 +216,10 @@ async def test_kafkas_own_tools_see_who_has_what_and_how_far_it_is(
     await member.leave()
 
 
-async def test_what_was_aborted_is_never_read(log: Log, broker: BrokerCluster, url: str) -> None:
+async def test_what_was_aborted_is_never_read(log: Log, broker: BrokerCluster, kafka_url: str) -> None:
     await log.append([record("b", b"1")])
     reader = log.reader({("b", 0): 0})
-    topic = f"{parse_url(url)[1].prefix}b"
+    topic = f"{parse_url(kafka_url)[1].prefix}b"
     async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=token_hex(4)) as stranger:
         await stranger.begin_transaction()
         await stranger.send_and_wait(topic, b"aborted", partition=0)

@@ -4,14 +4,12 @@ Each fault is made by somebody else's client: topics with other counts or settin
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import Never
 
 import pytest
-import pytest_asyncio
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -38,58 +36,45 @@ class Nothing:
     """No state."""
 
 
-@pytest.fixture
-def url(broker: Cluster) -> str:
-    return f"{broker.url}/?prefix={token_hex(4)}."
+def physical(kafka_url: str, topic: str) -> str:
+    return kafka_url.rpartition("=")[2] + topic
 
 
-@pytest_asyncio.fixture
-async def admin(broker: Cluster) -> AsyncIterator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    await admin.start()
-    yield admin
-    await admin.close()
-
-
-def physical(url: str, topic: str) -> str:
-    return url.rpartition("=")[2] + topic
-
-
-def start(url: str, capsys: pytest.CaptureFixture[str]) -> str:
+def start(kafka_url: str, capsys: pytest.CaptureFixture[str]) -> str:
     """Start the services, which cannot, and return what that says."""
     capsys.readouterr()
-    assert run(["run", "--log", url]) == 1
+    assert run(["run", "--log", kafka_url]) == 1
     said = capsys.readouterr().err
     assert len(said.splitlines()) == 1
     return said
 
 
-async def diagnosed(url: str, check: str) -> list[tuple[str, str, str]]:
-    found = await examine(url, shop, "var/state")
+async def diagnosed(kafka_url: str, check: str) -> list[tuple[str, str, str]]:
+    found = await examine(kafka_url, shop, "var/state")
     return [(each.verdict, each.what, each.remedy) for each in found if each.check == check]
 
 
 async def test_more_partitions_for_a_topic_in_use(
-    url: str, admin: AIOKafkaAdminClient, capsys: pytest.CaptureFixture[str]
+    kafka_url: str, kafka_admin: AIOKafkaAdminClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with open_log(url, shop) as log:
+    async with open_log(kafka_url, shop) as log:
         before = await log.publish(CancelSubmitted(order_id="1"))
-        name = physical(url, "order.requests")
-        await admin.create_partitions({name: NewPartitions(12)})
+        name = physical(kafka_url, "order.requests")
+        await kafka_admin.create_partitions({name: NewPartitions(12)})
         async with asyncio.timeout(120):
-            while await partitions_of(admin, name) != 12:  # a broker hears of it a moment later
+            while await partitions_of(kafka_admin, name) != 12:  # a broker hears of it a moment later
                 await asyncio.sleep(0.05)
         await log.port.topics()  # it sees them now
         after = [await log.publish(CancelSubmitted(order_id="1")) for _ in range(3)]
         assert {position.partition for position in after} == {before.partition}, "who runs goes on as it was declared"
-    said = await asyncio.to_thread(start, url, capsys)
+    said = await asyncio.to_thread(start, kafka_url, capsys)
     assert "'order.requests' has 12 partitions on the log, but is declared with 8" in said
     assert "declare a new topic" in said
     remedy = "A key's events would be spread over two partitions, so this is not changed in place: declare a new topic"
     remedy += (
         " (for example 'order.requests.v2'), replay the old one into it, and move its consumers and producers over"
     )
-    assert await diagnosed(url, "topics") == [
+    assert await diagnosed(kafka_url, "topics") == [
         (
             "error",
             "topic 'order.requests' has 12 partitions on the log, but is declared with 8",
@@ -99,7 +84,7 @@ async def test_more_partitions_for_a_topic_in_use(
 
 
 async def test_topics_that_a_service_reads_together_and_that_do_not_fit(
-    url: str, admin: AIOKafkaAdminClient, capsys: pytest.CaptureFixture[str]
+    kafka_url: str, kafka_admin: AIOKafkaAdminClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Asked(Event, topic=Topic("pitfall.asked", partitions=4), key="name"):
         name: str
@@ -117,13 +102,13 @@ async def test_topics_that_a_service_reads_together_and_that_do_not_fit(
         WiringError, match=r"pitfall.answered has 6, pitfall.asked has 4.*give these topics equal counts"
     ):
         Service("pitfall", deciders=[decider])
-    await admin.create_topics([NewTopic(physical(url, "payments"), 4, 1)])  # declared right, and made wrong
-    said = await asyncio.to_thread(start, url, capsys)
+    await kafka_admin.create_topics([NewTopic(physical(kafka_url, "payments"), 4, 1)])  # declared right, and made wrong
+    said = await asyncio.to_thread(start, kafka_url, capsys)
     assert "'payments' has 4 partitions on the log, but is declared with 8" in said
 
 
-async def test_another_partitioner_of_a_topic(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = await KafkaLog.open(url)
+async def test_another_partitioner_of_a_topic(kafka_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await KafkaLog.open(kafka_url)
     try:
         await log.create_topics([ORDERS])
         monkeypatch.setitem(PARTITIONERS, "sum", lambda key, partitions: sum(key) % partitions)
@@ -133,8 +118,8 @@ async def test_another_partitioner_of_a_topic(url: str, monkeypatch: pytest.Monk
         await log.close()
 
 
-async def test_records_of_a_client_with_another_partitioner(url: str, broker: Cluster) -> None:
-    async with open_log(url, shop) as log:
+async def test_records_of_a_client_with_another_partitioner(kafka_url: str, broker: Cluster) -> None:
+    async with open_log(kafka_url, shop) as log:
         there = await log.publish(CancelSubmitted(order_id="1"))
         (record,) = await log.port.read(there.topic, there.partition, there.offset, 1)
         headers = [
@@ -147,7 +132,7 @@ async def test_records_of_a_client_with_another_partitioner(url: str, broker: Cl
         elsewhere = (there.partition + 1) % 8
         async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as stranger:
             await stranger.send_and_wait(
-                physical(url, there.topic), record.value, record.key, partition=elsewhere, headers=headers
+                physical(kafka_url, there.topic), record.value, record.key, partition=elsewhere, headers=headers
             )
         async with Runtime(log, ports={}, services=["order"]) as runtime, asyncio.timeout(120):
             reasons = await parked(log, runtime)
@@ -160,13 +145,13 @@ async def parked(log: EventLog, runtime: Runtime) -> list[str]:
     return [str(parked_facts(record)["reason"]) for records in found for record in records]
 
 
-async def test_a_key_that_has_most_of_the_events(url: str) -> None:
-    async with open_log(url, shop) as log:
+async def test_a_key_that_has_most_of_the_events(kafka_url: str) -> None:
+    async with open_log(kafka_url, shop) as log:
         for _ in range(10):
             await log.publish_many([Publication(CancelSubmitted(order_id=f"{number}")) for number in range(150)])
-        assert await diagnosed(url, "keys") == [("ok", "no key has far more events than others", "")]
+        assert await diagnosed(kafka_url, "keys") == [("ok", "no key has far more events than others", "")]
         await log.publish_many([Publication(CancelSubmitted(order_id="hot")) for _ in range(1_500)])
-    ((verdict, what, remedy),) = await diagnosed(url, "keys")
+    ((verdict, what, remedy),) = await diagnosed(kafka_url, "keys")
     assert verdict == "warning"
     assert what.startswith("topic 'order.requests': key 'hot' has about ")
     assert 40 < int(what.partition("about ")[2].partition("%")[0]) < 60
@@ -174,49 +159,49 @@ async def test_a_key_that_has_most_of_the_events(url: str) -> None:
     assert "finer key" in remedy
 
 
-async def timestamp_type(admin: AIOKafkaAdminClient, topic: str) -> str:
-    (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+async def timestamp_type(kafka_admin: AIOKafkaAdminClient, topic: str) -> str:
+    (answer,) = await kafka_admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
     (found,) = answer.resources
     kinds = [str(value) for name, value, *_ in found[4] if name == "message.timestamp.type"]
     return kinds[0]
 
 
-async def partitions_of(admin: AIOKafkaAdminClient, topic: str) -> int:
-    (found,) = await admin.describe_topics([topic])
+async def partitions_of(kafka_admin: AIOKafkaAdminClient, topic: str) -> int:
+    (found,) = await kafka_admin.describe_topics([topic])
     return len(found["partitions"])
 
 
 async def test_times_that_brokers_give(
-    url: str, admin: AIOKafkaAdminClient, capsys: pytest.CaptureFixture[str]
+    kafka_url: str, kafka_admin: AIOKafkaAdminClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with open_log(url, shop):
+    async with open_log(kafka_url, shop):
         pass
-    name = physical(url, "orders")
+    name = physical(kafka_url, "orders")
     resource = ConfigResource(ConfigResourceType.TOPIC, name, {"message.timestamp.type": "LogAppendTime"})
-    await admin.alter_configs([resource])
+    await kafka_admin.alter_configs([resource])
     async with asyncio.timeout(120):
-        while await timestamp_type(admin, name) != "LogAppendTime":  # a broker hears of it a moment later
+        while await timestamp_type(kafka_admin, name) != "LogAppendTime":  # a broker hears of it a moment later
             await asyncio.sleep(0.05)
-    said = await asyncio.to_thread(start, url, capsys)
+    said = await asyncio.to_thread(start, kafka_url, capsys)
     assert "topic 'orders' has message.timestamp.type=LogAppendTime" in said
     assert "set it to CreateTime" in said
-    found = [each for each in await diagnosed(url, "topics") if each[0] == "error"]
+    found = [each for each in await diagnosed(kafka_url, "topics") if each[0] == "error"]
     assert [remedy for _, _, remedy in found] == [
         "kafka-configs.sh --alter --add-config message.timestamp.type=CreateTime"
     ]
 
 
 async def test_a_partition_that_begins_with_an_aborted_transaction_has_lost_nothing(
-    url: str, broker: Cluster, tmp_path: Path
+    kafka_url: str, broker: Cluster, tmp_path: Path
 ) -> None:
     """Its oldest record stands after its start: who replays the log, or its archive, knows that nothing was dropped."""
     choreography, phone = three_services(set()), Phone()
     phone.free.set()
-    async with open_log(url, choreography) as log:
+    async with open_log(kafka_url, choreography) as log:
         async with Runtime(log, ports={"phone": phone}) as runtime:
             await runtime.idle()
             await abort_in(
-                broker, [(physical(url, name), partition) for name in ("asks", "calls") for partition in (0, 1)]
+                broker, [(physical(kafka_url, name), partition) for name in ("asks", "calls") for partition in (0, 1)]
             )
             await log.publish_many([Publication(Asked(name=name)) for name in "abcdef"])
             await runtime.idle()

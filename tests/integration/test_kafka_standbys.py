@@ -5,17 +5,15 @@ The states are those of one history, whoever has run the tasks, and whatever cop
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 
 from eventlib import EventLog, Publication, Runtime, RuntimeConfig, open_log
 from eventlib.cli.run_process import restoring_lines
-from eventlib.devtools.kafka import Cluster
 from eventlib.model.record import Record
 from eventlib.runtime.context import RestoreProgress
 from eventlib.runtime.records import STATE
@@ -23,6 +21,7 @@ from eventlib.state.base import Store
 from eventlib.state.rocksdb import RocksStores
 from tests.counted import counted_reads
 from tests.integration.counting import COUNTING, TASKS, Count, Heard
+from tests.waiting import until
 
 KEYS = 200
 
@@ -72,22 +71,15 @@ async def times(log: EventLog) -> set[int]:
     return {state.times for state in states}
 
 
-async def until(what: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(120):
-        while not await what():
-            await asyncio.sleep(0.05)
-
-
 async def is_copied(of: Process, tasks: int) -> bool:
     ends = {partition: await of.log.port.end("count.changelog", partition) for partition in of.stores.copies}
     return len(ends) == tasks and all(of.stores.copies[each].checkpoint == end for each, end in ends.items())
 
 
 @pytest.mark.parametrize("standbys", [0, 1])
-async def test_a_takeover_reads_only_what_there_is_no_copy_of(broker: Cluster, tmp_path: Path, standbys: int) -> None:
-    url = f"{broker.url}/?prefix={token_hex(4)}."
-    async with process(url, tmp_path / "b", standbys) as second:
-        async with process(url, tmp_path / "a", standbys) as first:
+async def test_a_takeover_reads_only_what_there_is_no_copy_of(kafka_url: str, tmp_path: Path, standbys: int) -> None:
+    async with process(kafka_url, tmp_path / "b", standbys) as second:
+        async with process(kafka_url, tmp_path / "a", standbys) as first:
             await until(lambda: _shares(first, second))
             await publish(first.log, 1)
             await publish(first.log, 2)
@@ -102,13 +94,12 @@ async def test_a_takeover_reads_only_what_there_is_no_copy_of(broker: Cluster, t
         assert await times(second.log) == {3}
 
 
-async def test_copies_follow_the_tasks_as_processes_come_and_go(broker: Cluster, tmp_path: Path) -> None:
+async def test_copies_follow_the_tasks_as_processes_come_and_go(kafka_url: str, tmp_path: Path) -> None:
     """Tasks go back and forth, so that owners become copies and copies owners, with input all the time."""
-    url = f"{broker.url}/?prefix={token_hex(4)}."
     at = 0
-    async with process(url, tmp_path / "b", 1) as second:
+    async with process(kafka_url, tmp_path / "b", 1) as second:
         for _ in range(3):
-            async with process(url, tmp_path / "a", 1) as first:
+            async with process(kafka_url, tmp_path / "a", 1) as first:
                 await publish(first.log, at := at + 1)
                 await until(lambda: _shares(first, second))
                 await publish(first.log, at := at + 1)
@@ -116,7 +107,7 @@ async def test_copies_follow_the_tasks_as_processes_come_and_go(broker: Cluster,
         async with asyncio.timeout(120):
             await second.runtime.idle()
         assert await times(second.log) == {at}
-    async with process(url, tmp_path / "a", 1) as alone, asyncio.timeout(120):
+    async with process(kafka_url, tmp_path / "a", 1) as alone, asyncio.timeout(120):
         await publish(alone.log, at := at + 1)
         await alone.runtime.idle()
         assert await times(alone.log) == {at}
@@ -150,14 +141,13 @@ def test_how_far_a_restore_is_can_be_read() -> None:
     assert restoring_lines({}) == []
 
 
-async def test_a_restore_shows_how_far_it_is(broker: Cluster, tmp_path: Path) -> None:
-    url = f"{broker.url}/?prefix={token_hex(4)}."
-    async with process(url, tmp_path / "a", 0) as first:
+async def test_a_restore_shows_how_far_it_is(kafka_url: str, tmp_path: Path) -> None:
+    async with process(kafka_url, tmp_path / "a", 0) as first:
         await publish(first.log, 1)
         async with asyncio.timeout(120):
             await first.runtime.idle()
     seen = list[tuple[int, int, int]]()
-    async with open_log(url, COUNTING) as log:
+    async with open_log(kafka_url, COUNTING) as log:
         config, stores = RuntimeConfig(restore_chunk=10), RocksStores(tmp_path / "new")
         runtime = Runtime(log, stores=stores, config=config)
         read = log.port.read

@@ -1,15 +1,15 @@
 """Records that are too large beside their value: refused where they are published, parked where a decider emits them."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
 
-from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, Topic, open_log
+from eventlib import Choreography, Decider, Event, EventLog, Service, Topic, open_log
 from eventlib.errors import ContractError
 from eventlib.queries.state import state_of
 from eventlib.runtime.parking.parked import parked_facts
+from tests.handling import handle_all
 from tests.integration.reopening import everything
 
 
@@ -53,8 +53,7 @@ async def log() -> AsyncIterator[EventLog]:
 
 async def settle(log: EventLog) -> list[str]:
     """Let the service handle everything, and return why inputs are parked."""
-    async with Runtime(log) as runtime, asyncio.timeout(120):
-        await runtime.idle()
+    await handle_all(log)
     return [parked_facts(record)["reason"] for record in await everything(log, "asking.parked")]
 
 

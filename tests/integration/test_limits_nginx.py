@@ -5,13 +5,11 @@ import sys
 import time
 from bisect import bisect_left
 from pathlib import Path
-from secrets import token_hex
 
 import httpx
 import pytest
 
 from eventlib import Publication, open_log
-from eventlib.devtools.kafka import Cluster
 from examples.payouts import PayoutSubmitted
 from tests.integration.limited_payer import desk
 from tests.nginx import Nginx, running_nginx
@@ -84,11 +82,10 @@ def most_a_second(nginx: Nginx, span_s: float = 5.0) -> float:
 
 
 @pytest.mark.extended
-def test_a_gateway_refuses_nothing_at_95_percent_of_its_limit(tmp_path: Path, broker: Cluster) -> None:
-    url = f"{broker.url}/?prefix={token_hex(4)}."
-    asyncio.run(publish(url, 40 * LOAD))
-    with running_nginx(tmp_path / "nginx", ALLOWED, BURST) as nginx, Fleet(ShopLog(tmp_path, url)) as fleet:
-        started(fleet, url, nginx)
+def test_a_gateway_refuses_nothing_at_95_percent_of_its_limit(tmp_path: Path, kafka_url: str) -> None:
+    asyncio.run(publish(kafka_url, 40 * LOAD))
+    with running_nginx(tmp_path / "nginx", ALLOWED, BURST) as nginx, Fleet(ShopLog(tmp_path, kafka_url)) as fleet:
+        started(fleet, kafka_url, nginx)
         wait_for_calls(nginx, 20 * LOAD, longest_s=240)
         fleet.kill(PROCESSES[0])
         time.sleep(SESSION_S)
@@ -102,8 +99,8 @@ def test_a_gateway_refuses_nothing_at_95_percent_of_its_limit(tmp_path: Path, br
 
 
 @pytest.mark.slow
-def test_a_gateway_refuses_nothing_in_ten_minutes_of_deaths_and_stalls(tmp_path: Path, broker: Cluster) -> None:
-    url, minutes = f"{broker.url}/?prefix={token_hex(4)}.", 10
+def test_a_gateway_refuses_nothing_in_ten_minutes_of_deaths_and_stalls(tmp_path: Path, kafka_url: str) -> None:
+    url, minutes = kafka_url, 10
     asyncio.run(publish(url, minutes * 60 * LOAD))
     with running_nginx(tmp_path / "nginx", ALLOWED, BURST) as nginx, Fleet(ShopLog(tmp_path, url)) as fleet:
         started(fleet, url, nginx)

@@ -5,12 +5,10 @@ import json
 import time
 from functools import partial
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 
 from eventlib import open_log
-from eventlib.devtools.kafka import Cluster
 from eventlib.telemetry.catalogue import METRICS
 from eventlib.values import now_ms
 from services import shop as the_shop
@@ -21,8 +19,8 @@ from tests.saga.shop_runs import REAL_ORDERS, ShopLog
 
 
 @pytest.mark.extended
-def test_views_equal_the_log_after_their_worker_was_killed_at_work(tmp_path: Path, broker: Cluster) -> None:
-    shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
+def test_views_equal_the_log_after_their_worker_was_killed_at_work(tmp_path: Path, kafka_url: str) -> None:
+    shop = ShopLog(tmp_path, kafka_url)
     asyncio.run(told(shop.url, Story(160, seed=1)))
     with LiveWorker(shop.url, tmp_path) as worker:
         worker.wait(lambda: bool(worker.rows("stock", "shelves")), "the first row")
@@ -85,8 +83,8 @@ def _has_read(url: str, service: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_ORDERS.exists(), reason="the real orders are not shipped with the project")
-def test_views_of_the_whole_real_file_after_three_kills(tmp_path: Path, broker: Cluster) -> None:
-    shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
+def test_views_of_the_whole_real_file_after_three_kills(tmp_path: Path, kafka_url: str) -> None:
+    shop = ShopLog(tmp_path, kafka_url)
     shop.run_import(REAL_ORDERS, "--decline", "0.05", "--undeliverable", "0.05", longest_s=2_400)
     began = time.monotonic()
     with LiveWorker(shop.url, tmp_path, longest_s=3_600) as worker:

@@ -25,8 +25,8 @@ TOPICS = {"orders", "live.order.by-country", "live.order.by-customer"}
 
 
 @pytest.mark.slow
-def test_any_worker_answers_and_a_reset_computes_the_same(tmp_path: Path, broker: Cluster) -> None:
-    shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
+def test_any_worker_answers_and_a_reset_computes_the_same(tmp_path: Path, kafka_url: str) -> None:
+    shop = ShopLog(tmp_path, kafka_url)
     asyncio.run(told(shop.url, Story(60, seed=3)))
     asyncio.run(aborted(shop.url))
     wanted = customers(History(map(json.loads, shop.tail())))
@@ -60,9 +60,9 @@ def test_any_worker_answers_and_a_reset_computes_the_same(tmp_path: Path, broker
 
 @pytest.mark.slow
 def test_tables_stay_right_while_one_of_two_workers_is_killed_comes_back_and_leaves(
-    tmp_path: Path, broker: Cluster
+    tmp_path: Path, kafka_url: str
 ) -> None:
-    shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
+    shop = ShopLog(tmp_path, kafka_url)
     asyncio.run(told(shop.url, Story(80, seed=5)))
     with LiveWorker(shop.url, tmp_path, "order") as one, LiveWorker(shop.url, tmp_path, "order") as other:
         for seed, leave in ((6, LiveWorker.kill), (7, LiveWorker.stop)):

@@ -1,8 +1,7 @@
 """Inputs that are gone before a task has read them: named in the journal, the positions and the log, and never passed over in silence."""
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -28,7 +27,9 @@ from eventlib.runtime.records import LOG, POSITION_KEY, JournalEntry, Step
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, SeekOffset
 from eventlib.values import now_ms
+from tests.handling import handle_all
 from tests.integration.reopening import everything
+from tests.waiting import until
 
 HEARD = Topic("heard", partitions=1, retention=timedelta(hours=1))
 LONG_AGO_MS = 1_700_000_000_000
@@ -76,14 +77,7 @@ async def hear(log: EventLog, count: int, *, ago: bool = False) -> None:
 
 
 async def settle(log: EventLog) -> None:
-    async with Runtime(log, config=FAST) as runtime, asyncio.timeout(120):
-        await runtime.idle()
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(120):
-        while not await holds():
-            await asyncio.sleep(0.01)
+    await handle_all(log, config=FAST)
 
 
 async def lost(log: EventLog) -> list[Step]:

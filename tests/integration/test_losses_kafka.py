@@ -1,7 +1,7 @@
 """On a real broker: inputs that are gone or hidden are named, whatever other clients do to the topics."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from secrets import token_hex
 
 import pytest
@@ -13,28 +13,17 @@ from eventlib import EventLog, Runtime, RuntimeConfig, open_log
 from eventlib.devtools.kafka import Cluster
 from eventlib.log.kafka.options import parse_url
 from eventlib.operations.status import Limits, StatusReader, complaints
+from tests.handling import handle_all
 from tests.integration.test_losses import APP, HEARD, Heard, lost, times
+from tests.waiting import until
 
 PATIENCE_S = 120.0
 
 
-@pytest.fixture
-def url(broker: Cluster) -> str:
-    return f"{broker.url}/?prefix={token_hex(4)}."
-
-
 @pytest_asyncio.fixture
-async def log(url: str) -> AsyncIterator[EventLog]:
-    async with open_log(url, APP) as opened:
+async def log(kafka_url: str) -> AsyncIterator[EventLog]:
+    async with open_log(kafka_url, APP) as opened:
         yield opened
-
-
-@pytest_asyncio.fixture
-async def admin(broker: Cluster) -> AsyncIterator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    await admin.start()
-    yield admin
-    await admin.close()
 
 
 @pytest.fixture
@@ -47,28 +36,17 @@ async def hear(log: EventLog, count: int) -> None:
         await log.publish(Heard(key="k"))
 
 
-async def settle(log: EventLog, config: RuntimeConfig) -> None:
-    async with Runtime(log, config=config) as runtime, asyncio.timeout(PATIENCE_S):
-        await runtime.idle()
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not await holds():
-            await asyncio.sleep(0.05)
-
-
 async def test_records_that_are_deleted_unread_are_named(
-    log: EventLog, url: str, admin: AIOKafkaAdminClient, config: RuntimeConfig
+    log: EventLog, kafka_url: str, kafka_admin: AIOKafkaAdminClient, config: RuntimeConfig
 ) -> None:
     await hear(log, 2)
-    await settle(log, config)
+    await handle_all(log, config=config)
     await hear(log, 5)
-    place = TopicPartition(parse_url(url)[1].prefix + "heard", 0)
-    await admin.delete_records({place: RecordsToDelete(before_offset=7)})
+    place = TopicPartition(parse_url(kafka_url)[1].prefix + "heard", 0)
+    await kafka_admin.delete_records({place: RecordsToDelete(before_offset=7)})
     assert any("has lost inputs: heard/0" in each for each in complaints(await StatusReader(log).read(), Limits()))
     await hear(log, 3)
-    await settle(log, config)
+    await handle_all(log, config=config)
     (step,) = await lost(log)
     assert (step.first, step.last) == (2, 7)
     assert await times(log) == 2 + 3
@@ -86,7 +64,7 @@ async def test_a_topic_that_is_created_again_is_read_from_its_start(
             await until(lambda: _is_named(log))
     if rests:
         await recreate(log)
-    await settle(log, config)
+    await handle_all(log, config=config)
     (step,) = await lost(log)
     assert (step.first, step.last) == (4, 0)
     assert "the topic was deleted and created again" in step.detail
@@ -106,16 +84,16 @@ async def _is_named(log: EventLog) -> bool:
 
 
 async def test_records_behind_an_open_transaction_count_as_lag_and_their_writer_is_named(
-    log: EventLog, broker: Cluster, url: str, config: RuntimeConfig
+    log: EventLog, broker: Cluster, kafka_url: str, config: RuntimeConfig
 ) -> None:
     await hear(log, 1)
-    await settle(log, config)
+    await handle_all(log, config=config)
     name = f"hanging-{token_hex(4)}"
     producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=name)
     await producer.start()
     try:
         async with producer.transaction():
-            await producer.send_and_wait(parse_url(url)[1].prefix + "heard", b"x", key=b"k", partition=0)
+            await producer.send_and_wait(parse_url(kafka_url)[1].prefix + "heard", b"x", key=b"k", partition=0)
             status = await StatusReader(log).read()
             (held,) = status.held
             (by,) = held.by
@@ -129,11 +107,11 @@ async def test_records_behind_an_open_transaction_count_as_lag_and_their_writer_
 
 
 async def test_partitions_that_are_added_while_it_runs_are_named(
-    log: EventLog, url: str, admin: AIOKafkaAdminClient, config: RuntimeConfig
+    log: EventLog, kafka_url: str, kafka_admin: AIOKafkaAdminClient, config: RuntimeConfig
 ) -> None:
     async with Runtime(log, config=config) as runtime:
         await runtime.idle()
-        await admin.create_partitions({parse_url(url)[1].prefix + "heard": NewPartitions(2)})
+        await kafka_admin.create_partitions({parse_url(kafka_url)[1].prefix + "heard": NewPartitions(2)})
 
         async def is_seen() -> bool:
             return "is declared with 1" in runtime.topic_faults.get("heard", "")

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from secrets import token_hex
 
 import httpx
 import pytest
@@ -104,7 +103,7 @@ def count(samples: Samples, name: str, **labels: str) -> float:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/shop.db"
-    return f"{request.getfixturevalue('broker').url}/?prefix={token_hex(4)}."
+    return str(request.getfixturevalue("kafka_url"))
 
 
 async def test_what_is_scraped_is_what_the_log_says(url: str, tmp_path: Path) -> None:

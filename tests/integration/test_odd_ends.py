@@ -16,6 +16,7 @@ from eventlib.runtime.records import EFFECT, PARKED, ParkedKey
 from eventlib.runtime.runner import TaskRunner
 from eventlib.state.memory import MemoryStores
 from tests.apps.small_shop import ChargeAsked, Charged, Ordered, Outside, make_shop, settle
+from tests.handling import handle_all
 from tests.integration.reopening import events, everything
 
 PATIENCE_S = 60.0
@@ -161,8 +162,7 @@ def choreography(odd: Odd) -> Choreography:  # noqa: C901  one service, all in o
 
 
 async def run(log: EventLog, stores: MemoryStores) -> None:
-    async with Runtime(log, stores=stores) as runtime, asyncio.timeout(PATIENCE_S):
-        await runtime.idle()
+    await handle_all(log, stores=stores)
     report = await replay(log)
     assert report.same, report.first or report.unknown
 
@@ -251,8 +251,7 @@ async def test_what_a_partitioner_refuses_is_parked_or_refused(
         with pytest.raises(ContractError, match="topic called takes no key b'odd'"):
             await log.publish(Called(name="odd"))
         await log.publish_many([Called(name="leads to it"), Called(name="fine")])
-        async with Runtime(log) as runtime, asyncio.timeout(PATIENCE_S):
-            await runtime.idle()
+        await handle_all(log)
         (reason,) = await notes(log, PARKED)
         assert "topic answered takes no key b'odd'" in reason
         assert [each.name for each in await events(log, "answered") if isinstance(each, Answered)] == ["fine"]

@@ -9,7 +9,6 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
@@ -197,7 +196,7 @@ def started(diary: Path, *arguments: str) -> "subprocess.Popen[str]":
 async def test_whatever_dies_each_commit_is_on_the_log_once_and_in_its_keys_order(
     database_url: str, database: Engine, postgres: Postgres, tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
-    on_kafka = "" if where == "file" else f"{request.getfixturevalue('broker').url}/?prefix={token_hex(4)}."
+    on_kafka = "" if where == "file" else str(request.getfixturevalue("kafka_url"))
     log_url, chosen = on_kafka or f"sqlite:///{tmp_path}/log.db", random.Random(20261125)
     with database.begin() as connection:
         connection.execute(text("CREATE TABLE counters (counter text PRIMARY KEY, number int NOT NULL)"))
@@ -210,7 +209,7 @@ async def test_whatever_dies_each_commit_is_on_the_log_once_and_in_its_keys_orde
         stack.callback(kill, running)
         for death in range(10):
             before = total(database)
-            await until(lambda before=before: total(database) >= before + chosen.randrange(5, 60))  # type: ignore[misc]
+            await until(lambda before=before: total(database) >= before + chosen.randrange(5, 60))
             if death in {3, 7}:
                 database.dispose()
                 postgres.kill()
@@ -224,7 +223,7 @@ async def test_whatever_dies_each_commit_is_on_the_log_once_and_in_its_keys_orde
             running[name].wait()
         await until(lambda: is_empty(database))
         for name in ("relay", "other relay"):  # one that has only just begun to start ends by the signal itself
-            await until(lambda diary=tmp_path / name: "Relaying the outbox" in diary.read_text())  # type: ignore[misc]
+            await until(lambda diary=tmp_path / name: "Relaying the outbox" in diary.read_text())
             running[name].terminate()
             assert running[name].wait(LONGEST_S) == 0
     with database.connect() as connection:

@@ -10,15 +10,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 
-from eventlib import Publication, Runtime, RuntimeConfig, open_log
-from eventlib.devtools.kafka import Cluster
+from eventlib import Publication, RuntimeConfig, open_log
 from eventlib.queries.parked import parkings
 from eventlib.replay import replay
 from tests import forked
+from tests.handling import handle_all
 from tests.integration.parked_app import BUG, DIES_AT, ExternalStates, Heard, app
 
 PATIENCE_S = 120
@@ -31,8 +30,7 @@ async def park(url: str, keys: int, state_dir: Path) -> None:
     told = [ExternalStates(name=f"k{n}", number=number) for number in range(BEHIND + 1) for n in range(keys)]
     async with open_log(url, app) as log:
         await log.publish_many([Publication(event) for event in told])
-        async with Runtime(log, config=RuntimeConfig(state_dir=str(state_dir))) as runtime, asyncio.timeout(PATIENCE_S):
-            await runtime.idle()
+        await handle_all(log, config=RuntimeConfig(state_dir=str(state_dir)))
         found = await parkings(log)
         assert {each.key for each in found} == {f"k{n}" for n in range(keys)}
         assert {each.waiting for each in found} == {BEHIND + 1}
@@ -101,5 +99,5 @@ def test_a_thousand_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.extended
-def test_some_keys_on_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broker: Cluster) -> None:
-    many(f"{broker.url}/?prefix={token_hex(4)}.", (40, 1), tmp_path / "state", monkeypatch)
+def test_some_keys_on_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kafka_url: str) -> None:
+    many(kafka_url, (40, 1), tmp_path / "state", monkeypatch)

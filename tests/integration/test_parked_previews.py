@@ -1,6 +1,5 @@
 """What a preview says of a retry, an edit or a discard is what then happens; and it writes nothing."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from random import Random
 
 import pytest
 
-from eventlib import Choreography, Decider, Event, EventLog, Publication, Runtime, Service, open_log
+from eventlib import Choreography, Decider, Event, EventLog, Publication, Service, open_log
 from eventlib.errors import ContractError
 from eventlib.model.record import Record
 from eventlib.operations.act import Desk
@@ -20,6 +19,7 @@ from eventlib.queries.parked import Parking, parkings
 from eventlib.queries.pauses import PauseTarget
 from eventlib.values import now_ms
 from tests.apps.small_shop import Expired, Ordered, Outside, make_shop
+from tests.handling import handle_all
 from tests.integration.reopening import events, everything
 from tests.operators import (
     preview_discards,
@@ -64,8 +64,7 @@ async def done(log: EventLog, parking: Parking, act: str) -> None:
 
 
 async def settle(log: EventLog, outside: Outside) -> None:
-    async with Runtime(log, ports={"gateway": outside}) as runtime, asyncio.timeout(60):
-        await runtime.idle()
+    await handle_all(log, ports={"gateway": outside})
 
 
 async def parked_log(log: EventLog, drawn: Random, broken: set[str], outside: Outside) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 from getpass import getuser
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import httpx
@@ -13,7 +12,6 @@ import pytest
 from eventlib import Runtime, open_log
 from eventlib.admin.api import create_admin
 from eventlib.cli import run
-from eventlib.devtools.kafka import Cluster
 from eventlib.errors import ContractError
 from eventlib.operations.parked_commands import apart_from_paused
 from eventlib.operations.pausing import pause, resume, settled, what_waits
@@ -22,6 +20,7 @@ from eventlib.queries.parked import parkings
 from eventlib.queries.pauses import PauseTarget, pauses
 from eventlib.search import SagaQuery, SagaSearch
 from tests.apps.small_shop import Ordered, Outside, make_shop, settle
+from tests.handling import handle_all
 from tests.integration import parked_app
 from tests.integration.parcels_app import APP as PARCELS
 from tests.integration.parcels_app import ParcelSubmitted
@@ -151,16 +150,15 @@ async def test_a_saga_that_waits_on_a_pause_says_so(tmp_path: Path) -> None:
                 "EK", "paused by os:ada: the bank migrates"
             )
             await resume(log, targets[0], "os:ada")
-            async with Runtime(log, ports={"carrier": Carriers()}) as runtime, asyncio.timeout(60):
-                await runtime.idle()
+            await handle_all(log, ports={"carrier": Carriers()})
             assert await search.caught_up(TEN_S)
             kept = await search.page(SagaQuery("waiting_kind = 'paused'", "saga"))
             assert [each["saga"] for each in kept.sagas] == ["K"]
 
 
-async def test_on_kafka_tasks_take_pauses_up_while_they_run_and_when_they_start(broker: Cluster) -> None:
+async def test_on_kafka_tasks_take_pauses_up_while_they_run_and_when_they_start(kafka_url: str) -> None:
     url, service, key = (
-        f"{broker.url}/?prefix={token_hex(4)}.",
+        kafka_url,
         PauseTarget("orders"),
         PauseTarget("orders", "order", "a"),
     )

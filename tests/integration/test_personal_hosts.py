@@ -13,7 +13,6 @@ from secrets import token_hex
 import pytest
 
 from eventlib import open_log
-from eventlib.devtools.kafka import Cluster
 from eventlib.operations.erasure import forget
 from eventlib.personal import ERASED
 from eventlib.personal.opening import open_store, personal_options
@@ -80,7 +79,7 @@ async def until_ended(url: str, letters: set[str]) -> None:
 
 @pytest.mark.slow
 async def test_two_hosts_share_the_keys(
-    tmp_path: Path, broker: Cluster, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kafka_url: str, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_secret(tmp_path / "operator" / "master.key")
     schema = f"hosts_{token_hex(4)}"
@@ -88,19 +87,18 @@ async def test_two_hosts_share_the_keys(
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     monkeypatch.setenv("EVENTLIB_PERSONAL_KEYS", f"{postgres.url}?options=-csearch_path%3D{schema}")
     monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", f"file:{tmp_path / 'operator' / 'master.key'}")
-    url = f"{broker.url}/?prefix={token_hex(4)}."
-    async with open_log(url, app) as log, host(tmp_path / "a", url) as a, host(tmp_path / "b", url):
-        store = open_store(url, personal_options(), create=False)
+    async with open_log(kafka_url, app) as log, host(tmp_path / "a", kafka_url) as a, host(tmp_path / "b", kafka_url):
+        store = open_store(kafka_url, personal_options(), create=False)
         for number in range(PEOPLE):
             await log.publish(letter(number))
             if number % 4 == 3:
                 await forget(log.port, store, f"c{number // 2}", "asked", "ada", count=False)
-        await until_ended(url, {f"l{number}" for number in range(0, PEOPLE, 10)})
+        await until_ended(kafka_url, {f"l{number}" for number in range(0, PEOPLE, 10)})
         a.send_signal(signal.SIGKILL)
         postgres.kill()
         postgres.start()
-        await until_ended(url, {f"l{number}" for number in range(PEOPLE)})
+        await until_ended(kafka_url, {f"l{number}" for number in range(PEOPLE)})
         store.close()
-    assert await names_of(url) == {f"c{n}": ERASED if n % 2 else f"Ada {n}" for n in range(PEOPLE // 2)}
-    assert "Nothing differs" in await asyncio.to_thread(said, "replay", "--log", url, *APP)
+    assert await names_of(kafka_url) == {f"c{n}": ERASED if n % 2 else f"Ada {n}" for n in range(PEOPLE // 2)}
+    assert "Nothing differs" in await asyncio.to_thread(said, "replay", "--log", kafka_url, *APP)
     assert (tmp_path / "a" / "state").is_dir()

@@ -18,6 +18,7 @@ from eventlib.identity import Caller, Identity, IdentityOptions, Role, add_token
 from eventlib.personal import ERASED, MASKED
 from eventlib.queries import SagaIndex
 from examples.letters import LetterSubmitted, letters
+from tests.handling import handle_all
 from tests.integration.letters_app import FlakyPost, app
 
 NAME, STREET = "Grace Hopper", "1 Compiler Road"
@@ -110,8 +111,8 @@ async def test_an_operator_edits_a_parked_input_with_personal_fields(tmp_path: P
         changed = {"set": {"kind": "standard", "city": "Arlington"}, "reason": "a stamp"}
         assert (await admin.post(f"{one}/edit", json=changed, headers=operator)).status_code == 202
     post = FlakyPost()
-    async with open_log(parked, app) as log, Runtime(log, ports={"post": post}) as runtime:
-        await runtime.idle()
+    async with open_log(parked, app) as log:
+        await handle_all(log, ports={"post": post})
     assert post.delivered == {"L1": f"{NAME}, {STREET}, Arlington"}
     assert not [each for each in (NAME, STREET, "Arlington") if each.encode() in written(tmp_path)]
 

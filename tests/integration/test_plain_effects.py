@@ -11,6 +11,7 @@ from eventlib import Choreography, Decider, Event, Meta, Retry, Runtime, Runtime
 from eventlib.eventlog import SAGA
 from eventlib.limits import Limit
 from eventlib.model.topic import Topic
+from tests.handling import handle_all
 from tests.integration.reopening import events, everything
 
 PATIENCE_S = 60.0
@@ -86,8 +87,7 @@ async def test_a_plain_effect_runs_in_a_thread_and_is_answered_under_its_key() -
     sdk = Sdk()
     async with open_log("memory://", shop()) as log:
         await log.publish_many([Asked(order_id="1"), Asked(order_id="stops")])
-        async with Runtime(log, ports={"sdk": sdk}) as runtime, asyncio.timeout(PATIENCE_S):
-            await runtime.idle()
+        await handle_all(log, ports={"sdk": sdk})
         wanted = {each.id for each in await everything(log, "charges") if each.type == "ChargeWanted"}
         answers = [each for each in await events(log, "charges") if not isinstance(each, ChargeWanted)]
         assert {type(each) for each in answers} == {Charged, Unknown}
@@ -140,6 +140,5 @@ async def test_a_runtime_ends_without_a_thread_that_hangs(caplog: pytest.LogCapt
         assert time.monotonic() - began < LONG_S / 2
         assert "goes on in its thread" in caplog.text
         sdk.freed.set()
-        async with Runtime(log, ports={"sdk": sdk}) as runtime, asyncio.timeout(PATIENCE_S):
-            await runtime.idle()
+        await handle_all(log, ports={"sdk": sdk})
         assert len({key for _, key in sdk.calls}) == 1, "it runs again under its key"

@@ -18,6 +18,7 @@ from eventlib.queries.projection import Projection, ProjectionBehind
 from eventlib.state.sqlite import SqliteStores
 from eventlib.values import now_ms
 from tests.connections import silent
+from tests.handling import handle_all
 from tests.integration.bank_view import (
     BANK,
     TABLES,
@@ -218,8 +219,7 @@ async def test_a_store_that_has_seen_more_than_the_changelog_has_stops_its_task(
     path = tmp_path / "stores" / "bank.db"
     await pay(log, 10)
     stores = SqliteStores(path.parent)
-    async with Runtime(log, stores=stores) as running:
-        await running.idle()
+    await handle_all(log, stores=stores)
     stores.close()
     with closing(sqlite3.connect(path)) as ahead:
         rows = ahead.execute("SELECT partition, epoch, log_id, checkpoint + 1000, flushed_at FROM tasks").fetchall()
@@ -251,8 +251,7 @@ async def test_after_a_long_absence_deletions_may_be_missed_so_compacted_topics_
 async def test_topics_are_read_apart_and_each_has_an_absence_of_its_own(log: EventLog, tmp_path: Path) -> None:
     path, view = tmp_path / "own.db", replace(TOTALS, undecoded=("bank.changelog",))
     await pay(log, 10)
-    async with Runtime(log) as runtime:
-        await runtime.idle()
+    await handle_all(log)
 
     async def left_by(*topics: str) -> tuple[int, set[str]]:
         async with Projection(log, view, path, topics=topics) as projection:

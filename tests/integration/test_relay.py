@@ -17,6 +17,7 @@ from eventlib.model.record import Record
 from eventlib.runtime.records import JournalEntry
 from services import shop
 from services.stock.events import DeliveryLine, DeliverySubmitted
+from tests.handling import handle_all
 from tests.integration.calling_app import (
     ASKS,
     Asked,
@@ -131,8 +132,7 @@ async def test_when_it_cannot_be_committed_nobody_has_done_anything(tmp_path: Pa
         file.execute("DROP TRIGGER no")
     file.close()
     phone.free.set()
-    async with Runtime(log, ports={"phone": phone}) as runtime:
-        await runtime.idle()
+    await handle_all(log, ports={"phone": phone})
     for topic, kind in (("passes", Passed), ("shows", Shown), ("calls", Calling), ("calls", Called)):
         assert await names(log, topic, kind) == ["a", "b", "c"]
     assert sorted(phone.calls) == ["a", "b", "c"]
@@ -222,7 +222,6 @@ async def test_the_store_hears_also_of_what_was_only_ever_handed_on(tmp_path: Pa
         await log.publish_many([Publication(Asked(name="x" * 300 + f"{n}")) for n in range(3_000)])
         await runtime.idle()
     assert len(await names(log, "calls", Called)) == 3_000
-    async with Runtime(log, ports={"phone": phone}) as runtime:
-        await runtime.idle()
+    await handle_all(log, ports={"phone": phone})
     assert len(await names(log, "calls", Calling)) == len(phone.calls) == 3_000
     await log.port.close()

@@ -4,12 +4,10 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from secrets import token_hex
 
 import pytest
 
 from eventlib import Event, EventLog, Publication, Runtime, RuntimeConfig, open_log
-from eventlib.devtools.kafka import Cluster as BrokerCluster
 from eventlib.errors import LogUnavailable, OwnershipLost
 from eventlib.log.base import Batch, Claim, Share
 from eventlib.log.kafka.log import KafkaLog
@@ -23,11 +21,6 @@ from tests.integration.calling_app import Asked, Called, Calling, Passed, Phone,
 PATIENCE_S = 120.0
 
 
-@pytest.fixture
-def url(broker: BrokerCluster) -> str:
-    return f"{broker.url}/?prefix={token_hex(4)}."
-
-
 async def records_of(log: EventLog, topic: str) -> list[Record]:
     for partition in range(2):
         await log.port.decided_end(topic, partition)
@@ -38,10 +31,10 @@ async def names(log: EventLog, topic: str, kind: type[Event]) -> Counter[str]:
     return Counter((r.key or b"").decode() for r in await records_of(log, topic) if r.type == kind.__name__)
 
 
-async def test_what_one_says_reaches_the_others_in_the_same_transaction(url: str) -> None:
+async def test_what_one_says_reaches_the_others_in_the_same_transaction(kafka_url: str) -> None:
     choreography, phone = three_services(set()), Phone()
     phone.free.set()
-    async with open_log(url, choreography) as log:
+    async with open_log(kafka_url, choreography) as log:
         async with Runtime(log, ports={"phone": phone}) as runtime:
             for name in "abcdefghijkl":  # one at a time, so that whoever is to take it up is at rest
                 await runtime.idle()
@@ -74,10 +67,10 @@ def slowly(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("slowly")
-async def test_what_others_write_in_between_is_handled_too_and_in_its_place(url: str) -> None:
+async def test_what_others_write_in_between_is_handled_too_and_in_its_place(kafka_url: str) -> None:
     choreography, phone = three_services(set()), Phone()
     phone.free.set()
-    async with open_log(url, choreography) as log, open_log(url, choreography) as other:
+    async with open_log(kafka_url, choreography) as log, open_log(kafka_url, choreography) as other:
 
         async def write(of: EventLog, said: Callable[[str], Event], prefix: str, pause_s: float) -> None:
             for n in range(0, 90, 3):
@@ -130,8 +123,8 @@ class ExternalStates(Share):
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[KafkaLog]:
-    log = await KafkaLog.open(url)
+async def opened(kafka_url: str) -> AsyncIterator[KafkaLog]:
+    log = await KafkaLog.open(kafka_url)
     await log.create_topics([Topic("a", partitions=1), Topic("b", partitions=1)])
     yield log
     await log.close()
@@ -149,8 +142,8 @@ async def values(log: KafkaLog, topic: str) -> list[bytes | None]:
     return [r.value for r in await log.read(topic, 0, 0, 100)]
 
 
-async def test_a_share_has_its_offsets_at_once_and_nobody_sees_them_before_the_end(url: str) -> None:
-    async with opened(url) as log, opened(url) as other:
+async def test_a_share_has_its_offsets_at_once_and_nobody_sees_them_before_the_end(kafka_url: str) -> None:
+    async with opened(kafka_url) as log, opened(kafka_url) as other:
         claim = await log.seize("s", 0)
         share = ExternalStates(claim)
         share.may_end.clear()
@@ -164,8 +157,8 @@ async def test_a_share_has_its_offsets_at_once_and_nobody_sees_them_before_the_e
         assert await values(other, "a") == [b"1", b"2", b"behind"]
 
 
-async def test_a_share_that_fails_leaves_nothing_and_the_next_one_passes(url: str) -> None:
-    async with opened(url) as log:
+async def test_a_share_that_fails_leaves_nothing_and_the_next_one_passes(kafka_url: str) -> None:
+    async with opened(kafka_url) as log:
         kept, lost = await log.seize("s", 0), Claim("s", 1, 99)
 
         class Half(ExternalStates):
@@ -178,8 +171,8 @@ async def test_a_share_that_fails_leaves_nothing_and_the_next_one_passes(url: st
         assert await values(log, "a") == await values(log, "b") == [b"1", b"2"]
 
 
-async def test_whoever_takes_over_waits_for_its_end_or_ends_it(url: str) -> None:
-    async with opened(url) as log, opened(url) as other:
+async def test_whoever_takes_over_waits_for_its_end_or_ends_it(kafka_url: str) -> None:
+    async with opened(kafka_url) as log, opened(kafka_url) as other:
         share = ExternalStates(await log.seize("s", 0))
         share.may_end.clear()
         ending = asyncio.create_task(ended(log, share))
@@ -192,11 +185,11 @@ async def test_whoever_takes_over_waits_for_its_end_or_ends_it(url: str) -> None
             log.enlist(ExternalStates(*share.claims), share.claims[0])
 
 
-async def test_what_waits_when_the_log_is_closed_hears_of_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_when_the_log_is_closed_hears_of_it(kafka_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(_self: Producer) -> None:
         await asyncio.Event().wait()
 
-    async with opened(url) as log:
+    async with opened(kafka_url) as log:
         claim = await log.seize("s", 0)
         monkeypatch.setattr(Producer, "end", never)
         shares = [ExternalStates(claim), ExternalStates(claim)]

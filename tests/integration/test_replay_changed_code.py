@@ -15,6 +15,7 @@ from eventlib.model.deadline import Deadline
 from eventlib.model.handler import Handler
 from eventlib.replay import Report, replay, replaying
 from tests.apps.small_shop import Expired, Ordered, Outside, make_shop
+from tests.handling import handle_all
 from tests.integration.reopening import everything
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -29,8 +30,7 @@ async def handled(log: EventLog, *orders: Ordered) -> None:
     """Let the services handle orders one after the other, each at a later time."""
     for order in orders:
         await log.publish(order)
-        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(120):
-            await runtime.idle()
+        await handle_all(log, ports={"gateway": Outside()})
         await asyncio.sleep(0.002)
 
 
@@ -154,8 +154,7 @@ async def test_a_deadline_follows_from_the_last_event_about_its_key_also_where_t
 async def test_an_input_that_the_code_cannot_read_any_more_is_a_difference() -> None:
     async with open_log("memory://", telling()) as log:
         await log.publish(Told(order_id="1"))
-        async with Runtime(log) as runtime, asyncio.timeout(60):
-            await runtime.idle()
+        await handle_all(log)
         report = await replay(EventLog(log.port, log.codec, telling(later_told())))
         assert {(each.key, each.kind) for each in report.first} == {("1", "unreadable")}
 

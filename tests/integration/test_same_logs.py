@@ -7,12 +7,10 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 
 from analytics.audit.bytes import DAMAGED, damage_findings
-from eventlib.devtools.kafka import Cluster
 from eventlib.log.checksum import record_checksum
 from eventlib.log.open import open_port
 from eventlib.log.sqlite.log import SqliteLog
@@ -69,8 +67,8 @@ async def test_an_archive_and_a_backup_are_the_log_that_was(
     assert "7 offsets are on one of them only" in found.what
 
 
-async def test_a_copy_on_kafka_is_the_log_that_was(url: str, broker: Cluster) -> None:
-    target = f"{broker.url}/?prefix={token_hex(4)}."
+async def test_a_copy_on_kafka_is_the_log_that_was(url: str, kafka_url: str) -> None:
+    target = kafka_url
     await asyncio.to_thread(said, "copy", "--from", url, "--to", target)
     (found,) = await compare(url, target)
     assert (found.verdict, found.what.split(" are")[0]) == ("ok", "45 records")

@@ -6,7 +6,6 @@ import signal
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 from sqlalchemy import Engine, text
@@ -29,7 +28,7 @@ LONGEST_S = 120
 async def test_whatever_dies_rows_are_a_fold_of_the_log(
     postgres: Postgres, database_url: str, database: Engine, tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
-    on_kafka = "" if where == "file" else f"{request.getfixturevalue('broker').url}/?prefix={token_hex(4)}."
+    on_kafka = "" if where == "file" else str(request.getfixturevalue("kafka_url"))
     log_url, chosen = on_kafka or f"sqlite:///{tmp_path}/log.db", random.Random(20261125)
     command = ("eventlib", "sink", "run", NAMED, "--database", database_url, "--log", log_url)
     with ExitStack() as stack:

@@ -3,16 +3,15 @@
 import asyncio
 import json
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 
 from eventlib import Choreography, Runtime, RuntimeConfig, open_log
 from eventlib.cli import run
-from eventlib.devtools.kafka import Cluster
 from eventlib.model.saga_status import SagaState, SagaStates
 from eventlib.operations.status import Limits, StatusReader, complaints
 from tests.apps.small_shop import Order, Ordered, Outside, make_shop
+from tests.handling import handle_all
 from tests.integration.shop_log import Print
 
 
@@ -85,8 +84,7 @@ async def test_what_is_not_well(url: str) -> None:
     async with open_log(url, with_sagas({"bad"})) as log:
         for order_id in ("bad", "1", "1"):
             await log.publish(Ordered(order_id=order_id, cents=1))
-        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(120):
-            await runtime.idle()
+        await handle_all(log, ports={"gateway": Outside()})
         status = await StatusReader(log, with_sagas=True).read()
         lenient = Limits(behind_s=60, parked=1, overdue=1, may_stop=True)
         assert complaints(status, lenient) == []
@@ -103,8 +101,7 @@ async def test_a_second_look_reads_only_what_is_new(tmp_path: Path) -> None:
     async with open_log(f"sqlite:///{tmp_path}/log.db", make_shop(set())) as log:
         for n in range(200):
             await log.publish(Ordered(order_id=str(n), cents=1))
-        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(120):
-            await runtime.idle()
+        await handle_all(log, ports={"gateway": Outside()})
         reader = StatusReader(log)
         await reader.read()
         assert reader.records_read == 0, "the local stores had all of it"
@@ -131,9 +128,9 @@ def test_json_for_scripts(filled: str, capsys: pytest.CaptureFixture[str]) -> No
     assert {each["key"] for each in found["parked"]} == {"broken", "garbled"}
 
 
-async def test_on_kafka(tmp_path: Path, broker: Cluster) -> None:
+async def test_on_kafka(tmp_path: Path, kafka_url: str) -> None:
     config = RuntimeConfig(state_dir=str(tmp_path))
-    async with open_log(f"{broker.url}/?prefix={token_hex(4)}.", with_sagas({"bad"})) as log:
+    async with open_log(kafka_url, with_sagas({"bad"})) as log:
         reader = StatusReader(log, with_sagas=True)
         assert {task.owner for task in (await reader.read()).tasks} == {None}
         async with Runtime(log, ports={"gateway": Outside()}, config=config) as runtime, asyncio.timeout(120):

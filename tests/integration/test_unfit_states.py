@@ -5,14 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from secrets import token_hex
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
-from eventlib.devtools.kafka import Cluster
 from eventlib.log.base import Claim
 from eventlib.log.kafka.failures import Code, failure
 from eventlib.log.memory import MemoryLog
@@ -105,8 +103,8 @@ async def paid(log: EventLog, **fields: Any) -> None:
 
 
 @pytest.fixture
-async def kafka_log(broker: Cluster) -> AsyncIterator[EventLog]:
-    async with open_log(f"{broker.url}/?prefix={token_hex(4)}.", app) as opened:
+async def kafka_log(kafka_url: str) -> AsyncIterator[EventLog]:
+    async with open_log(kafka_url, app) as opened:
         yield opened
 
 

@@ -1,12 +1,11 @@
 """States that today's code cannot read stop a start with what to do, and are rebuilt from the log by a command."""
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
+from eventlib import Choreography, Decider, Event, EventLog, Service, open_log
 from eventlib.errors import ContractError
 from eventlib.model.states import replace
 from eventlib.operations.reprocessing.cutover import switch
@@ -16,6 +15,7 @@ from eventlib.queries.state import state_of
 from eventlib.state.memory import MemoryStores
 from tests.golden.contracts import first
 from tests.golden.contracts.first import DeliveryTold, ParcelAccepted, ParcelDelivered, ParcelHandedIn, Speed
+from tests.handling import handle_all
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ def changed() -> Choreography:
 async def run(log: EventLog, *events: Event) -> None:
     for event in events:
         await log.publish(event, idempotency_key=repr(event))
-    async with Runtime(log) as runtime, asyncio.timeout(120):
-        await runtime.idle()
+    await handle_all(log)
 
 
 async def test_a_start_fails_and_a_rerun_builds_the_states_anew(tmp_path: Path) -> None:

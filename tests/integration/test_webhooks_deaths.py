@@ -49,7 +49,7 @@ async def test_whatever_dies_each_event_arrives_in_the_order_of_its_key(
                 for death in range(DEATHS):
                     await publish(log, range(20 * death + 20, 20 * death + 40))
                     came = len(receiver.came)
-                    await until(lambda came=came: len(receiver.came) > came + 20)  # type: ignore[misc]
+                    await until(lambda came=came: len(receiver.came) > came + 20)
                     await asyncio.sleep(chosen.random() / 4)
                     name = chosen.choice([*running])
                     running[name].send_signal(signal.SIGSTOP if death == 3 else signal.SIGKILL)

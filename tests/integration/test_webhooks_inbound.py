@@ -13,7 +13,7 @@ from cloudevents.core.v1.event import CloudEvent
 from fastapi import FastAPI
 from standardwebhooks import Webhook
 
-from eventlib import EventLog, Runtime, WiringError, open_log
+from eventlib import EventLog, WiringError, open_log
 from eventlib.errors import LogUnavailable
 from eventlib.http import answer_problems
 from eventlib.http.gate import guard
@@ -22,6 +22,7 @@ from eventlib.model.event import Event
 from eventlib.model.record import Record
 from eventlib.webhooks.inbound import cloud_events_route
 from eventlib.webhooks.signing import SigningSecret
+from tests.handling import handle_all
 from tests.integration.webhook_app import APP, LAST, Counted, Ended
 from tests.webhook_receiver import SECRET
 
@@ -90,8 +91,7 @@ async def test_an_event_that_is_sent_again_counts_once() -> None:
         other = to_structured_event(event_of(1, source="/other"))
         assert (await post(client, other)).status_code == 204
         assert len({record.id for record in await counted(log)}) == 2  # by source and id
-        async with Runtime(log) as runtime:
-            await runtime.idle()
+        await handle_all(log)
         found = [record.type for part in range(8) for record in await log.port.read("counts.made", part, 0, 1_000)]
         assert found.count("Ended") == 1
 

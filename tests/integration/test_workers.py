@@ -6,13 +6,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 
 from eventlib.cli import run
 from eventlib.cli._common.workers import pause_after
-from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
 from tests.ports import free_port
 from tests.saga.fleet import Fleet, importing, outside_at
@@ -49,8 +47,8 @@ def none_of(found: Iterable[int]) -> bool:
 
 
 @pytest.mark.extended
-def test_two_processes_for_each_service_and_one_of_each_dies(tmp_path: Path, broker: Cluster) -> None:
-    shop, ledger = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}."), tmp_path / "simulators.db"
+def test_two_processes_for_each_service_and_one_of_each_dies(tmp_path: Path, kafka_url: str) -> None:
+    shop, ledger = ShopLog(tmp_path, kafka_url), tmp_path / "simulators.db"
     file, outside = order_file(tmp_path, 150), f"http://127.0.0.1:{free_port()}"
     wanted, names = read_file(file), [service.name for service in the_shop.services]
     environment = outside_at(outside) | {"EVENTLIB_STATE_DIR": str(tmp_path / "state")}

@@ -24,8 +24,8 @@ STOCK_UNITS = 1_000
 SESSION_S = 6.0
 
 
-def test_one_owner_is_killed_and_another_wakes_up_as_a_zombie(tmp_path: Path, broker: Cluster) -> None:
-    shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
+def test_one_owner_is_killed_and_another_wakes_up_as_a_zombie(tmp_path: Path, kafka_url: str) -> None:
+    shop = ShopLog(tmp_path, kafka_url)
     file, ledger = order_file(tmp_path, 120), tmp_path / "simulators.db"
     outside = f"http://127.0.0.1:{free_port()}"
     command = importing(shop, file, STOCK_UNITS)

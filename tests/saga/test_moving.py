@@ -5,11 +5,9 @@ import json
 import sqlite3
 import time
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 
-from eventlib.devtools.kafka import Cluster
 from tests.commands import said
 from tests.in_rows import in_rows
 from tests.ports import free_port
@@ -27,9 +25,9 @@ STOCK_UNITS = 1_000
 
 
 @pytest.mark.extended
-def test_a_shop_moves_with_its_running_sagas(tmp_path: Path, broker: Cluster) -> None:
+def test_a_shop_moves_with_its_running_sagas(tmp_path: Path, kafka_url: str) -> None:
     shop = ShopLog(tmp_path)
-    moved = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
+    moved = ShopLog(tmp_path, kafka_url)
     file, ledger = order_file(tmp_path, 120), tmp_path / "simulators.db"
     outside = f"http://127.0.0.1:{free_port()}"
     environment = {
