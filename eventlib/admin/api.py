@@ -7,9 +7,8 @@ from fastapi import FastAPI
 
 from eventlib.admin.acts import add_act
 from eventlib.admin.deployment_previews import DeploymentPreviews
-from eventlib.admin.deployments import add_deployments
 from eventlib.admin.errors import answer_errors
-from eventlib.admin.reading import add_parked, add_reruns, add_status
+from eventlib.admin.reading import add_deployments, add_parked, add_reruns, add_status
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.ground.body_limit import StrictRoute

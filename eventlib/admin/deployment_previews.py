@@ -10,42 +10,52 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from eventlib.errors import ContractError
 from eventlib.values import from_ms, now_ms
 
 _REVISION = re.compile(r"([A-Za-z0-9][^\s:]*)?")
 """Nothing that a command would take for an option."""
+Text = Annotated[str, Field(max_length=200)]
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentAsked:
-    """What is previewed: the revision that is deployed (empty: the server's directory as it is), and the one that runs now.
+class Deploy(BaseModel):
+    """A deployment to preview: the revision that is deployed (empty: the server's directory as it is), and the one that runs now.
 
     Without `against`, what is decided is compared with what was recorded; `since` leaves out what is older.
     """
 
-    code: str = ""
-    against: str = ""
-    since: str = ""
+    model_config = ConfigDict(extra="forbid")
+
+    code: Text = ""
+    against: Text = ""
+    since: Text = ""
 
     @property
     def options(self) -> list[str]:
         """It as options of the command."""
-        return [f"--{name}={value}" for name in self.__slots__ if (value := getattr(self, name))]
+        return [f"--{name}={value}" for name, value in self if value]
 
 
 @dataclass(slots=True)
 class PreviewRun:
     """A preview that is made or was made: `found` is what the command prints as JSON, once it is done."""
 
-    asked: DeploymentAsked
+    asked: Deploy
     by: str
     begun_at: datetime = field(default_factory=lambda: from_ms(now_ms()))
     status: Literal["running", "done", "failed"] = "running"
     found: Mapping[str, object] = field(default_factory=dict)
     error: str = ""
+
+    def json(self) -> dict[str, object]:
+        """Return it as the admin API answers with it."""
+        answer = {**self.asked.model_dump(), "by": self.by, "begun_at": self.begun_at, "status": self.status}
+        answer |= {"error": self.error} if self.error else {}
+        return answer | ({"preview": self.found} if self.found else {})
 
 
 class DeploymentPreviews:
@@ -56,7 +66,7 @@ class DeploymentPreviews:
         self._place = ("--log", url, *(() if app is None else ("--app", app)))
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, asked: DeploymentAsked, by: str) -> PreviewRun:
+    def begin(self, asked: Deploy, by: str) -> PreviewRun:
         """Begin a preview, which replaces the one before.
 
         Raises: ContractError for what cannot be a revision, and while another one is made.

@@ -1,4 +1,4 @@
-"""What operators and auditors look at over HTTP: the status, what is parked and paused, and reruns."""
+"""What operators and auditors look at over HTTP: the status, what is parked and paused, reruns and previews of deployments."""
 
 from dataclasses import asdict, replace
 from typing import Annotated
@@ -6,10 +6,11 @@ from typing import Annotated
 from fastapi import FastAPI, HTTPException, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from eventlib.admin.deployment_previews import Deploy, DeploymentPreviews
 from eventlib.eventlog import EventLog
 from eventlib.http.gate import Caller
 from eventlib.http.paths import KEY
-from eventlib.identity.principal import READERS, allow, public
+from eventlib.identity.principal import READERS, Role, allow, public
 from eventlib.model.event import Event
 from eventlib.model.personal import masked
 from eventlib.operations.act import Desk
@@ -86,6 +87,24 @@ def add_parked(app: FastAPI, log: EventLog) -> None:
         waiting = await waiting_inputs(log, parking, limit)
         seen = waiting if caller.sees_personal else [_masked(each) for each in waiting]
         return {**parking_json(parking), "inputs": [waiting_json(parking, each) for each in seen]}
+
+
+def add_deployments(app: FastAPI, previews: DeploymentPreviews) -> None:
+    """Add the routes of previews of deployments: one is begun here, made beside the requests, and looked at until it is done."""
+
+    @app.get("/deployment/preview")
+    @allow(*READERS)
+    async def show_preview() -> dict[str, object]:
+        """Return the newest preview, and what came of it once it is done."""
+        if previews.newest is None:
+            raise HTTPException(404, "this server has previewed no deployment: begin one with POST")
+        return previews.newest.json()
+
+    @app.post("/deployment/preview", status_code=202)
+    @allow(Role.OPERATOR)
+    async def begin(request: Deploy, caller: Caller) -> dict[str, object]:
+        """Begin a preview; nothing is deployed, and nothing is written to the log."""
+        return previews.begin(request, caller.by).json()
 
 
 def add_reruns(app: FastAPI, log: EventLog, jobs: RerunJobs) -> None:

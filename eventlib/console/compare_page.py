@@ -121,8 +121,10 @@ async def _states(reader: SagaReader, sagas: Sequence[Saga], caller: Principal) 
     for saga in sagas:
         try:
             last = moment_of(saga, await reader.histories(saga), len(saga.events), personal=caller.sees_personal)
-            sides.append({each.decider: each for each in last.deciders})
-            doubts += [f"{saga.key}, {each.decider}: {each.doubt}" for each in last.deciders if each.doubt]
+            sides.append({each.history.decider.name: each for each in last})
+            doubts += [
+                f"{saga.key}, {name}: {doubt}" for name, each in sides[-1].items() if (doubt := each.history.doubt)
+            ]
         except EventlibError as error:
             sides.append({})
             doubts.append(f"{saga.key}: {error}")
@@ -138,7 +140,9 @@ def _pair(decider: str, sides: Sequence[dict[str, DeciderMoment]], sagas: Sequen
         for name in names
         if json(_without(values[0].get(name), sagas[0].key)) != json(_without(values[1].get(name), sagas[1].key))
     ]
-    return StatePair(decider, next(each.service for each in there if each), differing, len(names) - len(differing))
+    return StatePair(
+        decider, next(each.history.service.name for each in there if each), differing, len(names) - len(differing)
+    )
 
 
 def _without(value: Any, key: str) -> Any:

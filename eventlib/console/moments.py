@@ -1,83 +1,59 @@
 """A saga at one of its moments: the state of each decider, and what the step at that moment changed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from eventlib.console.reading import as_seen
 from eventlib.json_form import json_of
 from eventlib.model.decider import FORGET
 from eventlib.model.record import Record
-from eventlib.model.saga import Saga, SagaEvent
+from eventlib.model.saga import Saga
 from eventlib.replay.comparison import ABSENT, Change, changes
 from eventlib.replay.key_history import KeyHistory
 from eventlib.replay.point_in_time import ids_of, waits
 from eventlib.replay.steps import HistoryStep
-from eventlib.values import from_ms, to_ms
+from eventlib.values import to_ms
 
 
-@dataclass(frozen=True, slots=True)
-class FieldLine:
+class FieldLine(NamedTuple):
     """A field of a state at a moment; where the moment's steps changed it, also as it was `before`."""
 
     name: str
     value: Any
-    before: Any = None
-    is_changed: bool = False
+    before: Any
+    is_changed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DeciderMoment:
-    """What a decider knew at a moment: its state's fields (none before its first input, or once forgotten), and deadlines."""
+class DeciderMoment(NamedTuple):
+    """What a decider knew at a moment: its `last` step by then (none before its first input), and its state's fields.
 
-    decider: str
-    service: str
+    A key that is forgotten has no fields. `waits` says why an input of it is parked.
+    """
+
+    history: KeyHistory
+    last: HistoryStep[Any] | None
     fields: Sequence[FieldLine]
-    is_known: bool
-    is_forgotten: bool
     deadlines: Sequence[tuple[str, datetime]]
     waits: str
-    doubt: str
-    changed_at: datetime | None
-    code_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A saga after one of its events: when that was, and what each decider knew then."""
+class SeenStep(NamedTuple):
+    """A step of a decider with an event, and what changed in its state, as a caller may see it."""
 
-    number: int
-    event: SagaEvent
-    at: datetime
-    deciders: Sequence[DeciderMoment]
-
-
-@dataclass(frozen=True, slots=True)
-class StepLine:
-    """What a decider did with an event: what it emitted, and what changed in its state."""
-
-    decider: str
-    service: str
-    kind: str
-    reason: str
-    at: datetime
-    emitted: Sequence[tuple[str, str]]
+    history: KeyHistory
+    step: HistoryStep[Any]
     changes: Sequence[Change]
-    code_version: str
-    edited: str
 
 
-def moment_of(saga: Saga, histories: Sequence[KeyHistory], number: int, *, personal: bool) -> Moment:
-    """Return a saga as it was after its event of a number, from 1: all that was committed in that millisecond is in it.
+def moment_of(saga: Saga, histories: Sequence[KeyHistory], number: int, *, personal: bool) -> Sequence[DeciderMoment]:
+    """Return what each decider knew after a saga's event of a number, from 1: all of that millisecond is in it.
 
     After the last one it is as it is now: what handled that event is in it, too.
     """
-    event = saga.events[number - 1]
-    at_ms = event.record.timestamp_ms
+    at_ms = saga.events[number - 1].record.timestamp_ms
     until_ms = at_ms if number < len(saga.events) else None
-    found = [_decider_moment(history, at_ms, until_ms, personal=personal) for history in histories]
-    return Moment(number, event, from_ms(at_ms), found)
+    return [_decider_moment(history, at_ms, until_ms, personal=personal) for history in histories]
 
 
 def _decider_moment(history: KeyHistory, at_ms: int, until_ms: int | None, *, personal: bool) -> DeciderMoment:
@@ -85,19 +61,9 @@ def _decider_moment(history: KeyHistory, at_ms: int, until_ms: int | None, *, pe
     now = [step for step in until if to_ms(step.at) >= at_ms]
     last = until[-1] if until else None
     state = None if last is None else last.after
+    fields = _fields(state, now[0].before if now else state, is_moved=bool(now), personal=personal)
     deadlines = [] if last is None else [(name, at) for name, at in last.deadlines.items() if name != FORGET]
-    return DeciderMoment(
-        history.decider.name,
-        history.service.name,
-        _fields(state, now[0].before if now else state, is_moved=bool(now), personal=personal),
-        last is not None,
-        last is not None and state is None,
-        sorted(deadlines, key=lambda each: each[1]),
-        waits(until),
-        history.doubt,
-        None if last is None else last.at,
-        "" if last is None else last.code_version,
-    )
+    return DeciderMoment(history, last, fields, sorted(deadlines, key=lambda each: each[1]), waits(until))
 
 
 def _fields(state: Any, before: Any, *, is_moved: bool, personal: bool) -> Sequence[FieldLine]:
@@ -113,33 +79,22 @@ def _values(state: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"value": found}
 
 
-def steps_about(histories: Sequence[KeyHistory], record: Record, *, personal: bool) -> Sequence[StepLine]:
+def steps_about(histories: Sequence[KeyHistory], record: Record, *, personal: bool) -> Sequence[SeenStep]:
     """Return what each decider did with an event, and the step in which one emitted it."""
-    found = list[StepLine]()
-    for history in histories:
-        found += [
-            _step_line(history, step, personal=personal) for step in history.steps if record.event_id in ids_of(step)
-        ]
-    return sorted(found, key=lambda each: each.at)
+    found = [
+        SeenStep(history, step, _changes(step, personal=personal))
+        for history in histories
+        for step in history.steps
+        if record.event_id in ids_of(step)
+    ]
+    return sorted(found, key=lambda each: each.step.at)
 
 
-def _step_line(history: KeyHistory, step: HistoryStep[Any], *, personal: bool) -> StepLine:
+def _changes(step: HistoryStep[Any], *, personal: bool) -> Sequence[Change]:
     before, after = (as_seen(each, personal=personal) for each in (step.before, step.after))
     some = after if before is None else before
     initial = None if some is None else type(some)()
     changed = changes(initial if before is None else before, initial if after is None else after)
-    emitted = [(each.type, each.id) for each in step.emitted]
-    plain = [
+    return [
         Change(each.path, *(None if side is ABSENT else side for side in (each.before, each.after))) for each in changed
     ]
-    return StepLine(
-        history.decider.name,
-        history.service.name,
-        step.kind,
-        step.reason,
-        step.at,
-        emitted,
-        plain,
-        step.code_version,
-        step.edited,
-    )

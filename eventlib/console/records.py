@@ -1,10 +1,12 @@
 """One record of the log as it is: its attributes, what is in it, and what deciders did with it."""
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from eventlib.console.browser import is_htmx
-from eventlib.console.moments import StepLine, steps_about
+from eventlib.console.moments import SeenStep, steps_about
 from eventlib.console.reading import SagaReader, as_seen
 from eventlib.console.rendering import Pages
 from eventlib.errors import EventlibError
@@ -54,11 +56,11 @@ def _raw(record: Record, *, personal: bool) -> str:
     return value[:4_096].hex(" ", 2) if personal else ""
 
 
-async def _steps(reader: SagaReader, key: str, record: Record, caller: Principal) -> tuple[list[StepLine], str]:
+async def _steps(reader: SagaReader, key: str, record: Record, caller: Principal) -> tuple[Sequence[SeenStep], str]:
     saga = await reader.saga(key, personal=caller.sees_personal)
     if saga is None:
         return [], ""
     try:
-        return [*steps_about(await reader.histories(saga), record, personal=caller.sees_personal)], ""
+        return steps_about(await reader.histories(saga), record, personal=caller.sees_personal), ""
     except EventlibError as error:
         return [], str(error)

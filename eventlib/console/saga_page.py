@@ -129,8 +129,8 @@ def saga_page_routes(
         try:
             found = moment_of(saga, await reader.histories(saga), number, personal=caller.sees_personal)
         except EventlibError as error:
-            return pages.render(request, "moment.html", moment=None, error=str(error), saga=saga, number=number)
-        return pages.render(request, "moment.html", moment=found, error="", saga=saga, number=number)
+            return pages.render(request, "moment.html", deciders=[], error=str(error), saga=saga, number=number)
+        return pages.render(request, "moment.html", deciders=found, error="", saga=saga, number=number)
 
     return routes
 

@@ -14,7 +14,7 @@ from eventlib.eventlog import EventLog
 from eventlib.http.gate import Caller
 from eventlib.http.problems import Refusal
 from eventlib.identity.principal import READERS, allow
-from eventlib.model.event import Event, contract_of
+from eventlib.model.event import contract_of
 from eventlib.model.record import Record, key_text
 from eventlib.operations.sending import emitters_of, is_sendable
 from eventlib.operations.topics import topic_rows
@@ -49,19 +49,6 @@ class RecordPage:
     before: int | None
     after: int | None
     searched_to: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EventContract:
-    """An event of a topic: its class's docstring, its schema, who emits and handles it, and whether it is sent from outside."""
-
-    name: str
-    key: str | None
-    about: str
-    schema: dict[str, Any]
-    emitted_by: Sequence[str]
-    handled_by: Sequence[str]
-    is_sendable: bool
 
 
 def topic_routes(pages: Pages, log: EventLog) -> APIRouter:
@@ -102,7 +89,7 @@ def topic_routes(pages: Pages, log: EventLog) -> APIRouter:
             place=place,
             page=found,
             asked={"offset": offset, "time": time, "key": key},
-            contracts=contracts_of(log, topic),
+            contracts=_contracts(log, topic),
         )
 
     return routes
@@ -137,16 +124,18 @@ async def _page(log: EventLog, decoding: RecordReader, place: Place, *, personal
     return RecordPage(lines, start, end, before, after, stopped)
 
 
-def contracts_of(log: EventLog, topic: str) -> Sequence[EventContract]:
-    """Return the events of a topic."""
+def _contracts(log: EventLog, topic: str) -> list[dict[str, Any]]:
+    """Return what the page shows of a topic's events: who emits and handles each, its schema, and whether it is sent from outside."""
     app = log.choreography
-    return [_contract(log, event) for event in app.events if contract_of(event).topic.name == topic]
-
-
-def _contract(log: EventLog, event: type[Event]) -> EventContract:
-    app, contract = log.choreography, contract_of(event)
-    emitted = emitters_of(app, event)
-    handled = [decider.name for decider in app.deciders if event in decider.handlers]
-    about = (event.__doc__ or "").strip()
-    schema = event.model_json_schema()
-    return EventContract(contract.type, contract.key, about, schema, emitted, handled, is_sendable(app, event))
+    return [
+        {
+            "contract": contract_of(event),
+            "about": (event.__doc__ or "").strip(),
+            "schema": event.model_json_schema(),
+            "emitted_by": emitters_of(app, event),
+            "handled_by": [decider.name for decider in app.deciders if event in decider.handlers],
+            "is_sendable": is_sendable(app, event),
+        }
+        for event in app.events
+        if contract_of(event).topic.name == topic
+    ]

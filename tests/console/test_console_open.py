@@ -48,7 +48,7 @@ async def test_now_is_after_what_handled_the_last_event(log: EventLog, key: str)
             for each in await reader.histories(saga)
         ]
     now = moment_of(saga, histories, len(saga.events), personal=True)
-    shown = {each.decider: {field.name: field.value for field in each.fields} for each in now.deciders}
+    shown = {each.history.decider.name: {field.name: field.value for field in each.fields} for each in now}
     latest = {each.decider.name: each.steps[-1].after for each in histories}
     assert shown.items() >= {name: json_of(state) for name, state in latest.items() if state is not None}.items()
 
