@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from eventlib import EventLog, open_log
 from eventlib.admin.api import create_admin
@@ -167,13 +166,4 @@ async def test_what_an_interrupted_beginning_or_deletion_leaves_is_listed_and_de
         (known,) = (await client.get("/reruns")).json()["reruns"]
         assert (known["name"], known["handled"]) == ("again", 0)
         assert (await client.post(f"{AGAIN}/drop")).json()["dropped"] is True
-        assert await reruns(log) == []
-
-
-@pytest.mark.parametrize("act", ["", "/switch", "/drop"])
-async def test_nothing_is_done_without_a_token(tmp_path: Path, act: str) -> None:
-    async with administered(tmp_path) as (log, client):
-        client.headers.pop("Authorization")
-        assert (await client.post(f"{AGAIN}{act}", json={"reason": "x"})).status_code == 401
-        assert (await client.post("/services/store/reset", json={"to": "latest", "reason": "x"})).status_code == 401
         assert await reruns(log) == []

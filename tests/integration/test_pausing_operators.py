@@ -59,10 +59,7 @@ def test_a_command_pauses_and_resumes(url: str, capsys: pytest.CaptureFixture[st
     shown = typed(capsys, url, "pause", "ears", "--dry-run")
     assert "service ears: 2 inputs and 0 effects would wait now." in shown
     assert "--as-previewed" in shown
-    stale = ["pause", "ears", "--reason", "as seen", "--as-previewed", "0123456789ab"]
-    assert "nothing was done" in typed(capsys, url, *stale, code=1)
     assert typed(capsys, url, "acts") == "Nothing was done by hand.\n"
-    assert "give a reason" in typed(capsys, url, "pause", "ears", code=2)
     paused = typed(capsys, url, "pause", "ears", "--reason", "the bank: migrates", "--wait", "0")
     assert "service ears is paused: 2 inputs and 0 effects wait." in paused
     assert "4 tasks of ears" in paused
@@ -94,9 +91,6 @@ async def test_the_admin_api_pauses_and_resumes(url: str) -> None:
         headers = {"Authorization": "Bearer 0123456789abcdef"}
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
             body: dict[str, Any] = {"decider": "listener", "key": "a", "reason": "a call"}
-            dry = await client.post("/services/ears/pause", json={**body, "dry_run": True})
-            assert (dry.status_code, dry.json()["asked"], dry.json()["waits"]["inputs"]) == (202, False, 1)
-            assert (await client.get("/pauses")).json() == {"paused": []}
             assert (await client.post("/services/ears/pause", json=body)).status_code == 202
             (paused,) = (await client.get("/pauses")).json()["paused"]
             assert (paused["kind"], paused["key"], paused["by"]) == ("key", "a", "token:admin-token")
@@ -104,8 +98,6 @@ async def test_the_admin_api_pauses_and_resumes(url: str) -> None:
             assert [event.name for event in await events(log, "heard") if isinstance(event, parked_app.Heard)] == ["b"]
             dry = await client.post("/services/ears/resume", json={"decider": "listener", "key": "a", "dry_run": True})
             released = dry.json()["released"]
-            moved = {"decider": "listener", "key": "a", "as_previewed": "0123456789ab"}
-            assert (await client.post("/services/ears/resume", json=moved)).status_code == 422
             token = dry.json()["as_previewed"]
             assert (released["prospect"], [each["type"] for each in released["emitted"]]) == ("is handled", ["Heard"])
             again = await client.post("/services/ears/pause", json=body)
