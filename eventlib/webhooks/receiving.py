@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
@@ -18,8 +18,9 @@ from eventlib.http.traffic import Metrics
 from eventlib.identity.principal import public
 from eventlib.model.event import Event, contract_of
 from eventlib.model.signatures import name_of, reports
+from eventlib.publication import Publication
 from eventlib.webhooks.secrets_file import Secrets, as_call
-from eventlib.webhooks.signing import STANDARD_WEBHOOKS, TOLERANCE_S, SignatureScheme, SigningSecret
+from eventlib.webhooks.signing import STANDARD_WEBHOOKS, TOLERANCE_S, SignatureScheme
 
 _APPEND_S = 5.0
 _LONGEST_ID = 500
@@ -32,66 +33,69 @@ _COUNTERS = {
 }
 
 
-class _Receiver(NamedTuple):
-    """What a route is made of; see `callback_route`."""
+Read = Callable[[Mapping[str, str], bytes, str | None], Sequence[Publication]]
+"""Makes publications of a request's headers and body, and of the id that is signed. Raises: ContractError or ValueError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Puts signed requests on the log; `where` names it in errors of its declaration.
+
+    Guarantee: a body is bounded, and not read before its signature is right; answered with 204 only when all that it
+    brings is on the log. Raises: WiringError for events that are not requests.
+    """
 
     log: EventLog
-    path: str
-    secrets: Callable[[], Sequence[SigningSecret]]
-    read: Callable[[bytes], Event | None]
-    scheme: SignatureScheme
-    id_member: str
-    tolerance_s: float
-    metrics: Metrics
+    where: str
+    events: Iterable[type[Event]]
+    secrets: Secrets
+    read: Read
+    scheme: SignatureScheme = STANDARD_WEBHOOKS
+    tolerance_s: float = TOLERANCE_S
+    metrics: Metrics | None = None
 
-    async def take(self, request: Request) -> Response:
-        """Answer one callback. Raises: Refusal."""
-        body = await body_of(request)
-        try:
-            signed = self.scheme.verify(self.secrets(), request.headers, body, time.time(), self.tolerance_s)
-        except SignatureRefused as error:
-            self.metrics.count("callbacks_unsigned")
-            raise Refusal(401, "signature-refused", str(error)) from error
-        try:
-            event = self.read(body)
-            key = "" if event is None else f"callback{self.path}/{self._id(signed.id, body)}"
-        except (ContractError, ValueError) as error:
-            raise self._unreadable(error) from error
-        if event is None:
-            self.metrics.count("callbacks_ignored")
-        else:
-            await self._put(event, key)
-            self.metrics.count("callbacks_accepted")
-        return Response(status_code=204)
+    def add_to(self, routes: APIRouter, path: str, summary: str, statuses: Sequence[int]) -> APIRouter:
+        """Add `POST path` to routes, and return them. Raises: WiringError, also for secrets that cannot sign."""
+        for event in self.events:
+            if event not in self.log.choreography.events or not contract_of(event).request:
+                raise WiringError(
+                    f"{self.where}: {event.__name__} is not a request of {self.log.choreography.name}: declare it with "
+                    "request=True, and handle it in a decider, or one that comes twice counts twice"
+                )
+        secrets = as_call(self.secrets, self.scheme, self.where)
+        metrics = self.metrics or Metrics("callbacks")
+        for name, text in _COUNTERS.items():
+            metrics.declare(name, text)
 
-    def _id(self, signed: str | None, body: bytes) -> str:
-        """Return the id under which this is reported, however often it is sent. Raises: ValueError."""
-        found = signed
-        if found is None:
-            content = decode_json(body.decode())
-            found = content.get(self.id_member) if isinstance(content, dict) else None
-        if not (isinstance(found, str) and 0 < len(found) <= _LONGEST_ID):
-            raise ValueError(f"member {self.id_member!r} is not an id of 1 to {_LONGEST_ID} characters")
-        return found
+        @routes.post(path, status_code=204, responses=documented(*statuses), summary=summary)
+        @public
+        async def take(request: Request) -> Response:
+            """Put what an external system reports on the log; repeating it is safe."""
+            body = await _body_of(request)
+            try:
+                signed = self.scheme.verify(secrets(), request.headers, body, time.time(), self.tolerance_s)
+            except SignatureRefused as error:
+                metrics.count("callbacks_unsigned")
+                raise Refusal(401, "signature-refused", str(error)) from error
+            try:
+                publications = self.read(request.headers, body, signed.id)
+                async with asyncio.timeout(_APPEND_S):
+                    await self.log.publish_many(publications)
+            except (RetryableError, TimeoutError) as error:
+                raise try_later(
+                    "outcome-unknown", "the log did not say whether it has taken this: send it again under the same id"
+                ) from error
+            except (ContractError, ValueError) as error:
+                metrics.count("callbacks_unreadable")
+                why = sentence_of(error) if isinstance(error, ValidationError) else str(error)
+                raise Refusal(422, "unreadable", f"no event can be made of the body: {why:.300}") from error
+            metrics.count("callbacks_accepted" if publications else "callbacks_ignored")
+            return Response(status_code=204)
 
-    async def _put(self, event: Event, key: str) -> None:
-        try:
-            async with asyncio.timeout(_APPEND_S):
-                await self.log.publish(event, idempotency_key=key)
-        except ContractError as error:
-            raise self._unreadable(error) from error
-        except (RetryableError, TimeoutError) as error:
-            raise try_later(
-                "outcome-unknown", "the log did not say whether it has taken this: send it again under the same id"
-            ) from error
-
-    def _unreadable(self, error: Exception) -> Refusal:
-        self.metrics.count("callbacks_unreadable")
-        why = sentence_of(error) if isinstance(error, ValidationError) else str(error)
-        return Refusal(422, "unreadable", f"no event can be made of the body: {why:.300}")
+        return routes
 
 
-async def body_of(request: Request) -> bytes:
+async def _body_of(request: Request) -> bytes:
     """Return a body byte for byte, since that is what is signed; anyone may send one, so it is bounded. Raises: Refusal."""
     if (encoding := compression_of(request)) is not None:
         raise RefusedEncoding(encoding)
@@ -127,23 +131,21 @@ def callback_route(  # noqa: PLR0913  what an external system may do in its own 
     503: send it again. Raises: WiringError for events that cannot be put so, and for secrets that cannot sign.
     """
     where = f"callback {path}, {name_of(read)}"
-    for event in reports(read, where, 2):
-        if event not in log.choreography.events or not contract_of(event).request:
-            raise WiringError(
-                f"{where}: {event.__name__} is not a request of {log.choreography.name}: declare it with request=True, and "
-                "handle it in a decider, or a callback that comes twice counts twice"
-            )
-    given = as_call(secrets, scheme, where)
-    metrics = metrics or Metrics("callbacks")
-    for name, text in _COUNTERS.items():
-        metrics.declare(name, text)
-    receiver = _Receiver(log, path, given, read, scheme, id_member, tolerance_s, metrics)
-    routes = APIRouter(tags=["callbacks"])
 
-    @routes.post(path, status_code=204, responses=documented(401, 413, 415, 422, 503), summary=f"Callback {path}")
-    @public
-    async def take(request: Request) -> Response:
-        """Put what an external system reports on the log; repeating it is safe."""
-        return await receiver.take(request)
+    def publications(_: Mapping[str, str], body: bytes, signed: str | None) -> Sequence[Publication]:
+        event = read(body)
+        return [] if event is None else [Publication(event, f"callback{path}/{_id(signed, body, id_member)}")]
 
-    return routes
+    receiver = Receiver(log, where, reports(read, where, 2), secrets, publications, scheme, tolerance_s, metrics)
+    return receiver.add_to(APIRouter(tags=["callbacks"]), path, f"Callback {path}", (401, 413, 415, 422, 503))
+
+
+def _id(signed: str | None, body: bytes, id_member: str) -> str:
+    """Return the id under which something is reported, however often it is sent. Raises: ValueError."""
+    found = signed
+    if found is None:
+        content = decode_json(body.decode())
+        found = content.get(id_member) if isinstance(content, dict) else None
+    if not (isinstance(found, str) and 0 < len(found) <= _LONGEST_ID):
+        raise ValueError(f"member {id_member!r} is not an id of 1 to {_LONGEST_ID} characters")
+    return found

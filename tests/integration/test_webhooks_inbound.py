@@ -135,7 +135,7 @@ async def test_a_log_that_does_not_answer_is_a_503(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(log.port, "append", append)
         answer = await post(client, to_structured_event(event_of(1)))
         assert answer.status_code == 503
-        assert "send it again with the same ids" in answer.json()["detail"]
+        assert "send it again under the same id" in answer.json()["detail"]
 
 
 async def test_what_a_route_cannot_take_is_refused_when_it_is_made() -> None:
