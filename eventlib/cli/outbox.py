@@ -1,15 +1,14 @@
 """`eventlib outbox`: brings events that stand in the outbox of a database to the log."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eventlib.cli._common import output
+from eventlib.cli._common.connectors import SHOWN, on_database, print_rights
 from eventlib.cli._common.metrics import Work, relay_snapshot, work_until_stopped
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
@@ -21,16 +20,13 @@ from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.model.project import load_choreography
 from eventlib.outbox.commits import Commits
-from eventlib.outbox.database import OutboxTable
+from eventlib.outbox.database import HeldRow, OutboxTable, Waiting
 from eventlib.outbox.declaration import NAME, refuse_name
 from eventlib.outbox.relay import OUTBOXES, Relay
 from eventlib.outbox.rows import TABLE_SQL
 
 if TYPE_CHECKING:
     from eventlib.telemetry.recorder import Recorder
-
-T = TypeVar("T")
-_HELD_SHOWN = 20
 
 outbox = group("Bring events that stand in a database's outbox to the log.")
 
@@ -99,28 +95,20 @@ def status(database: DatabaseOption = None, as_json: JsonOption = False) -> None
       eventlib outbox status --database postgresql://shop@db/checkout
     """
 
-    async def looked(table: OutboxTable) -> None:
-        waiting, held = await table.waiting(), await table.held(_HELD_SHOWN)
-        if as_json:
-            output.print_json(
-                [
-                    {
-                        "rows": waiting.rows,
-                        "held": waiting.held,
-                        "oldest_s": round(waiting.oldest_s, 3),
-                        "first_held": [asdict(each) for each in held],
-                    }
-                ]
-            )
-            return
-        print(f"{counted(waiting.rows, 'row')} waiting, the oldest for {waiting.oldest_s:.1f} s; {waiting.held} held.")
-        if held:
-            shown = output.table("id", "type", "key", "why", right=["id"])
-            for each in held:
-                shown.add_row(str(each.id), each.type, each.key or "", each.error)
-            output.terminal().print(shown)
+    async def looked(table: OutboxTable) -> tuple[Waiting, list[HeldRow]]:
+        return await table.waiting(), await table.held(SHOWN)
 
-    _on_table(database, looked)
+    waiting, held = on_database(OutboxTable(_database(database)), looked)
+    if as_json:
+        counts = asdict(waiting) | {"oldest_s": round(waiting.oldest_s, 3)}
+        output.print_json([{**counts, "first_held": [asdict(each) for each in held]}])
+        return
+    print(f"{counted(waiting.rows, 'row')} waiting, the oldest for {waiting.oldest_s:.1f} s; {waiting.held} held.")
+    if held:
+        shown = output.table("id", "type", "key", "why", right=["id"])
+        for each in held:
+            shown.add_row(str(each.id), each.type, each.key or "", each.error)
+        output.terminal().print(shown)
 
 
 @outbox.command(cls=Command)
@@ -135,14 +123,10 @@ def retry(
     [dim]Examples:[/dim]
       eventlib outbox retry 4711 --database postgresql://shop@db/checkout
     """
-
-    async def tried(table: OutboxTable) -> None:
-        rows = await table.retry(row)
-        if row is not None and not rows:
-            raise WiringError(f"row {row} is not held: `eventlib outbox status` lists those that are")
-        print(f"{counted(rows, 'row')} will be tried again.")
-
-    _on_table(database, tried)
+    rows = on_database(OutboxTable(_database(database)), lambda table: table.retry(row))
+    if row is not None and not rows:
+        raise WiringError(f"row {row} is not held: `eventlib outbox status` lists those that are")
+    print(f"{counted(rows, 'row')} will be tried again.")
 
 
 @outbox.command("table", cls=Command)
@@ -163,13 +147,10 @@ def rights(context: typer.Context, name: NameOption = NAME, app: AppOption = Non
       eventlib outbox rights > rights.sh
     """
     from eventlib.cli._common.views import declared_views
-    from eventlib.manifests.databases import relay_user, topic_of
-    from eventlib.manifests.exporters import script
+    from eventlib.manifests.connectors import relay_program
 
-    options = read_settings(KafkaOptions, {})
-    choreography = load_choreography(LogOptions.of(context, app, None).app)
-    user = relay_user(choreography, name, OUTBOXES, options, declared_views(choreography))
-    print(script(user, [topic_of(OUTBOXES, options)]))
+    choreography, options = load_choreography(LogOptions.of(context, app, None).app), read_settings(KafkaOptions, {})
+    print_rights(relay_program(choreography, name, OUTBOXES, options, declared_views(choreography)))
 
 
 def _database(given: str | None) -> str:
@@ -177,14 +158,3 @@ def _database(given: str | None) -> str:
     if url is None:
         raise WiringError("name the database: --database postgresql://USER@HOST/DATABASE, or EVENTLIB_OUTBOX_DATABASE")
     return url
-
-
-def _on_table(database: str | None, work: Callable[[OutboxTable], Awaitable[T]]) -> T:
-    async def opened() -> T:
-        table = OutboxTable(_database(database))
-        try:
-            return await work(table)
-        finally:
-            await table.close()
-
-    return asyncio.run(opened())

@@ -1,14 +1,13 @@
 """`eventlib sink`: writes events into tables of a database."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eventlib.cli._common.connectors import SHOWN, load_sink, show_status
+from eventlib.cli._common.connectors import SHOWN, load_sink, on_database, print_rights, show_status
 from eventlib.cli._common.metrics import Work, sink_snapshot, work_until_stopped
 from eventlib.cli._common.options import JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
@@ -22,14 +21,12 @@ from eventlib.opening import open_log
 from eventlib.sinks.applying import SinkRunner
 from eventlib.sinks.consuming import Status
 from eventlib.sinks.database import SinkDatabase, database_of
-from eventlib.sinks.declaration import SqlSink
 from eventlib.sinks.rebuilding import rebuild as rebuilt
 from eventlib.telemetry.logs import tell
 
 if TYPE_CHECKING:
     from eventlib.telemetry.recorder import Recorder
 
-T = TypeVar("T")
 
 sink = group("Write events into tables of a database, each once.")
 
@@ -99,7 +96,7 @@ def status(
         async with open_log(url, found.choreography, read_only=True) as opened:
             return await target.status(opened.port, SHOWN)
 
-    show_status([_on_database(found, database, looked)], as_json=as_json)
+    show_status([on_database(database_of(found, _database(database)), looked)], as_json=as_json)
 
 
 @sink.command(cls=Command)
@@ -115,7 +112,7 @@ def retry(
     [dim]Examples:[/dim]
       eventlib sink retry shop.reports:orders orders/3/17 --database postgresql://shop@db/reports
     """
-    events = _on_database(load_sink(named), database, lambda target: target.retry(event))
+    events = on_database(database_of(load_sink(named), _database(database)), lambda target: target.retry(event))
     print(f"{counted(events, 'event')} will be tried again, and those that wait behind.")
 
 
@@ -156,23 +153,10 @@ def rights(named: SinkArgument) -> None:
     [dim]Examples:[/dim]
       eventlib sink rights shop.reports:orders > rights.sh
     """
-    from eventlib.manifests.databases import sink_user
-    from eventlib.manifests.exporters import script
+    from eventlib.manifests.connectors import sink_program
 
-    found = load_sink(named)
-    print(script(sink_user(found.name, found.topics, read_settings(KafkaOptions, {}))))
+    print_rights(sink_program(load_sink(named), named, read_settings(KafkaOptions, {})))
 
 
 def _database(given: str | None) -> str | None:
     return eventlib_settings(sink_database=given).sink_database
-
-
-def _on_database(found: SqlSink, database: str | None, work: Callable[[SinkDatabase], Awaitable[T]]) -> T:
-    async def opened() -> T:
-        target = database_of(found, _database(database))
-        try:
-            return await work(target)
-        finally:
-            await target.close()
-
-    return asyncio.run(opened())

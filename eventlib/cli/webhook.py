@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eventlib.cli._common.connectors import SHOWN, FileOption, NameArgument, file_of, on_log, show_status, subscriber_of
+from eventlib.cli._common.connectors import (
+    SHOWN,
+    FileOption,
+    NameArgument,
+    file_of,
+    on_log,
+    print_rights,
+    show_status,
+    subscriber_of,
+)
 from eventlib.cli._common.metrics import Work, webhooks_snapshot, work_until_stopped
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.output import counted
@@ -18,7 +27,6 @@ from eventlib.log.kafka.options import KafkaOptions
 from eventlib.model.project import load_choreography
 from eventlib.sinks.consuming import Status
 from eventlib.webhooks import acts
-from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.subscribers import read_subscribers
 
 if TYPE_CHECKING:
@@ -168,12 +176,8 @@ def rights(context: typer.Context, subscribers: FileOption = None, app: AppOptio
     [dim]Examples:[/dim]
       eventlib webhook rights --subscribers webhooks.toml > rights.sh
     """
-    from eventlib.manifests.databases import topic_of, webhook_user
-    from eventlib.manifests.exporters import script
+    from eventlib.manifests.connectors import webhook_program
 
-    found = read_subscribers(file_of(subscribers))
     choreography = load_choreography(LogOptions.of(context, app, None).app)
-    topics = [topic for each in found.values() for topic in each.topics(choreography)]
-    options = read_settings(KafkaOptions, {})
-    user = webhook_user(map(service_of, found), topics, WEBHOOKS, options)
-    print(script(user, [topic_of(WEBHOOKS, options)]))
+    found = read_subscribers(file_of(subscribers))
+    print_rights(webhook_program(found, choreography, "", read_settings(KafkaOptions, {})))

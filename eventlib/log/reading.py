@@ -11,13 +11,15 @@ from eventlib.model.topic import Topic
 CHUNK = 2_000
 
 
-async def chunks(log: Log, topic_partition: TopicPartition, first: int) -> AsyncIterator[list[Record]]:
-    """Yield a partition's records from an offset to its end, some thousands at a time.
+async def chunks(
+    log: Log, topic_partition: TopicPartition, first: int, at_once: int = CHUNK
+) -> AsyncIterator[list[Record]]:
+    """Yield a partition's records from an offset to its end, `at_once` at most together.
 
     Raises: what `Log.read` does.
     """
     offset = first
-    while records := await log.read(*topic_partition, offset, CHUNK):
+    while records := await log.read(*topic_partition, offset, at_once):
         offset = records[-1].offset + 1
         yield records
 

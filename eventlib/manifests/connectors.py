@@ -1,14 +1,35 @@
-"""Outboxes, sinks and webhooks as a cluster runs them: from their declarations, what each needs."""
+"""Outboxes, sinks and webhooks as a cluster runs them: from their declarations, what each needs, and no more."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.manifests.acls import User
-from eventlib.manifests.databases import relay_user, sink_user, topic_of, webhook_user
+from eventlib.log.kafka.topic_configs import DECLARATIONS, MOST_REPLICAS, OWNERS, creation_configs
+from eventlib.manifests.acls import (
+    BOTH,
+    READS,
+    WRITES,
+    Kind,
+    Operation,
+    Right,
+    User,
+    asked,
+    names_of,
+    topic_rights,
+    transaction_rights,
+    user_name,
+)
 from eventlib.manifests.topics import TopicSpec
 from eventlib.model.choreography import Choreography
 from eventlib.model.topic import Topic
+from eventlib.registry.records import SCHEMAS
+from eventlib.webhooks.ledger import WEBHOOKS, service_of
+from eventlib.webhooks.subscribers import Subscriber
+
+if TYPE_CHECKING:
+    from eventlib.sinks.declaration import SqlSink  # which needs SQLAlchemy
 
 SUBSCRIBERS = "webhooks.toml"
 HTTPS, POSTGRESQL = 443, 5432
@@ -18,8 +39,8 @@ HTTPS, POSTGRESQL = 443, 5432
 class ConnectorProgram:
     """What brings events to the log or out of it: its command, its user, the port that it connects to, the files that it reads.
 
-    What is secret is in a Secret of Kubernetes, as variables: `EVENTLIB_OUTBOX_DATABASE` or `EVENTLIB_SINK_DATABASE`, and
-    `PGPASSWORD`; and the secrets of subscribers (`env:NAME`).
+    `topics` are its own, which have to be there before. What is secret is in a Secret of Kubernetes, as variables:
+    `EVENTLIB_OUTBOX_DATABASE` or `EVENTLIB_SINK_DATABASE`, and `PGPASSWORD`; and the secrets of subscribers (`env:NAME`).
     """
 
     name: str
@@ -30,23 +51,54 @@ class ConnectorProgram:
     topics: Sequence[TopicSpec] = ()
 
 
-def relay_program(choreography: Choreography, name: str, own: Topic, options: KafkaOptions) -> ConnectorProgram:
-    """Return what relays an outbox, whose progress is on the topic `own`."""
-    user, command = relay_user(choreography, name, own, options), ("eventlib", "outbox", "relay", "--name", name)
+def relay_program(
+    choreography: Choreography, name: str, own: Topic, options: KafkaOptions, views: Sequence[Viewing] = ()
+) -> ConnectorProgram:
+    """Return what relays an outbox, whose progress is on the topic `own`: it writes what no service emits, and reads no event."""
+    writes = topic_rights(asked(choreography, views), WRITES, options)
+    user = _user(f"{name}-relay", f"relays the outbox {name}", [f"_outbox.{name}"], [], [own], options, writes)
+    command = ("eventlib", "outbox", "relay", "--name", name)
     program = f"{name}-relay".replace("_", "-")
-    return ConnectorProgram(program, command, user, POSTGRESQL, topics=[topic_of(own, options)])
+    return ConnectorProgram(program, command, user, POSTGRESQL, topics=[_topic(own, options)])
 
 
-def sink_program(name: str, where: str, inputs: Iterable[Topic], options: KafkaOptions) -> ConnectorProgram:
-    """Return what runs a sink that is declared at `where`, module:name."""
-    user = sink_user(name, inputs, options)
-    return ConnectorProgram(f"{name}-sink".replace("_", "-"), ("eventlib", "sink", "run", where), user, POSTGRESQL)
+def sink_program(sink: "SqlSink", where: str, options: KafkaOptions) -> ConnectorProgram:
+    """Return what runs a sink that is declared at `where`, module:name: it reads the events that it handles, and writes none."""
+    program = f"{sink.name}-sink".replace("_", "-")  # Kubernetes has no '_' in names
+    user = _user(program, f"runs the sink {sink.name}", [f"_sink.{sink.name}"], sink.topics, [], options)
+    return ConnectorProgram(program, ("eventlib", "sink", "run", where), user, POSTGRESQL)
 
 
 def webhook_program(
-    services: Iterable[str], inputs: Iterable[Topic], own: Topic, file: str, options: KafkaOptions
+    subscribers: Mapping[str, Subscriber], choreography: Choreography, file: str, options: KafkaOptions
 ) -> ConnectorProgram:
-    """Return what delivers webhooks to the subscribers in a file, of which this is the text."""
-    user, topics = webhook_user(services, inputs, own, options), [topic_of(own, options)]
-    command = ("eventlib", "webhook", "run")
+    """Return what delivers webhooks to the subscribers in a file, of which this is the text: it writes how far they are."""
+    inputs = [topic for each in subscribers.values() for topic in each.topics(choreography)]
+    user = _user("webhooks", "delivers webhooks", map(service_of, subscribers), inputs, [WEBHOOKS], options)
+    topics, command = [_topic(WEBHOOKS, options)], ("eventlib", "webhook", "run")
     return ConnectorProgram("webhooks", command, user, HTTPS, {SUBSCRIBERS: file}, topics)
+
+
+def _user(  # noqa: PLR0913, PLR0917  what connectors differ in
+    name: str,
+    about: str,
+    services: Iterable[str],
+    inputs: Sequence[Topic],
+    own: Sequence[Topic],
+    options: KafkaOptions,
+    more: Iterable[Right] = (),
+) -> User:
+    """Return a user that reads inputs, and shares the work under the names of `services` with other processes."""
+    user = user_name(options, name)
+    rights = [*topic_rights(names_of([*inputs, SCHEMAS, DECLARATIONS]), READS, options), *more]
+    rights += topic_rights(names_of([*own, OWNERS]), BOTH, options)
+    for service in services:
+        rights.append(Right(Kind.GROUP, options.group(service), (Operation.READ, Operation.DESCRIBE)))
+        rights += transaction_rights(user, [], options, also=[service])
+    return User(user, about, tuple(rights))
+
+
+def _topic(own: Topic, options: KafkaOptions) -> TopicSpec:
+    replicas = options.replication_factor or MOST_REPLICAS
+    configs = creation_configs(own, replicas, options)
+    return TopicSpec(f"{options.prefix}{own.name}", own.partitions, replicas, configs)

@@ -9,6 +9,7 @@ from eventlib.errors import ContractError
 from eventlib.ground.arguments import check, check_each, did_you_mean
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.losses import warn_of_lost
+from eventlib.log.reading import chunks
 from eventlib.model.record import Record
 from eventlib.queries.causal_order import in_order
 from eventlib.values import time_of, to_ms
@@ -17,7 +18,6 @@ Start = Literal["earliest", "latest"] | int | datetime
 """Where to begin in each partition: at its oldest record, at its end, at an offset, or at a time (UTC)."""
 
 _CHUNK = 500
-_Head = tuple[int, str, int, int]
 
 
 def start_of(text: str) -> Start:
@@ -90,60 +90,29 @@ async def first_offset(log: Log, topic_partition: TopicPartition, start: Start) 
             return await log.offset_at(*topic_partition, to_ms(start))
 
 
-class _Partition:
-    """One partition's part of the merge: a chunk of records, and where the next one begins."""
-
-    def __init__(self, log: Log, topic_partition: TopicPartition, first: int, end: int) -> None:
-        self._log = log
-        self._place = topic_partition
-        self._next = first
-        self._end = end
-        self._chunk: list[Record] = []
-        self._at = 0
-
-    async def fill(self) -> _Head | None:
-        """Read a chunk, and return its first record's place in the merge; None at the end."""
-        self._chunk, self._at = [], 0
-        if self._next < self._end:
-            records = await self._log.read(*self._place, self._next, _CHUNK)
-            while records and records[-1].offset >= self._end:
-                records.pop()
-            self._chunk = records
-            self._next = records[-1].offset + 1 if records else self._end
-        return self.head()
-
-    def head(self) -> _Head | None:
-        """Return the next record's place in the merge; None when the chunk is used up."""
-        if self._at == len(self._chunk):
-            return None
-        record = self._chunk[self._at]
-        return record.timestamp_ms, *record.location
-
-    def take(self) -> Record:
-        """Return the next record, and go past it."""
-        record = self._chunk[self._at]
-        self._at += 1
-        return record
+async def _records(log: Log, place: TopicPartition, first: int, end: int) -> AsyncGenerator[Record, None]:
+    async for records in chunks(log, place, first, _CHUNK):
+        for record in records:
+            if record.offset >= end:
+                return
+            yield record
 
 
 async def _merged(
     log: Log, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]
 ) -> AsyncGenerator[list[Record], None]:
-    partitions = {
-        topic_partition: _Partition(log, topic_partition, first, ends[topic_partition])
-        for topic_partition, first in starts.items()
-    }
-    heap = [head for partition in partitions.values() if (head := await partition.fill()) is not None]
-    heapify(heap)
+    ahead = {place: _records(log, place, first, ends[place]) for place, first in starts.items() if first < ends[place]}
+    heads = [(head.timestamp_ms, *head.location, head) for each in ahead.values() if (head := await anext(each, None))]
+    heapify(heads)
     batch = list[Record]()
-    while heap:
-        partition = partitions[heap[0][1:3]]
-        batch.append(partition.take())
-        head = partition.head() or await partition.fill()
+    while heads:
+        record = heads[0][-1]
+        batch.append(record)
+        head = await anext(ahead[record.topic_partition], None)
         if head is None:
-            heappop(heap)
+            heappop(heads)
         else:
-            heapreplace(heap, head)
+            heapreplace(heads, (head.timestamp_ms, *head.location, head))
         if len(batch) >= _CHUNK:
             yield batch
             batch = []

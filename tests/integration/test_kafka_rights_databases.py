@@ -15,7 +15,7 @@ from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogDenied
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import user_name, users_of
-from eventlib.manifests.databases import relay_user, sink_user, topic_of, webhook_user
+from eventlib.manifests.connectors import relay_program, sink_program, webhook_program
 from eventlib.manifests.topics import topic_specs
 from eventlib.model.record import Record
 from eventlib.operations.sending import prepare_sending
@@ -24,8 +24,8 @@ from eventlib.outbox.relay import OUTBOXES, Relay
 from eventlib.sinks.applying import SinkRunner
 from eventlib.sinks.database import SinkDatabase
 from eventlib.values import now_ms
-from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.running import WebhookRunner
+from eventlib.webhooks.subscribers import Subscriber
 from tests.commands import said
 from tests.integration.authorized import authorized_broker
 from tests.integration.hooking import declared
@@ -34,7 +34,7 @@ from tests.integration.sink_app import outbox, totals
 from tests.webhook_receiver import SECRET, receiving
 
 OPTIONS = KafkaOptions(prefix="p.", application="counting", replication_factor=1)
-RELAY, SINK = relay_user(APP, "outbox", OUTBOXES, OPTIONS), sink_user("totals", totals.topics, OPTIONS)
+RELAY, SINK = relay_program(APP, "outbox", OUTBOXES, OPTIONS), sink_program(totals, "", OPTIONS).user
 INSTALLER = next(each for each in users_of(APP, OPTIONS, []) if each.name == user_name(OPTIONS, "installer"))
 
 
@@ -65,10 +65,10 @@ async def test_with_the_least_rights(database_url: str, database: Engine, monkey
     with database.begin() as connection:
         outbox.create(connection)
         outbox.put(connection, Counted(counter="a", number=1), Counted(counter="b", number=2))
-    topics = [*topic_specs(APP, OPTIONS, []), topic_of(OUTBOXES, OPTIONS)]
-    with authorized_broker([RELAY, SINK, INSTALLER], topics) as cluster:
+    topics = [*topic_specs(APP, OPTIONS, []), *RELAY.topics]
+    with authorized_broker([RELAY.user, SINK, INSTALLER], topics) as cluster:
         log_url = await install(cluster, monkeypatch)
-        come_as(monkeypatch, cluster, RELAY.name)
+        come_as(monkeypatch, cluster, RELAY.user.name)
         table = OutboxTable(database_url)
         async with open_log(log_url, APP, services=[]) as log:
             relay = Relay(log, table)
@@ -89,11 +89,12 @@ async def test_with_the_least_rights(database_url: str, database: Engine, monkey
 
 @pytest.mark.extended
 async def test_webhooks_with_the_least_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    user = webhook_user(map(service_of, ["one"]), totals.topics, WEBHOOKS, OPTIONS)
-    topics = [*topic_specs(APP, OPTIONS, []), topic_of(WEBHOOKS, OPTIONS)]
-    with authorized_broker([user, RELAY, INSTALLER], topics) as cluster:
+    subscriber = Subscriber(name="one", url="https://example.com", events=("Counted",), secrets=("env:NONE",))
+    program = webhook_program({"one": subscriber}, APP, "", OPTIONS)
+    user, topics = program.user, [*topic_specs(APP, OPTIONS, []), *program.topics]
+    with authorized_broker([user, RELAY.user, INSTALLER], topics) as cluster:
         log_url = await install(cluster, monkeypatch)
-        come_as(monkeypatch, cluster, RELAY.name)
+        come_as(monkeypatch, cluster, RELAY.user.name)
         async with open_log(log_url, APP, services=[]) as log:
             await prepare_sending(log, Counted)
             await log.publish_many([Counted(counter="a", number=1), Counted(counter="b", number=2)])

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
@@ -23,7 +23,6 @@ from eventlib.opening import open_log
 from eventlib.outbox.declaration import Outbox, outbox_of
 from eventlib.sinks.consuming import Status
 from eventlib.values import iso_ms
-from eventlib.webhooks.ledger import WEBHOOKS, service_of
 from eventlib.webhooks.subscribers import Subscriber, read_subscribers
 
 if TYPE_CHECKING:
@@ -87,16 +86,18 @@ def programs_of(
 
         names = dict.fromkeys(each.name for each in named_outboxes)
         found += [relay_program(choreography, name, OUTBOXES, options) for name in names]
-    for named in sinks or named_connectors("sinks", Path.cwd()):
-        sink = load_sink(named)
-        found.append(sink_program(sink.name, named, sink.topics, options))
+    found += [sink_program(load_sink(each), each, options) for each in sinks or named_connectors("sinks", Path.cwd())]
     if path is not None or eventlib_settings().webhooks is not None:
         file = file_of(path)
-        subscribers = read_subscribers(file)
-        topics = [topic for each in subscribers.values() for topic in each.topics(choreography)]
-        services = map(service_of, subscribers)
-        found.append(webhook_program(services, topics, WEBHOOKS, file.read_text(encoding="utf-8"), options))
+        found.append(webhook_program(read_subscribers(file), choreography, file.read_text(encoding="utf-8"), options))
     return found
+
+
+def print_rights(program: "ConnectorProgram") -> None:
+    """Print a script that gives a connector's user its rights."""
+    from eventlib.manifests.exporters import script
+
+    print(script(program.user, program.topics))
 
 
 def load_sink(named: str) -> "SqlSink":
@@ -160,6 +161,25 @@ def on_log(options: LogOptions, work: Callable[[EventLog], Awaitable[T]], *, rea
             return await work(log)
 
     return asyncio.run(opened())
+
+
+class _Closes(Protocol):
+    async def close(self) -> None: ...
+
+
+D = TypeVar("D", bound=_Closes)
+
+
+def on_database(database: D, work: Callable[[D], Awaitable[T]]) -> T:
+    """Do some work on a database, close it, and return what the work returns."""
+
+    async def worked() -> T:
+        try:
+            return await work(database)
+        finally:
+            await database.close()
+
+    return asyncio.run(worked())
 
 
 def show_status(every: Sequence[Status], *, as_json: bool) -> None:
