@@ -30,9 +30,9 @@ def serve(
     Several instances may serve one log: one of them writes, the others forward
     writes to it; when it dies, another takes over.
 
-    Users, passwords and TLS are environment variables: EVENTLIB_SCHEMAS_WRITERS
-    and EVENTLIB_SCHEMAS_READERS ('{"name": "password"}'),
-    EVENTLIB_SCHEMAS_CERTIFICATE and EVENTLIB_SCHEMAS_KEY.
+    Who may call it, and TLS, are settings of all servers: EVENTLIB_IDENTITY_…
+    and EVENTLIB_TLS_…. A client's user is the name of a token (`eventlib token`),
+    its password the token; operators write, every role reads.
 
     [dim]Examples:[/dim]
       eventlib schemas serve

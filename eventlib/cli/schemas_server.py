@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from eventlib.config.settings import runtime_config
 from eventlib.http.registry.app import make_app
 from eventlib.http.registry.options import SchemasOptions
 from eventlib.http.registry.service import open_service
-from eventlib.http.serving import Listening, Tls
+from eventlib.http.serving import Listening
 from eventlib.identity.identity import identity_of
 from eventlib.log.open import open_port
 from eventlib.registry.errors import NO_WRITER
@@ -21,19 +21,9 @@ from eventlib.telemetry.logs import tell
 
 def serve_schemas(url: str, options: SchemasOptions) -> None:
     """Serve until SIGINT or SIGTERM. Raises: WiringError when the address cannot be used; errors of the log."""
-    tls = None
-    if options.certificate is not None and options.key is not None:
-        password = options.key_password
-        tls = Tls(options.certificate, options.key, None if password is None else password.get_secret_value())
-    # Users of the registry's own are an identity, too.
     own_host = None if options.address is None else options.address.host
-    listening = Listening(
-        options.port, option="--port", tls=tls, identity=None if options.has_users else "settings", own_host=own_host
-    )
-    try:
+    with closing(Listening(options.port, option="--port", own_host=own_host)) as listening:
         asyncio.run(_serve(url, options, listening))
-    finally:
-        listening.close()
 
 
 async def _serve(url: str, options: SchemasOptions, listening: Listening) -> None:
@@ -50,7 +40,7 @@ async def _serve(url: str, options: SchemasOptions, listening: Listening) -> Non
                 service = await startup.enter(stack, f"the schemas on {url}", opened)
             await stack.enter_async_context(late.opened(make_app(service)))
             stack.push_async_callback(server.stop)
-            tell(f"schemas of {log.url} on {listening.url} (/docs){_warning(options, listening.url)}")
+            tell(f"schemas of {log.url} on {listening.url} (/docs){_warning()}")
             ends: set[asyncio.Future[Any]] = {stop, server.task, service.failed}
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             service.registrar.end()
@@ -63,10 +53,9 @@ def _reached(url: str) -> str:
     return url.replace("//0.0.0.0:", f"//{socket.getfqdn()}:").replace("//[::]:", f"//{socket.getfqdn()}:")
 
 
-def _warning(options: SchemasOptions, url: str) -> str:
-    if options.has_users and url.startswith("http:") and "127.0.0.1" not in url:
-        return "; passwords are sent unencrypted: set EVENTLIB_SCHEMAS_CERTIFICATE and _KEY"
-    if options.has_users or identity_of().is_configured:
+def _warning() -> str:
+    identity = identity_of()
+    if identity.is_configured:
         return ""
-    everyone = "everyone who reaches it" if identity_of().options.insecure else "everyone on this machine"
-    return f"; {everyone} may write: set EVENTLIB_IDENTITY_TOKENS_FILE or EVENTLIB_SCHEMAS_WRITERS to restrict this"
+    everyone = "everyone who reaches it" if identity.options.insecure else "everyone on this machine"
+    return f"; {everyone} may write: set EVENTLIB_IDENTITY_TOKENS_FILE to restrict this"

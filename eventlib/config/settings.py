@@ -15,7 +15,7 @@ from eventlib.codec.registry import RegistryOptions
 from eventlib.config.console import ConsoleOptions
 from eventlib.ground.url import no_userinfo
 from eventlib.ground.variables import Variables, read_settings
-from eventlib.http.limits import HttpLimits
+from eventlib.http.limits import HttpLimits, Tls
 from eventlib.http.registry.options import SchemasOptions
 from eventlib.identity.identity import identity_of
 from eventlib.identity.options import IdentityOptions
@@ -83,16 +83,21 @@ class EventlibSettings(Variables):
 def _fields() -> dict[str, Any]:
     default = RuntimeConfig()
     hints = get_type_hints(RuntimeConfig, include_extras=True)
-    return {name: (hint, getattr(default, name)) for name, hint in hints.items()}
+    described = {
+        name: hint
+        for name, hint in hints.items()
+        if any(getattr(each, "description", "") for each in hint.__metadata__)
+    }
+    return {name: (hint, getattr(default, name)) for name, hint in described.items()}
 
 
-# RuntimeConfig's fields as variables: their types, bounds and defaults stand there, and only there.
+# RuntimeConfig's described fields as variables: their types, bounds and defaults stand there, and only there.
 _RuntimeSettings = create_model("_RuntimeSettings", __base__=Variables, **_fields())
 
 PARTS: Mapping[str, tuple[type[BaseSettings], ...]] = {
     "commands": (EventlibSettings,),
     "services": (_RuntimeSettings,),
-    "HTTP servers": (HttpLimits,),
+    "HTTP servers": (HttpLimits, Tls),
     "schemas": (RegistryOptions,),
     "identity of HTTP callers": (IdentityOptions,),
     "the console": (ConsoleOptions,),

@@ -41,11 +41,43 @@ def read_settings(settings: type[S], given: Mapping[str, Any], *, also: Iterable
         raise SettingsError("; ".join(_sentence(prefix, each) for each in error.errors())) from error
 
 
+_EVERY_SERVER = "all HTTP servers of the process have it"
+_AS_USER = (
+    "make a token, `eventlib token NAME --role operator`, which a client sends as its password, with NAME as its user"
+)
+_FIXED = "leave it out; its value is fixed now, "
+_GONE = {
+    "SCHEMAS_CERTIFICATE": f"set EVENTLIB_TLS_CERTIFICATE; {_EVERY_SERVER}",
+    "SCHEMAS_KEY": f"set EVENTLIB_TLS_KEY; {_EVERY_SERVER}",
+    "SCHEMAS_KEY_PASSWORD": f"set EVENTLIB_TLS_KEY_PASSWORD; {_EVERY_SERVER}",
+    "SCHEMAS_CA": "set EVENTLIB_REGISTRY_CA, by which clients trust a registry, too",
+    "SCHEMAS_READERS": _AS_USER,
+    "SCHEMAS_WRITERS": _AS_USER,
+    "SCHEMAS_COMPARE_PAIRS": f"{_FIXED}500,000",
+    "SCHEMAS_COMPARE_S": f"{_FIXED}10 s",
+    "HTTP_HEADER_BYTES": f"{_FIXED}65,536",
+    "HTTP_HEADER_COUNT": f"{_FIXED}100",
+    "HTTP_BODY_RATE": f"{_FIXED}10,000 bytes a second",
+    "HTTP_BODY_LONGEST_S": f"{_FIXED}300 s",
+    "IDENTITY_LEEWAY_S": f"{_FIXED}60 s",
+    "IDENTITY_INTROSPECTION_S": f"{_FIXED}30 s",
+    "KAFKA_COMPACTION_LAG_S": f"{_FIXED}0",
+    "RESTORE_CHUNK": f"{_FIXED}2,000",
+    "SKIPPED_INPUTS": f"{_FIXED}5,000",
+    "RETRY_PAUSE_S": f"{_FIXED}0.2 s",
+    "COMPARE_TOPICS_S": f"{_FIXED}5 s",
+    "FLUSH_S": f"{_FIXED}5 s",
+    "BREAKER_LONGEST_PAUSE_S": "leave it out; it is five times EVENTLIB_BREAKER_PAUSE_S",
+}
+"""What to do about the variables EVENTLIB_… that there were before."""
+
+
 def _refuse_unknown(prefix: str, names: Iterable[str]) -> None:
     known = sorted(f"{prefix}{name.upper()}" for name in names)
     for variable in sorted(os.environ):
         if variable.upper().startswith(prefix) and variable.upper() not in known:
-            hint = did_you_mean(variable, known).rstrip() or f"known are {', '.join(known)}"
+            hint = _GONE.get(variable.upper().removeprefix("EVENTLIB_")) or did_you_mean(variable, known).rstrip()
+            hint = hint or f"known are {', '.join(known)}"
             raise SettingsError(f"there is no setting {variable}: {hint}")
 
 

@@ -10,12 +10,12 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from eventlib.errors import WiringError
-from eventlib.http.limits import HttpLimits, http_limits
+from eventlib.ground.variables import read_settings
+from eventlib.http.limits import HttpLimits, Tls, http_limits
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import METRICS_READERS, Rule
 
@@ -46,19 +46,10 @@ _WAITING = 2_048
 """How many connections the kernel keeps until they are accepted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """A certificate and its key, as paths of PEM files."""
-
-    certificate: str
-    key: str
-    key_password: str | None = None
-
-
 class Listening:
     """A socket that waits for connections, bound before anything else is opened; `option` is the option that named it.
 
-    Clients are kept within the limits that EVENTLIB_HTTP_… set, or `limits`.
+    Clients are kept within the limits that EVENTLIB_HTTP_… set, or `limits`; TLS is as EVENTLIB_TLS_… say, or `tls`.
     Raises: WiringError when the address or the certificate cannot be used, and when others reach the address, while
     `identity` (by default that of the settings; None: the app's own) lets everyone in; SettingsError. `own_host` is a name
     that requests may give this server besides those of the identity.
@@ -69,21 +60,21 @@ class Listening:
         address: str,
         *,
         option: str = "--http",
-        tls: Tls | None = None,
+        tls: Tls | Literal["settings"] | None = "settings",
         identity: Identity | Literal["settings"] | None = "settings",
         limits: HttpLimits | None = None,
         own_host: str | None = None,
     ) -> None:
         self.own_host = own_host
         self._limits = limits or http_limits()
-        self._tls = _tls_options(tls)
+        self._tls = _tls_options(read_settings(Tls, {}) if tls == "settings" else tls)
         host, _ = host_and_port(address, option)
         self._identity = identity_of() if identity == "settings" else identity
         if self._identity is not None:
             self._identity.refuse_open(host, f"{option} {address}")
         self._socket = _bound(address, option)
         host, port = self._socket.getsockname()[:2]
-        scheme = "http" if tls is None else "https"
+        scheme = "https" if self._tls else "http"
         self.url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     @asynccontextmanager
@@ -206,14 +197,15 @@ async def _serve(server: "uvicorn.Server", listening: socket.socket) -> None:
 
 
 def _tls_options(tls: Tls | None) -> dict[str, Any]:
-    if tls is None:
+    if tls is None or tls.certificate is None:
         return {}
+    password = "" if tls.key_password is None else tls.key_password.get_secret_value()
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate, tls.key, tls.key_password or "")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate, tls.key, password)
     except (OSError, ssl.SSLError) as error:
         reason = error.strerror or error
         raise WiringError(f"TLS with {tls.certificate} and {tls.key}: they cannot be used ({reason})") from error
-    return {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key, "ssl_keyfile_password": tls.key_password}
+    return {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key, "ssl_keyfile_password": password}
 
 
 def host_and_port(address: str, option: str, *, least: int = 0, example: int = 8000) -> tuple[str, int]:

@@ -2,7 +2,7 @@
 
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AnyHttpUrl, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
@@ -21,6 +21,11 @@ class IdentityOptions(Variables):
     model_config = SettingsConfigDict(
         env_prefix="EVENTLIB_IDENTITY_", env_ignore_empty=True, frozen=True, extra="forbid", hide_input_in_errors=True
     )
+
+    leeway_s: ClassVar[int] = 60
+    """How far the issuer's clock and this one may differ."""
+    introspection_s: ClassVar[float] = 30.0
+    """For how long an issuer's answer counts that a token was not revoked."""
 
     tokens_file: Annotated[
         Path | None,
@@ -49,21 +54,15 @@ class IdentityOptions(Variables):
         str, Field(min_length=1, description="the claim with the roles; a dot goes into an object (realm_access.roles)")
     ] = "roles"
     customer_claim: Annotated[str, Field(min_length=1, description="the claim with a customer's id")] = "sub"
-    leeway_s: Annotated[
-        int, Field(ge=0, le=300, description="how far the issuer's clock and this one may differ (seconds)")
-    ] = 60
     introspection_url: Annotated[
         AnyHttpUrl | None,
         no_userinfo("set EVENTLIB_IDENTITY_CLIENT_ID and EVENTLIB_IDENTITY_CLIENT_SECRET"),
         Field(
-            description="where the issuer is asked whether a token was revoked; unset: a token counts until it expires"
+            description="where the issuer is asked, every 30 s, whether a token was revoked; unset: a token counts until it expires"
         ),
     ] = None
     client_id: Annotated[str | None, Field(description="this server's user at the introspection")] = None
     client_secret: Annotated[SecretStr | None, Field(description="the password of that user")] = None
-    introspection_s: Annotated[
-        float, Field(ge=0, le=3_600, description="for how long such an answer counts (seconds)")
-    ] = 30.0
     certificate_header: Annotated[
         str | None,
         Field(min_length=1, description="the header in which a proxy gives the subject of a client's certificate"),

@@ -61,7 +61,7 @@ class Pages(Web):
         """Listen where the app's settings tell."""
         host, port = self.app.conf.web_bind, self.app.conf.web_port
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        listening = Listening(where, identity=self._queries.identity)
+        listening = Listening(where, identity=self._queries.identity, tls=None)  # workers ask each other over HTTP
         self._serving.enter_context(closing(listening))
         await self._serving.enter_async_context(listening.serve(self._queries.pages))
 

@@ -13,7 +13,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
-    """How a runtime uses its machine; each field is a setting `EVENTLIB_…`. The defaults suit one machine."""
+    """How a runtime uses its machine; each field with a description is a setting `EVENTLIB_…`. The defaults suit one machine."""
 
     batch: Annotated[Count, Field(description="the most inputs that a transaction takes")] = 500
     cached_entries: Annotated[
@@ -36,24 +36,9 @@ class RuntimeConfig:
     grace_s: Annotated[
         Seconds, Field(description="how long a stopping service waits for attempts that are out (seconds)")
     ] = 5.0
-    restore_chunk: Annotated[Count, Field(description="changelog records that are restored at a time")] = 2_000
-    skipped_inputs: Annotated[
-        Count, Field(description="inputs that lead to nothing after which a task commits its position all the same")
-    ] = 5_000
-    retry_pause_s: Annotated[
-        Seconds, Field(description="the pause after a transaction that failed for a while (seconds)")
-    ] = 0.2
-    compare_topics_s: Annotated[
-        Seconds,
-        Field(
-            gt=0,
-            description="how often a process looks whether its inputs are still the topics that they were (seconds)",
-        ),
-    ] = 5.0
     drop_unread: Annotated[
         bool, Field(description="let the retention of an SQLite log drop inputs that a service has not read")
     ] = False
-    flush_s: Annotated[Seconds, Field(description="how often local stores are made durable (seconds)")] = 5.0
     blocked_s: Annotated[
         float,
         Field(
@@ -73,17 +58,30 @@ class RuntimeConfig:
     breaker_failures: Annotated[
         int, Field(ge=0, description="failures in a row that stop the calls to a port; 0: none do")
     ] = 20
-    breaker_pause_s: Annotated[Seconds, Field(description="for how long calls wait then, at first (seconds)")] = 1.0
-    breaker_longest_pause_s: Annotated[
-        Seconds, Field(description="for how long at most while the port stays away (seconds); no attempts are used up")
-    ] = 5.0
+    breaker_pause_s: Annotated[
+        Seconds,
+        Field(
+            description="for how long calls wait then, at first, and up to five times as long while the port stays away "
+            "(seconds); no attempts are used up"
+        ),
+    ] = 1.0
     state_dir: Annotated[
         str, Field(description="where local stores are when the log is not a file on this machine")
     ] = "var/state"
     standbys: Annotated[
         int, Field(ge=0, description="other processes that keep a copy of each task, so that a takeover is quick")
     ] = 0
+    restore_chunk: Count = 2_000
+    """How many changelog records are restored at a time."""
+    skipped_inputs: Count = 5_000
+    """After how many inputs that lead to nothing a task commits its position all the same."""
+    retry_pause_s: Seconds = 0.2
+    """The pause after a transaction that failed for a while."""
+    compare_topics_s: Annotated[Seconds, Field(gt=0)] = 5.0
+    """How often a process looks whether its inputs are still the topics that they were."""
+    flush_s: Seconds = 5.0
+    """How often local stores are made durable."""
 
     def breaker(self, port: str) -> Breaker:
         """Return a new circuit breaker for a port."""
-        return Breaker(port, BreakerConfig(self.breaker_failures, self.breaker_pause_s, self.breaker_longest_pause_s))
+        return Breaker(port, BreakerConfig(self.breaker_failures, self.breaker_pause_s, 5 * self.breaker_pause_s))

@@ -12,6 +12,7 @@ from eventlib.http.registry.app import make_app
 from eventlib.http.registry.options import SchemasOptions
 from eventlib.http.registry.service import open_service
 from eventlib.log.memory import MemoryLog
+from eventlib.registry.comparing import CompareLimits
 from eventlib.registry.compatibility import Budget, OverBudgetError, within
 from eventlib.registry.compatibility.avro import avro_unreadable
 from eventlib.registry.compatibility.json_schema import json_unreadable
@@ -46,7 +47,7 @@ def test_an_avro_union_is_paid_for_too() -> None:
 
 
 async def test_a_schema_over_the_budget_is_refused_with_a_remedy() -> None:
-    async with registry(compare_s=0.3) as client:
+    async with registry(limits=CompareLimits(seconds=0.3)) as client:
         path = "/subjects/large/versions"
         assert (await client.post(path, json=body(alternatives(200)))).status_code == 200
         refused = await client.post(path, json=body(alternatives(200, 1)))
@@ -57,7 +58,7 @@ async def test_a_schema_over_the_budget_is_refused_with_a_remedy() -> None:
 
 
 async def test_while_a_schema_is_compared_others_are_registered() -> None:
-    async with registry(compare_s=60) as client:
+    async with registry(limits=CompareLimits(seconds=60)) as client:
         path = "/subjects/large/versions"
         await client.post(path, json=body(alternatives(200)))
         long = asyncio.create_task(client.post(path, json=body(alternatives(200, 1))))
@@ -70,7 +71,9 @@ async def test_while_a_schema_is_compared_others_are_registered() -> None:
 
 
 async def test_a_comparison_ends_when_the_server_stops() -> None:
-    async with open_service(MemoryLog(), SchemasOptions(compare_s=600), "http://registry") as service:
+    async with open_service(
+        MemoryLog(), SchemasOptions(), "http://registry", limits=CompareLimits(seconds=600)
+    ) as service:
         transport = httpx.ASGITransport(make_app(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://registry") as client, asyncio.timeout(120):
             path = "/subjects/large/versions"
@@ -82,7 +85,7 @@ async def test_a_comparison_ends_when_the_server_stops() -> None:
 
 
 async def test_a_subject_that_changes_meanwhile_is_compared_again() -> None:
-    async with registry(compare_s=60) as client:
+    async with registry(limits=CompareLimits(seconds=60)) as client:
         path = "/subjects/two/versions"
         texts = [json.dumps({"type": "object", "properties": {f"p{n}": {"type": "string"}}}) for n in range(8)]
         answers = await asyncio.gather(*(client.post(path, json=body(each)) for each in texts))

@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.protobuf import descriptor_pool, message_factory
 
+from eventlib.identity import Role
 from eventlib.registry.parsing import SchemaType, parse
-from tests.contract.registry_servers import listening_registry, value_of
+from tests.contract.registry_servers import identified, listening_registry, value_of
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -96,15 +98,18 @@ def test_the_client_is_told_why(client: "SchemaRegistryClient") -> None:
     assert invalid.value.error_code == 42201
 
 
-def test_the_client_says_who_it_is() -> None:
+def test_the_client_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-    with listening_registry(writers='{"ann": "s3cret"}') as url:
+    variables, tokens = identified(tmp_path, ann=Role.OPERATOR)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with listening_registry() as url:
         with SchemaRegistryClient({"url": url}) as client, pytest.raises(SchemaRegistryError) as refused:
             client.get_subjects()
         assert refused.value.error_code == 401
-        with SchemaRegistryClient({"url": url, "basic.auth.user.info": "ann:s3cret"}) as client:
+        with SchemaRegistryClient({"url": url, "basic.auth.user.info": f"ann:{tokens['ann']}"}) as client:
             assert client.get_subjects() == []
 
 

@@ -32,9 +32,8 @@ class Instance:
         self._port = "0"
         self.url = ""
 
-    def start(self, **variables: str) -> None:
-        """Start it, with these variables instead of those before; it answers a little later."""
-        self._environment |= variables
+    def start(self) -> None:
+        """Start it; it answers a little later."""
         command = [
             str(Path(sys.executable).with_name("eventlib")),
             "schemas",

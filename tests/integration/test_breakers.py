@@ -12,7 +12,7 @@ from tests.handling import handle_all
 from tests.integration.limited_shop import Charged, Ordered, Uncharged, said, shop
 
 ORDERS = 40
-CONFIG = RuntimeConfig(breaker_failures=5, breaker_pause_s=0.05, breaker_longest_pause_s=0.1, concurrent_effects=8)
+CONFIG = RuntimeConfig(breaker_failures=5, breaker_pause_s=0.05, concurrent_effects=8)
 RETRY = Retry(attempts=3, first_pause_s=0.01, jitter_s=0.01)
 
 

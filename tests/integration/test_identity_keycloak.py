@@ -77,9 +77,10 @@ async def serve(tmp_path: Path, clock: Clock) -> AsyncIterator[Serve]:
                 "issuer": realm.issuer(port),
                 "audience": AUDIENCE,
                 "key": KEY,
-                "leeway_s": LEEWAY_S,
             } | more
-            identity = Identity(IdentityOptions(**given), clock)
+            fixed = {"leeway_s": LEEWAY_S, "introspection_s": given.pop("introspection_s", 30.0)}
+            options: type[IdentityOptions] = type("Impatient", (IdentityOptions,), fixed)
+            identity = Identity(options(**given), clock)
             async with serving(create_app(shop.log, None, OrderIndex(shop.log), identity)) as client:
                 yield client
 

@@ -70,7 +70,6 @@ async def scraped(
         config = RuntimeConfig(
             breaker_failures=3,
             breaker_pause_s=30,
-            breaker_longest_pause_s=30,
             state_dir=str(directory / "state"),
         )
         ports = {"gateway": world, "carrier": world}

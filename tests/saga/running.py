@@ -26,7 +26,7 @@ SKU, UNITS, PRICE_CENTS, STOCK = "A", 2, 375, 10_000
 TOTAL_CENTS = UNITS * PRICE_CENTS
 SEED = 11
 LONGEST_S = 120.0
-IMPATIENT = RuntimeConfig(breaker_pause_s=0.1, breaker_longest_pause_s=0.4, grace_s=0.1)
+IMPATIENT = RuntimeConfig(breaker_pause_s=0.1, grace_s=0.1)
 
 
 @dataclass

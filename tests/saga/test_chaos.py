@@ -72,7 +72,6 @@ def _run(directory: Path, chaos: Chaos) -> None:
         "SHOP_CONNECT_TIMEOUT_S": "0.5",
         "SHOP_READ_TIMEOUT_S": "0.5",
         "EVENTLIB_BREAKER_PAUSE_S": "0.2",
-        "EVENTLIB_BREAKER_LONGEST_PAUSE_S": "1",
     }
     importing = (
         *SERVICES,

@@ -73,7 +73,6 @@ def _run(directory: Path, cluster: Cluster, network: Network, chaos: Chaos) -> N
         "SHOP_CONNECT_TIMEOUT_S": "0.5",
         "SHOP_READ_TIMEOUT_S": "0.5",
         "EVENTLIB_BREAKER_PAUSE_S": "0.2",
-        "EVENTLIB_BREAKER_LONGEST_PAUSE_S": "1",
         "EVENTLIB_STATE_DIR": str(directory / "state"),
     }
     with Fleet(shop, environment) as fleet, Endings(shop.url) as endings:

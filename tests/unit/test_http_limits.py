@@ -40,7 +40,9 @@ APP = Starlette(routes=[Route("/", answer, methods=["GET", "POST"]), Route("/lar
 
 @asynccontextmanager
 async def serving(**limits: Any) -> AsyncIterator[tuple[str, int, Server]]:
-    with closing(Listening("0", limits=HttpLimits(**limits))) as listening:
+    fixed = {name: limits.pop(name) for name in HttpLimits.__class_vars__ & limits.keys()}
+    tight: type[HttpLimits] = type("Tight", (HttpLimits,), fixed)
+    with closing(Listening("0", limits=tight(**limits))) as listening:
         async with listening.serve(APP) as server, asyncio.timeout(60):
             url = httpx.URL(listening.url)
             yield url.host, url.port or 0, server

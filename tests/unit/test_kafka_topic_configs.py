@@ -8,7 +8,7 @@ from eventlib import Topic
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.topic_configs import creation_configs, declared_configs, topic_from
 
-OPTIONS = KafkaOptions(compaction_lag_s=1.5)
+OPTIONS = KafkaOptions()
 TOPICS = [
     Topic("plain", partitions=3),
     Topic("kept", retention=timedelta(hours=1), retention_bytes=5_000_000),
@@ -26,13 +26,13 @@ def test_a_declaration_comes_back_from_its_configs(topic: Topic) -> None:
 def test_what_has_no_config_comes_back_from_its_declaration() -> None:
     topic = Topic("t", latest=True)
     declared = {"latest": True, "partitioner": "murmur2"}
-    assert topic_from("t", topic.partitions, declared_configs(topic, OPTIONS), declared) == topic
+    assert topic_from("t", topic.partitions, declared_configs(topic), declared) == topic
 
 
-def test_a_compacted_topic_keeps_what_is_new_for_as_long_as_the_option_says() -> None:
-    assert declared_configs(TOPICS[3], OPTIONS)["min.compaction.lag.ms"] == "1500"
-    assert declared_configs(TOPICS[3], OPTIONS)["delete.retention.ms"] == str(24 * 3_600_000), "a tombstone stays a day"
-    assert "min.compaction.lag.ms" not in declared_configs(TOPICS[0], OPTIONS)
+def test_a_compacted_topic_may_be_compacted_at_once() -> None:
+    assert declared_configs(TOPICS[3])["min.compaction.lag.ms"] == "0"
+    assert declared_configs(TOPICS[3])["delete.retention.ms"] == str(24 * 3_600_000), "a tombstone stays a day"
+    assert "min.compaction.lag.ms" not in declared_configs(TOPICS[0])
 
 
 @pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.name)

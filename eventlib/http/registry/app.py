@@ -5,10 +5,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eventlib.ground.body_limit import bounded
 from eventlib.http.docs import serve_docs
+from eventlib.http.front import declared_bytes
 from eventlib.http.registry.levels import config_router, mode_router
 from eventlib.http.registry.messages import MEDIA_TYPES, Answer, answer_errors, error_answer
 from eventlib.http.registry.schemas import compatibility_router, schemas_router
-from eventlib.http.registry.service import Service
+from eventlib.http.registry.service import Service, admit
 from eventlib.http.registry.subjects import subjects_router, versions_router
 from eventlib.registry.errors import Refused
 
@@ -58,7 +59,7 @@ class _Gate:
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
-        self._access = service.access
+        self._identity = service.identity
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -71,11 +72,9 @@ class _Gate:
         form = _form(request.headers.get("accept", "*/*"))
         answer = _answering(send, form)
         try:
-            self._access.check_origin(request)
             if scope["path"] not in _PUBLIC:
-                await self._access.check(request)
-            declared = request.headers.get("content-length", "0")
-            if not declared.isdecimal() or int(declared[:20]) > LARGEST_BODY:
+                await admit(self._identity, request)
+            if declared_bytes(scope) > LARGEST_BODY:
                 raise _TOO_LARGE
             await self._app(scope, bounded(receive, LARGEST_BODY, lambda: _TOO_LARGE), answer)
         except Refused as error:

@@ -1,10 +1,6 @@
 """What one instance of the server is made of, and the tasks that keep it going."""
 
 import asyncio
-import base64
-import binascii
-import hashlib
-import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,12 +10,15 @@ import httpx
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
+from eventlib.codec.registry import RegistryOptions
 from eventlib.errors import EventlibError
 from eventlib.ground.http_client import http_client
 from eventlib.ground.startup import Startup
+from eventlib.ground.variables import read_settings
+from eventlib.http.rate_limit import CALLER
 from eventlib.http.registry.forwarding import Forwarding
 from eventlib.http.registry.options import SchemasOptions
-from eventlib.identity.foreign import READS, foreign
+from eventlib.identity.foreign import READS
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import IdentityUnavailable, Role, Unauthenticated
 from eventlib.log.base import Log
@@ -31,67 +30,20 @@ from eventlib.registry.records import SCHEMAS, WRITERS
 from eventlib.registry.registrar import Registrar
 from eventlib.registry.writing import Writer
 
-# --- who may come, and what they may do. Source: RFC 7617, "Basic" authentication
 
-
-class Access:
-    """Lets readers read and writers write: users of the registry's own, and principals of the identity.
-
-    Every principal with a role may read, operators may write. Without users and identity, everyone on this machine may do
-    everything. Requests are refused as by every other server: for another host, from a page of another origin, and, without
-    users and identity, from another machine or behind a proxy. `own_url` is where others reach this instance.
-    """
-
-    def __init__(self, options: SchemasOptions, identity: Identity, own_url: str) -> None:
-        self._callers = identity
-        self._identity = identity if identity.is_configured else None
-        self._own_host = httpx.URL(own_url).host
-        self._has_users = options.has_users
-        self._readers = {name: _digest(each) for name, each in options.users("readers").items()}
-        self._writers = {name: _digest(each) for name, each in options.users("writers").items()}
-
-    def check_origin(self, request: Request) -> None:
-        """Refuse another host, and a write that a page of another origin makes a browser send. Raises: Refused."""
-        # Who has users and no identity is reached by any name, and asks for a password.
-        own_host = request.url.hostname if self._has_users and self._identity is None else self._own_host
-        if (why := foreign(request.scope, self._callers, own_host)) is not None:
-            status, _, sentence = why
-            raise Refused(status, status, f"HTTP {status} {sentence}")
-
-    async def check(self, request: Request) -> None:
-        """Refuse who may not come, or may not do that. Raises: Refused."""
-        if self._identity is not None and not self._is_user(request):
-            await self._check_principal(self._identity, request)
-        elif self._has_users:
-            self._check_user(request)
-        else:
-            await self._check_principal(self._callers, request)
-
-    def _is_user(self, request: Request) -> bool:
-        return _credentials(request.headers.get("authorization", ""))[0] in {*self._readers, *self._writers}
-
-    async def _check_principal(self, identity: Identity, request: Request) -> None:
-        try:
-            principal = await identity.principal(request.scope["headers"], request.client and request.client.host)
-        except Unauthenticated as error:
-            raise Refused(401, 401, f"Unauthorized: {error}") from error
-        except IdentityUnavailable as error:
-            raise Refused(503, 50301, str(error)) from error
-        request.scope["eventlib.caller"] = principal.by
-        if not principal.roles:
-            raise Refused(403, 40301, f"{principal.by} has no role: reading takes any")
-        if _writes(request) and not principal.has(Role.OPERATOR):
-            raise Refused(403, 40301, f"{principal.by} may only read: writing takes the role operator")
-
-    def _check_user(self, request: Request) -> None:
-        name, password = _credentials(request.headers.get("authorization", ""))
-        given = _digest(password)
-        known = self._writers.get(name) or self._readers.get(name) or _digest("")
-        # Compared in any case, so that the time it takes does not show which names there are.
-        if not secrets.compare_digest(given, known) or name not in {*self._writers, *self._readers}:
-            raise Refused(401, 401, "Unauthorized: authenticate by Basic authentication, with the right password")
-        if name not in self._writers and _writes(request):
-            raise Refused(403, 40301, f"User '{name[:80]}' may only read")
+async def admit(identity: Identity, request: Request) -> None:
+    """Let principals with any role read, and operators write; an identity that is not configured lets everyone. Raises: Refused."""
+    try:
+        principal = await identity.principal(request.scope["headers"], request.client and request.client.host)
+    except Unauthenticated as error:
+        raise Refused(401, 401, f"Unauthorized: {error}") from error
+    except IdentityUnavailable as error:
+        raise Refused(503, 50301, str(error)) from error
+    request.scope[CALLER] = principal.by
+    if not principal.roles:
+        raise Refused(403, 40301, f"{principal.by} has no role: reading takes any")
+    if _writes(request) and not principal.has(Role.OPERATOR):
+        raise Refused(403, 40301, f"{principal.by} may only read: writing takes the role operator")
 
 
 def _writes(request: Request) -> bool:
@@ -102,21 +54,6 @@ def _writes(request: Request) -> bool:
         path.startswith("/compatibility/") or not path.rstrip("/").endswith("/versions")
     )
     return not asks
-
-
-def _credentials(header: str) -> tuple[str, str]:
-    kind, _, encoded = header.partition(" ")
-    if kind.lower() != "basic":
-        return "", ""
-    try:
-        name, _, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        return "", ""
-    return name, password
-
-
-def _digest(password: str) -> bytes:
-    return hashlib.sha256(password.encode()).digest()
 
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -133,7 +70,7 @@ class Service:
     view: View
     registrar: Registrar
     forwarding: Forwarding
-    access: Access
+    identity: Identity
     failed: asyncio.Future[None]
 
     async def current(self) -> None:
@@ -169,7 +106,7 @@ class Service:
 
 @asynccontextmanager
 async def open_service(
-    log: Log, options: SchemasOptions, url: str, startup: Startup | None = None
+    log: Log, options: SchemasOptions, url: str, startup: Startup | None = None, limits: CompareLimits | None = None
 ) -> AsyncIterator[Service]:
     """Open an instance on a log; others reach it at a URL. It has read the whole topic when it is given.
 
@@ -178,7 +115,8 @@ async def open_service(
     await log.create_topics([SCHEMAS, WRITERS])
     view = View(log, options.compatibility)
     writer = Writer(log, view, url)
-    verify = httpx.create_ssl_context(verify=options.ca) if options.ca else True
+    ca = read_settings(RegistryOptions, {}, also=None).registry_ca
+    verify = httpx.create_ssl_context(verify=ca) if ca else True
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     standing = writer.stand(startup or Startup())
     tasks = [asyncio.create_task(view.follow(), name="follow"), asyncio.create_task(standing, name="stand")]
@@ -188,8 +126,8 @@ async def open_service(
         await view.catch_up()
         async with http_client(verify=verify, trust_env=False) as others:
             forwarding = Forwarding(view, writer, url, others, options.certificate_name)
-            registrar = Registrar(view.catalogue, writer, CompareLimits(options.compare_pairs, options.compare_s))
-            yield Service(view.catalogue, view, registrar, forwarding, Access(options, identity_of(), url), failed)
+            registrar = Registrar(view.catalogue, writer, limits)
+            yield Service(view.catalogue, view, registrar, forwarding, identity_of(), failed)
     finally:
         for task in reversed(tasks):
             task.cancel()

@@ -39,9 +39,6 @@ class KafkaOptions(Variables):
         Count | None,
         Field(description="in-sync replicas that an append requires; unset: all but one, at least one"),
     ] = None
-    compaction_lag_s: Annotated[
-        float, Field(ge=0, allow_inf_nan=False, description="how long a record stays uncompacted (seconds)")
-    ] = 0
     compression: Annotated[Literal["none", "gzip"], Field(description="compression of batches: none or gzip")] = "none"
     inflated_bytes: Annotated[
         Count, Field(description="limit on the inflated size of one fetch's compressed batches (bytes)")

@@ -39,7 +39,7 @@ _LEAST_SEGMENT_BYTES, _MOST_SEGMENT_BYTES = 1 << 20, 1 << 30
 _COMPACTED_SEGMENT_BYTES = 64 << 20  # the newest segment is never compacted
 
 
-def declared_configs(topic: Topic, options: KafkaOptions) -> dict[str, str]:
+def declared_configs(topic: Topic) -> dict[str, str]:
     """Return the configs that follow from a declaration."""
     found = {
         "cleanup.policy": "compact" if topic.compacted else "delete",
@@ -49,13 +49,13 @@ def declared_configs(topic: Topic, options: KafkaOptions) -> dict[str, str]:
     }
     if topic.compacted:
         found["delete.retention.ms"] = str(TOMBSTONES_KEPT // _MILLISECOND)
-        found["min.compaction.lag.ms"] = str(int(options.compaction_lag_s * 1000))
+        found["min.compaction.lag.ms"] = "0"
     return found
 
 
 def creation_configs(topic: Topic, replicas: int, options: KafkaOptions) -> dict[str, str]:
     """Return the configs of a new topic."""
-    return declared_configs(topic, options) | {
+    return declared_configs(topic) | {
         TIMESTAMP_TYPE: "CreateTime",
         "min.insync.replicas": str(options.min_insync_replicas or max(replicas - 1, 1)),
         "segment.bytes": str(_segment_bytes(topic)),

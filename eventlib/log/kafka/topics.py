@@ -186,7 +186,7 @@ class Topics:
         actual = await self._configs([topic.name for topic in topics])
         found = dict[str, dict[str, str]]()
         for topic in topics:
-            declared = declared_configs(topic, self._cluster.options)
+            declared = declared_configs(topic)
             differs = {key: value for key, value in declared.items() if actual.get(topic.name, {}).get(key) != value}
             if differs:
                 found[topic.name] = differs

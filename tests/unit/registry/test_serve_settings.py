@@ -8,23 +8,22 @@ from eventlib.cli import run
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({"WRITERS": '{"ann": "s3cret"'}, "writers has to be JSON"),
-        ({"READERS": '{"ann": ["s3cret"]}'}, "readers has to be JSON"),
-        ({"READERS": '{"a:b": "s3cret"}'}, "no colon"),
-        ({"READERS": '{"ann": "s3cret"}', "WRITERS": '{"ann": "s3cret"}'}, "a reader or a writer, not both"),
-        ({"CERTIFICATE": "/nowhere.pem"}, "go together"),
-        ({"CERTIFICATE": "/nowhere.pem", "KEY": "/nowhere.key"}, "/nowhere.pem"),
-        ({"COMPATIBILITY": "SOME"}, "EVENTLIB_SCHEMAS_COMPATIBILITY='SOME': expected 'NONE', 'BACKWARD'"),
-        ({"WRITER": "s3cret"}, "did you mean EVENTLIB_SCHEMAS_WRITERS?"),
-        ({"PORT": "many"}, "--port many: expected a port or HOST:PORT"),
+        ({"SCHEMAS_WRITERS": '{"ann": "s3cret"}'}, "there is no setting EVENTLIB_SCHEMAS_WRITERS: make a token"),
+        ({"SCHEMAS_CERTIFICATE": "/nowhere.pem"}, "set EVENTLIB_TLS_CERTIFICATE"),
+        ({"SCHEMAS_COMPARE_S": "3"}, "leave it out; its value is fixed now, 10 s"),
+        ({"TLS_CERTIFICATE": "/nowhere.pem"}, "go together"),
+        ({"TLS_CERTIFICATE": "/nowhere.pem", "TLS_KEY": "/nowhere.key"}, "/nowhere.pem"),
+        ({"SCHEMAS_COMPATIBILITY": "SOME"}, "EVENTLIB_SCHEMAS_COMPATIBILITY='SOME': expected 'NONE', 'BACKWARD'"),
+        ({"SCHEMAS_COMPATIBILTY": "NONE"}, "did you mean EVENTLIB_SCHEMAS_COMPATIBILITY?"),
+        ({"SCHEMAS_PORT": "many"}, "--port many: expected a port or HOST:PORT"),
     ],
 )
 def test_a_setting_that_is_wrong_is_told(
     variables: dict[str, str], sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in variables.items():
-        monkeypatch.setenv(f"EVENTLIB_SCHEMAS_{name}", value)
-    assert run(["schemas", "serve", "--port", variables.get("PORT", "0"), "--log", "memory://"]) == 1
+        monkeypatch.setenv(f"EVENTLIB_{name}", value)
+    assert run(["schemas", "serve", "--port", variables.get("SCHEMAS_PORT", "0"), "--log", "memory://"]) == 1
     said = capsys.readouterr().err
     assert sentence in said
     assert "s3cret" not in said
