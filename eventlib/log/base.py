@@ -43,7 +43,7 @@ _FOLDED_AT_ONCE = 2_000
 class TopicIdentity(NamedTuple):
     """Which topic has a name now: its `id` differs once it was deleted and created again (empty: not known).
 
-    `log` tells one log from another: ids of two logs are not compared, since a copy has topics of its own.
+    `log` identifies the log: ids of two logs are not compared, since a copy has topics of its own.
     """
 
     id: str

@@ -3,7 +3,7 @@
 A record's checksum binds its contents to its topic, partition and offset: 63 bits of XXH3, so that it fits in a signed
 database integer. The digest of a partition is the sum of its records' checksums (modulo 2**63): it changes when a
 record is changed, swapped, added or removed, and stays valid when compaction and retention subtract what they drop.
-Both detect accidents; they are no signature, and prove nothing against an attacker with write access to the file.
+Both detect accidents; neither is a signature, and both prove nothing against an attacker with write access to the file.
 
 Source: Clarke et al., "Incremental Multiset Hash Functions" (2003), for the sum; https://xxhash.com for XXH3.
 """

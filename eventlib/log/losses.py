@@ -1,4 +1,4 @@
-"""Records that are gone before a reader has read them: named by whoever follows a topic, and never passed over in silence."""
+"""Records that are gone before a reader has read them: each follower of a topic names them, and none is passed over in silence."""
 
 import logging
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ def warn_of_lost(reader: Reader, who: str) -> Mapping[TopicPartition, tuple[int,
 
 
 def warn_of_loss(who: str, place: TopicPartition, first: int, to: int) -> str:
-    """Warn that a follower went on at `to`, since `first` is not on the log; return what it was told."""
+    """Warn that a follower continues at `to`, since `first` is not on the log; return the warning's sentence."""
     if first < to:
-        what = f"offsets {first} to {to - 1} were dropped before they were read; it goes on at {to}"
+        what = f"offsets {first} to {to - 1} were dropped before they were read; it continues at {to}"
     else:
         what = f"it was at {first}, and the topic ends at {to}: records are missing at its end"
     sentence = f"{place[0]}/{place[1]}: {what}"

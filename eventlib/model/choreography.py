@@ -34,7 +34,7 @@ class Choreography:
     `sagas` gives the status of sagas, for `eventlib status`.
     `accepts` are findings of `eventlib check` that are meant to be so, each with the reason.
     `settings` are the classes of the application's own settings, or their names (`shop.settings:ShopSettings`), which are
-    imported when somebody asks: `eventlib run` refuses wrong ones, and `eventlib config` prints them.
+    imported when a command needs them: `eventlib run` refuses wrong ones, and `eventlib config` prints them.
     `analytics` names the package with the application's own tables and its own parts of the report (`shop.analytics`), which
     only the analytics import.
     Its log is by default the file `default_log`, a URL that has its name.

@@ -255,7 +255,7 @@ class Decider(Generic[S]):
         key = contract_of(event_type).key
         if key is None and contract_of(event_type).request:
             raise WiringError(
-                f"{where}: {event_type.__name__} is a request without a key: who answers it remembers so for ever, and "
+                f"{where}: {event_type.__name__} is a request without a key: the decider remembers each answer permanently, and "
                 "that needs a key of its own; name one of its fields as the key"
             )
         if key != self.key:

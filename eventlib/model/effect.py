@@ -81,7 +81,7 @@ class Effect:
     Guarantee: runs at least once, under the request's id as idempotency key; its answer enters the log exactly once.
     When the retries are used up `otherwise` emits the event that follows; without it the effect is parked, alone. To
     ask something else then is an effect of its own, requested by a decider in answer to that event: so it is decided
-    once, and no process goes on with the first question meanwhile, not even a process that was given up for dead.
+    once, and no process continues with the first question meanwhile, not even one that was taken for dead.
     """
 
     request: type[Event]

@@ -60,7 +60,7 @@ class Event(BaseModel):
     """A fact of the past on a topic: immutable, strict about unknown fields.
 
     Guarantee: a field has the value that the event's bytes give back, from the event's construction on, so a handler is given
-    the same whoever emitted it: a time in UTC, a Decimal with its declared scale, a list that cannot be changed in place.
+    the same for each producer: a time in UTC, a Decimal with its declared scale, a list that cannot be changed in place.
 
     Declare the topic and the key field once, on the class:
     `class StockReserved(Event, topic="stock", key="order_id")`. Further declarations:

@@ -49,4 +49,4 @@ def follows(_state: object, _event: Event) -> Sequence[Event]:
 
 
 FOLLOWS = Handler(follows, (), wants_meta=False)
-"""What stands for events that a decider follows."""
+"""The handler of events that only change a decider's state."""

@@ -100,7 +100,7 @@ class InvariantChecker:
                 known[key] = states[repr(source)]
 
     def forked(self) -> "InvariantChecker":
-        """Return one that has seen the same, and goes on by itself."""
+        """Return a copy that has seen the same, and is independent from here on."""
         made = copy(self)
         made._known = {source: dict(known) for source, known in self._known.items()}  # noqa: SLF001  of its own class
         return made

@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Fold(Generic[S]):
     """What an invariant knows of a key from events alone: one state (a frozen dataclass with defaults) per key.
 
-    Its evolve sees every event that has a field named `key`, under whatever key it stands on the log, causes before
+    Its evolve sees every event that has a field named `key`, whatever its record's key is, causes before
     their effects. A state that stays small keeps a check small, however many events a key has.
     """
 
@@ -73,7 +73,7 @@ ExternalStates = Mapping[ExternalState[Any], Mapping[str, object]]
 
 @dataclass(frozen=True)
 class Invariant:
-    """A predicate over its sources' values for one key, and the sentence that it stands for.
+    """A predicate over its sources' values for one key, and the sentence that it checks.
 
     It holds at every moment, or with `at_rest` as soon as nothing is in flight for the key.
     """
@@ -143,7 +143,7 @@ def invariant(*sources: AnySource, at_rest: bool = False) -> Callable[[Callable[
 def judged_by_events(invariants: Iterable[Invariant]) -> list[Invariant]:
     """Return the invariants that a log alone can be judged by: those that need nothing from outside.
 
-    A state that its decider forgets is no longer there to be compared.
+    A state that its decider forgets is no longer compared.
     """
     invariants = check_each(invariants, Invariant, "invariants", AN_INVARIANT)
     return [each for each in invariants if not any(map(_is_elsewhere, each.sources))]

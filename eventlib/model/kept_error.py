@@ -25,9 +25,9 @@ class KeptError(NamedTuple):
         Guarantee: if the code may have seen `personal` data, only the error's type and the lines that raised it are kept: no
         text, cause, context or note, all of which may quote what it was given.
         """
-        told, reason = TracebackException.from_exception(error), kept_reason(error, personal=personal)
-        told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(_OWN)][-_MOST_FRAMES:]
-        text = "".join((*told.stack.format(), reason)) if personal else "".join(told.format())
+        trace, reason = TracebackException.from_exception(error), kept_reason(error, personal=personal)
+        trace.stack[:] = [frame for frame in trace.stack if not frame.filename.startswith(_OWN)][-_MOST_FRAMES:]
+        text = "".join((*trace.stack.format(), reason)) if personal else "".join(trace.format())
         return cls(f"{during}: {reason}" if during else reason, text[-_MOST_TEXT:])
 
     @property

@@ -16,7 +16,7 @@ class Money:
     """Marks a field that is a sum of money: `amount_cents: Annotated[int, Money("currency")]`.
 
     `currency` is the event's field that has the currency, `places` how many of the digits of an int are behind the point:
-    by default as many as the currency's minor unit has in ISO 4217, and 2 for what is no currency there.
+    by default as many as the currency's minor unit has in ISO 4217, and 2 for a unit that is not a currency there.
     """
 
     currency: str

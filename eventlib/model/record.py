@@ -86,7 +86,7 @@ class Record:
         return self.topic, self.partition, self.offset
 
     def placed(self, offset: int) -> "Record":
-        """Return the record with its offset; several times as fast as `replace`, and called for every record."""
+        """Return the record with its offset; several times as fast as `replace`: it is called for every record."""
         return Record(
             self.topic,
             self.partition,

@@ -87,7 +87,7 @@ class Saga:
     def news(self) -> list[dict[str, object]]:
         """Return what each event adds to the saga: its fields, without the key and what never changes in this saga.
 
-        What never changes stands with the first event that has it.
+        A field that never changes is listed with the first event that has it.
         """
         values: dict[str, object] = {}
         varying = set[str]()

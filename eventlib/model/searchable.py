@@ -138,7 +138,7 @@ def _found(cls: type[Any]) -> dict[str, SearchField]:
         name = mark.name or field
         if not _NAME.fullmatch(name):
             raise WiringError(
-                f"{place}: {name!r} is no name for searches: these have small letters, digits and '_'; give another one, "
+                f"{place}: {name!r} cannot name a search attribute: these have small letters, digits and '_'; give another one, "
                 'Searchable(name="...")'
             )
         if name in found:

@@ -64,9 +64,9 @@ class Service:
         return other
 
     def output_topic(self, topic: Topic) -> Topic:
-        """Return where this service writes what belongs on a topic: there, unless it runs beside another one.
+        """Return the topic for outputs of a topic: the same one, unless this service runs beside another one.
 
-        What is emitted beside another service is kept for as long as the run is.
+        Outputs beside another service are kept for as long as the run is.
         """
         if self.name == self.emits_as:
             return topic

@@ -22,7 +22,7 @@ else:
             plain = _PLAIN[cls] = _plain_fields(cls)
         if plain:
             fields = {**state.__dict__, **changes}
-            if len(fields) == plain:  # more: a name that is no field, or something cached beside the fields
+            if len(fields) == plain:  # more: a name that is not a field, or something cached beside the fields
                 made = object.__new__(cls)
                 object.__setattr__(made, "__dict__", fields)
                 return made

@@ -33,7 +33,7 @@ class Topic:
     latest: bool = False
     partitioner: str = _KAFKAS
     max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES
-    format: str = field(default="avro", compare=False)  # said by the code alone: a log keeps bytes
+    format: str = field(default="avro", compare=False)  # known to the code alone: a log keeps bytes
 
     def __post_init__(self) -> None:
         """Refuse what no log could hold."""

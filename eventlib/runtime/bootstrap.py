@@ -81,7 +81,7 @@ class FirstServices:
         try:
             records = await port.read(journal, partition, await port.start(journal, partition), 1)
         except ContractError:
-            return None  # there is no such topic
+            return None  # the topic does not exist
         if not records:
             return frozenset() if await port.log_start(journal, partition) else None
         entry = await codec.decode_now(partial(codec.decode, JournalEntry, records[0].value or b""))

@@ -1,7 +1,7 @@
 """The commit protocol of one owner of a task; it has no clock, and waits only for the log.
 
-The loop around it waits, tells the time and runs effects; the simulator does all three as its schedule has it. What a
-transaction is made of, when a deadline may pass and what follows from a commit is decided here, for both.
+The loop around it waits, gives the time and runs effects; the simulator does all three by its schedule. For both, this
+module decides what a transaction is made of, when a deadline may pass and what follows from a commit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,11 +31,11 @@ StartEffect = Callable[[Record, Event | None], bool]
 class TaskCommitter:
     """Feeds a task its inputs under a claim, commits its transactions, and starts the effects that follow.
 
-    Whoever drives it puts what was read into `inbox`, an input that cannot be read into `damaged`, and what effects came
-    back with into `answers`, and calls `turn`.
-    While `at_rest` says that it waits with nothing at hand, a relay may hand it what others emit.
+    Its loop puts the records that it reads into `inbox`, an input that cannot be read into `damaged` and the answers of
+    effects into `answers`, and calls `turn`.
+    While `at_rest` returns that it waits with nothing at hand, a local chain may hand it what others emit.
     Guarantee: an input's position, the state change, the journal entry and the events emitted are committed together or
-    not at all; whatever interrupts it, the next owner goes on from the last commit.
+    not at all; whatever interrupts it, the next owner continues from the last commit.
     """
 
     def __init__(  # noqa: PLR0913  each is optional, and given by its name

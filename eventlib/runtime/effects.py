@@ -31,8 +31,8 @@ class EffectRunner:
     Guarantee: each request runs at least once, under its id as idempotency key, until it is answered or parked;
     `answered` is called once for each while this runner lives. Cancelling forgets nothing: the request stays pending
     on the changelog. While a port's circuit is open, or a limit is reached, its requests wait, and that is not an attempt.
-    What `holds` by then is paused: it has no further attempt, and is started again when it goes on. What waits at a limit
-    is held by its id only, in `waiting`; `find` returns its request when its turn comes, or None when it is gone.
+    A request that `holds` names is paused: it has no further attempt, and is started again when it is resumed. A request that
+    waits at a limit is held by its id only, in `waiting`; `find` returns it when its turn comes, or None when it is gone.
     One that `may_begin` refuses keeps its turn, and begins when it is started again.
     """
 
@@ -258,7 +258,9 @@ class EffectRunner:
         finally:
             if not plain.is_over:
                 leave.after(plain)
-                _log.warning("%s goes on in its thread: nothing can end that, and its outcome is unknown", plain.name)
+                _log.warning(
+                    "%s still runs in its thread: nothing can end that, and its outcome is unknown", plain.name
+                )
 
     async def _call(
         self, attempts: EffectAttempts, request: Record, asked: tuple[Breaker, int], leave: "_Leave"
@@ -291,7 +293,7 @@ class EffectRunner:
 
 
 class _Leave:
-    """The leave to be out, `async with` it: a slot of the process or a turn at a limit, kept as long as a call goes on."""
+    """Permission for one call, `async with` it: a slot of the process or a turn at a limit, kept as long as the call lasts."""
 
     __slots__ = ("_call", "_permit")
 

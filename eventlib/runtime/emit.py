@@ -20,9 +20,9 @@ from eventlib.values import from_ms
 class Cause:
     """The input that a decider answers.
 
-    `id` is what the ids of the events emitted derive from; `caused_by` is the event on the log that they name as their
-    cause. They differ for a deadline, which is no event: its cause is the one that last changed the key; and for a
-    external record, whose id others may give twice. `past` is the mark of what follows from a service's past.
+    The ids of the events emitted derive from `id`; `caused_by` is the event on the log that they name as their
+    cause. The two differ for a deadline, whose cause is the event that last changed the key, and for an external
+    record, whose id its source may use twice. `past` marks what follows from a service's past.
     """
 
     __slots__ = ("caused_by", "correlation_id", "id", "past", "traceparent")

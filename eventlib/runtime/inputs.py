@@ -44,13 +44,13 @@ class InputReader:
         return self._by_topic.get(topic, ())
 
     def why_passed_over(self, record: Record) -> str | None:
-        """Return why an input without a value is no event, and no fault either; None when it is one of the two."""
+        """Return why an input without a value is neither an event nor a fault; None when it is one of the two."""
         return self._log.external.why_passed_over(record) if record.topic in self.external else None
 
     def read(self, record: Record) -> tuple[Record, Event]:
         """Return a record's event, and the record as its deciders are to see it.
 
-        Raises: UndecodableRecord when it is no event, or stands where it does not belong; UnknownSchema when the codec
+        Raises: UndecodableRecord when it is not an event, or is on a topic of another event; UnknownSchema when the codec
         has to be refreshed, unless `schemas_known` says that it just was.
         """
         event = self._log.recent_event(record)
@@ -90,17 +90,17 @@ class InputReader:
 
 
 DAMAGE = "damage"
-"""The fact about a parked record that keeps it from being handled as it stands: why it is not what was written."""
+"""The fact about a parked record that keeps it from being handled as it is: why its bytes are not those written."""
 
 _KEY, _HEADERS = 4, 14
 _MOST = 1 << 62
 
 
 def damaged_input(damaged: DamagedRecord, log: EventLog, at_ms: int) -> Record:
-    """Return what is parked for a damaged record: its columns as they stand, as far as a record can have them.
+    """Return the record that is parked for a damaged one: with its columns as they are, as far as a record can have them.
 
-    Its key is the record's own where a second column confirms it; else its place on the log, which is no event's key:
-    it waits alone then, and holds up nothing.
+    Its key is the damaged record's own where a second column confirms it; else its location on the log, which no event has
+    as a key: then it waits alone, and blocks nothing.
     """
     place = damaged.topic, damaged.partition, damaged.offset
     found = Record(*place, at_ms, None, None)

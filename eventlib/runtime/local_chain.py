@@ -1,13 +1,13 @@
 """Lets the tasks of one process take up what they emit to each other before it is committed, all in one transaction.
 
 An order's way through four services is a dozen hops. One commit and one look at the log for each of them is most of
-what an order costs while there is little to do. So when a task commits, what it emits goes at once to those tasks in
-this process that have nothing else at hand; what they emit goes on in the same way; and all of their transactions are
-committed as one, or none is. No reader outside sees a part of it, and a task that is busy, or elsewhere, reads it later
-from the log as ever: so nothing depends on it, and a log that cannot do this goes without.
+the cost of an order under a light load. So when a task commits, the events that it emits go at once to those tasks in
+this process that have nothing else at hand; their own events follow in the same way; and all of their transactions are
+committed as one, or none is. No reader outside sees a part of it. A task that is busy, or elsewhere, reads the events
+later from the log as usual: nothing depends on the chain, and a log that cannot do this works without it.
 
-On Kafka that takes a request to the brokers for each wave of hops, while the members' own loops go on. So a task that takes
-part waits with its next turn until the transaction has ended (`until_free`), and takes up only what is known to be next:
+On Kafka that takes a request to the brokers for each wave of hops, while the members' own loops run. So a task that takes
+part waits with its next turn until the transaction has ended (`until_free`), and takes only the event known to be next:
 a reader that has come to an offset has been given all before it, and no reader gets beyond an open transaction.
 """
 
@@ -95,7 +95,7 @@ class LocalChain:
     def time(self, now_ms: int) -> int:
         """Return the time for a transaction that is opened now: those that are committed together have one time.
 
-        Otherwise what is handed on late in a round would have an earlier time than what stands before it.
+        Otherwise an event that is handed on late in a round would have an earlier time than the one before it.
         """
         if self._round is None or self._round.is_over or now_ms - self._round.at_ms > _ONE_TIME_MS:
             return now_ms
@@ -216,7 +216,7 @@ class _Round(Share):
         return part
 
     async def _emit(self, parts: Iterable[_Part], batch: Batch) -> _Inputs:
-        """Append what members have emitted since, and return what of it goes on here; if nothing does, it can wait."""
+        """Append what members have emitted since, and return the part that is handled here; if none is, it can wait."""
         emitted = [(part, record, event) for part in parts for record, event in part.emitted()]
         consumers = [self._consumers(record, event) for _, record, event in emitted]
         if not any(consumers):

@@ -23,10 +23,10 @@ _LOOKS = 4
 
 
 class LoopWatch:
-    """Looks from a thread whether the running loop answers, and names what keeps it from that.
+    """Checks from a thread whether the running loop answers, and names the function that blocks it.
 
-    While it is blocked for `blocked_s` seconds, no task of the process goes on. Guarantee: an event costs nothing; the loop
-    answers a few times in `blocked_s`. What has held the interpreter as well is measured, and cannot be named.
+    While the loop is blocked for `blocked_s` seconds, no task of the process makes progress. Guarantee: an event costs
+    nothing; the loop answers a few times in `blocked_s`. A call that also holds the interpreter is measured, and not named.
     """
 
     def __init__(self, services: Sequence[Service], blocked_s: float) -> None:
@@ -87,7 +87,7 @@ def functions_of(services: Sequence[Service]) -> dict[CodeType, str]:
 
 
 def named(frame: FrameType | None, functions: dict[CodeType, str]) -> str:
-    """Return which of the functions a thread is in, and for which key; else where it stands."""
+    """Return which of the functions a thread is in, and for which key; else its file and line."""
     innermost, at = "an unknown function", frame
     if frame is not None:
         innermost = f"{frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})"

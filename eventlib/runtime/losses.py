@@ -57,4 +57,4 @@ def tell(task: str, losses: Collection[Loss]) -> None:
 
 
 def _loss(place: TopicPartition, at: int, to: int, why: str, now: TopicIdentity) -> Loss:
-    return Loss(place[0], at, to, f"{place[0]}/{place[1]}: {why}; the task was at {at}, and goes on at {to}", now.id)
+    return Loss(place[0], at, to, f"{place[0]}/{place[1]}: {why}; the task was at {at}, and continues at {to}", now.id)

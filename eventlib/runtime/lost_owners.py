@@ -34,8 +34,8 @@ class LostOwners:
 
     `losses` counts those that were lost while they handled one thing alone; 0 for what one of them had in hand among
     other things. Its keys name an input as TOPIC@OFFSET, a deadline by its key in the store, an effect by its request's id.
-    `alone` is what is handled by itself just now: "" for everything together, "-" for nothing. `epoch` is that of the owner
-    who wrote it.
+    `alone` is the one thing that is handled by itself now: "" for everything together, "-" for nothing. `epoch` is that of
+    the owner that wrote this.
     """
 
     epoch: int = 0

@@ -27,8 +27,8 @@ class _Running(NamedTuple):
 class TaskManager:
     """Runs the tasks of a service that its membership gives to this process; `loops` shows them to others.
 
-    Each task is handed over by itself, as soon as it has come to its end: none waits for another's effects. `fail` is
-    told what has failed for good.
+    Each task is handed over by itself, as soon as it has ended: none waits for another's effects. `fail` gets an error
+    that no retry mends.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The pending effects of a task that are to be started: at its start, and when what was paused goes on."""
+"""The pending effects of a task that are to be started: at its start, and when a pause ends."""
 
 from collections import deque
 from collections.abc import Callable

@@ -85,7 +85,7 @@ class InputProcessor:
     def check_sizes(self, *, checks: bool, refused: tuple[int, str] | None = None) -> None:
         """Park what leads to a record or a state that the log does not take, or end that.
 
-        `refused` is a size from which on the log has refused one, and what it said.
+        `refused` is a size from which on the log has refused one, and its error.
         """
         self.checks_states, self._refused = checks, refused
         for builder in self.builders.values():
@@ -291,7 +291,7 @@ class InputProcessor:
         self.wait(parked, record, failure)
 
     def wait(self, parked: ParkedKey, record: Record, failure: KeptError) -> None:
-        """Let a key wait from one of its inputs on; that stands in the parked topic."""
+        """Park a key from one of its inputs on; the input is written to the parked topic."""
         self.parked.add(replace(parked, code_version=self._code_version, traceback=failure.traceback))
         place = record.topic, record.offset, record.offset
         self.draft.steps.act(Step("park", *place, parked.decider, parked.key, failure.reason))
@@ -361,7 +361,7 @@ class InputProcessor:
 
 
 def body_hash(record: Record) -> str:
-    """Return what tells two requests with one id apart (16 hex digits)."""
+    """Return a hash that distinguishes two requests with one id (16 hex digits)."""
     return blake2b(record.value or b"", digest_size=8).hexdigest()
 
 

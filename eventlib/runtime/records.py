@@ -29,7 +29,7 @@ REQUEST = "request/"
 @wire_name("Positions")
 @dataclass(frozen=True)
 class Positions:
-    """Where a task goes on: the next offset of each input topic, and the time of its last transaction (ms).
+    """The position of a task: the next offset of each input topic, and the time of its last transaction (ms).
 
     `first_ms` is the time of its first start; 0 when it is not known, or has no past. `past` has, for each topic that the task
     still catches up with, the end as of the first time that it read it. `topics` has facts as JSON, which change seldom and
@@ -212,23 +212,23 @@ class Pause:
 class Step:
     """One thing that a transaction did, in order.
 
-    kind: `begin` (a topic is read for the first time, from first; what stands before last is the past; the detail is
+    kind: `begin` (the task reads a topic for the first time, from first; records before last are the past; the detail is
     "no past" for a task without one, and for the control topic "first services: " and their names), `run` (inputs
     first..last of a topic), `drop` (a request that was answered before, or a skipped input), `park`, `release` (of
     first in the parked topic; of a parked effect, without a topic), `deadline` (first is its due time in ms), `answer`
-    (of an effect), `stall` (an effect was parked). `drop` and `park` speak of what stands before them: the last input
+    (of an effect), `stall` (an effect was parked). `drop` and `park` refer to the step before them: the last input
     of a run, a release, an edit, or a deadline. `key` is the decider's, `request` the id of an effect's request.
-    What people did on purpose, with who and why in detail: `edit` (a release of first in the parked topic, with the data
-    that the edit at last of the control topic has), `discard` (what stands at first in the parked topic was not handled,
-    and will not be; without a topic, an effect was given up), `refuse` (what was asked for, at first of the control topic, was not
-    done), all with the id of what was parked as `request`; `skip` (the input whose id `request` is will be dropped),
-    `reset` (the task was at first of a topic, and goes on at last), `switch` (the task has taken over the states of a
+    Acts of operators, with who and why in detail: `edit` (a release of first in the parked topic, with the data
+    of the edit at last of the control topic), `discard` (the record at first in the parked topic was not handled,
+    and will not be; without a topic, an effect was given up), `refuse` (the request at first of the control topic was not
+    carried out), all with the id of the parked input or effect as `request`; `skip` (the input with the id `request` will be
+    dropped), `reset` (the task moved from first to last of a topic), `switch` (the task has taken over the states of a
     rerun, as its changelog, the topic, has them at its end).
-    `lose` (what was at first of a topic is not on the log any more, as detail says; the task goes on at last, which is
-    lower where the topic is another one now, or has lost its end).
-    `clock` (the task's time was reset to that of its entry: what it did from time first to last was dated by a wrong clock).
-    `mend` (records first..last of the changelog, the topic, were damaged, as detail says, and what they said was built
-    anew from the journal and the events, and written again).
+    `lose` (the log no longer has the record at first of a topic, as detail says; the task continues at last, which is
+    lower where the topic was created again or has lost its end).
+    `clock` (the task's time was reset to that of its entry: a wrong clock dated its transactions from time first to last).
+    `mend` (records first..last of the changelog, the topic, were damaged, as detail says; they were rebuilt from the
+    journal and the events, and written again).
     """
 
     kind: str

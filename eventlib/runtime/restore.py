@@ -67,7 +67,7 @@ async def _write_rebuilt(
 
 
 async def _rebuilt(error: DamagedRecord, service: Service, partition: int, context: RuntimeContext) -> Sequence[Record]:
-    """Return what stands for a damaged changelog record. Raises: DamagedRecord when nothing can."""
+    """Return the records that replace a damaged changelog record. Raises: DamagedRecord when it cannot be rebuilt."""
     if context.log.rebuild is None:
         raise error
     records = await context.log.rebuild(context.log, service, partition, error)
@@ -80,7 +80,7 @@ async def _rebuilt(error: DamagedRecord, service: Service, partition: int, conte
 async def restored_state(
     service: Service, claim: Claim, context: RuntimeContext, deciders: Mapping[str, Decider[Any]]
 ) -> TaskState:
-    """Return what a task knows. Without `deciders` no state is decoded, and there are no deadlines.
+    """Return the state of a task. Without `deciders` no state is decoded, and there are no deadlines.
 
     Raises: OwnershipLost when a newer claim has opened the store.
     """
@@ -163,7 +163,7 @@ _LOOK_S = 0.05
 class StandbyTasks:
     """The copies that a process keeps of one service's tasks: those that its membership names.
 
-    `works` tells whether this process still works on a task itself: its store has one user at a time.
+    `works` returns whether this process still works on a task itself: its store has one user at a time.
     """
 
     def __init__(
@@ -202,11 +202,11 @@ class StandbyTasks:
                 _log.warning("the copy of %s/%s waits: %s", self._service.name, partition, error)
                 await asyncio.sleep(self._context.config.retry_pause_s)
             except LogCorrupt as error:
-                _log.error("there is no copy of %s/%s here: %s", self._service.name, partition, error)
+                _log.error("%s/%s has no copy here: %s", self._service.name, partition, error)
                 return
             except Exception as error:  # noqa: BLE001  no task waits for a copy: it is logged here
                 kept = KeptError.of(error, personal=self._service.is_personal)
-                _log.error("there is no copy of %s/%s here\n%s", self._service.name, partition, kept.traceback)
+                _log.error("%s/%s has no copy here\n%s", self._service.name, partition, kept.traceback)
                 return
             else:
                 return

@@ -99,7 +99,7 @@ class TaskRunner:
         # What a log has between records is nothing to handle: who has read to its end and waits is not behind.
         read = {place: max(reader.position(place), at.get(place, 0)) for place in ends}
         lags = {place: max(0, end - read[place]) + waiting[place] for place, end in ends.items()}
-        for place in lags:  # what is behind somebody's open transaction is there, too
+        for place in lags:  # records behind an open transaction are on the log, too
             lags[place] += max(0, await self._context.log.port.written_end(*place) - ends[place])
         return lags | {place: max(0, end - at.get(place, 0)) for place, end in unread.items()}
 
@@ -217,7 +217,7 @@ class TaskRunner:
             committer.suspects.survived()
 
     async def _reopen(self, committer: TaskCommitter) -> None:
-        """Read what goes on, and no more what is paused."""
+        """Read the inputs that were resumed, and no longer those that are paused."""
         before, self._reader = self._reader, committer.open()
         self._take_share(committer)
         committer.pending.start(self._config.pending_effects)

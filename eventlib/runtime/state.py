@@ -23,8 +23,8 @@ class TaskState:
     """Entries and other changelog records of one task.
 
     Changes are seen at once by later reads of the same transaction; `records` lists them for the changelog, and
-    either `commit` makes them the truth or `roll_back` drops them. The store gets them later, at `flush`: what a
-    crash keeps from it stands on the changelog, and a key that changes often is written once.
+    either `commit` makes them the truth or `roll_back` drops them. The store gets them later, at `flush`: changes that a
+    crash keeps from it are on the changelog, and a key that changes often is written once.
     """
 
     def __init__(self, store: Store, codec: Codec, deciders: Mapping[str, Decider[Any]], cached_entries: int) -> None:
@@ -186,7 +186,7 @@ class TaskState:
     # --- deadlines: an index by time, which only the local store has, since it follows from the states
 
     def due_from(self, now_ms: int, waits: Callable[[str, str, str], bool]) -> int | None:
-        """Return a time (ms) before which no deadline of a key that goes on falls due; None: there is none.
+        """Return a time (ms) before which no deadline of a key that is not parked falls due; None without deadlines.
 
         It is a bound until it has come; then it is looked up, so that most transactions look at no deadline at all.
         """
@@ -206,7 +206,7 @@ class TaskState:
         return self._due_bound
 
     def look_at_deadlines(self) -> None:
-        """Look deadlines up at the next `due_from`: a key that was parked or paused goes on."""
+        """Look deadlines up at the next `due_from`, since a key was released or resumed."""
         self._due_bound = 0
 
     def due_by(

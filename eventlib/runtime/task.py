@@ -124,7 +124,7 @@ class Task:
         """Handle one more input in the transaction that is open; `event` is what its record holds.
 
         False, and nothing is done, when it is not the next one of its topic here, or has to wait for a transaction
-        with a later time or more room. Up to `read_to` there is nothing more: logs have offsets that are no records.
+        with a later time or more room. Up to `read_to` there is nothing more: logs have offsets without a record.
         """
         draft = self._draft
         expected = max(draft.next_of(record.topic), read_to)
@@ -184,7 +184,7 @@ class Task:
         """Handle what the open transaction was opened with once more, and close it: what leads to an unfit state is parked.
 
         For a transaction that could not be closed or appended, and in which no other task takes part. `refused` is a size
-        from which on the log has refused records, and what it said.
+        from which on the log has refused records, and its error.
         """
         self.rolled_back()
         self.processor.check_sizes(checks=True, refused=refused)

@@ -24,7 +24,7 @@ class SkipInput(NamedTuple):
 
 
 class SeekOffset(NamedTuple):
-    """The task goes on in a topic at offset `to`; `why` has who wants that, and the reason."""
+    """The task continues in a topic at offset `to`; `why` has who asked for that, and the reason."""
 
     topic: str
     to: int
@@ -34,7 +34,7 @@ class SeekOffset(NamedTuple):
 class ResetClock(NamedTuple):
     """The task's time goes back to that of the transaction; `first_ms` to `last_ms` are the times that a wrong clock has set.
 
-    `why` has who wants that, and the reason.
+    `why` has who asked for that, and the reason.
     """
 
     first_ms: int
@@ -43,7 +43,7 @@ class ResetClock(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """The position `first` of a topic is not on the log any more; the task goes on at `to`, and `why` says what happened.
+    """The position `first` of a topic is no longer on the log; the task continues at `to`, and `why` says what happened.
 
     `topic_id` is the topic's identity now; empty where the log does not know it.
     """
@@ -84,7 +84,7 @@ class Answer(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Other data for the parked input with an id; it stands at `offset` on the control topic. `why` has who wants that, and the reason."""
+    """Other data for the parked input with an id, at `offset` of the control topic. `why` has who asked for it, and the reason."""
 
     offset: int
     event_id: str
@@ -94,7 +94,7 @@ class Edit(NamedTuple):
 
 
 class Discard(NamedTuple):
-    """The parked input, or effect, with an id is given up, by what stands at `offset` on the control topic."""
+    """The parked input, or effect, with an id is given up, by the request at `offset` of the control topic."""
 
     offset: int
     event_id: str
@@ -113,8 +113,8 @@ class Release(NamedTuple):
 
     `control` is the record that asks for it; None when it is done by who owns the task for a moment. With an edit or
     a discard it is about the one input that the rest waits behind: if that is another one by now, nothing is done.
-    `repaired` has what was parked because it was damaged, and stands on the log as written again, by its parked offset.
-    A `hold` comes first: of a key that goes on, the parked records are those that waited for that. A request that is not
+    `repaired` has, by parked offset, the records that were parked as damaged and have been written again since.
+    A `hold` comes first: when a key is resumed, the parked records are those that waited for that. A request that is not
     executed has its `refusal` alone.
     """
 
@@ -179,5 +179,5 @@ class Transaction(NamedTuple):
 
     @property
     def records(self) -> list[Record]:
-        """Every record of the transaction, in the order in which it stands on the log."""
+        """Every record of the transaction, in the order of the log."""
         return [*self.events, *self.changes, *self.journal]

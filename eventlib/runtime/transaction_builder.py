@@ -126,7 +126,7 @@ class TransactionBuilder:
         self.topics = now.with_facts(lost={name: what for name, what in now.lost.items() if name != topic}).topics
 
     def reset_clock(self, first_ms: int, last_ms: int, why: str) -> None:
-        """Take back the times of a range: the task goes on at the time of this transaction."""
+        """Take back the times of a range: the task continues at the time of this transaction."""
         self.steps.act(Step("clock", first=first_ms, last=last_ms, detail=why))
         now = Positions(topics=self.topics)
         self.topics = now.with_facts(clock=now.clock.with_reset(first_ms, last_ms, self.at_ms)).topics

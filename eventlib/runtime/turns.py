@@ -133,7 +133,7 @@ class Turn:
         self._line.end(self._ticket)
 
     def lend(self) -> Callable[[], None]:
-        """Leave the turn to a call that goes on, and return what ends it; the next attempt waits for one of its own."""
+        """Leave the turn to a call that still runs, and return a function that ends it; the next attempt waits for its own."""
         lent = self._ticket
         self._ticket = Ticket(lent.id, lent.kind, lent.key, self, lent.since)
         self._has_it = False

@@ -135,7 +135,7 @@ async def test_a_projection_warns_of_what_it_could_not_read_and_counts_it(
         assert await projection.caught_up(60)
         assert projection.lost == {PLACE: 5}
     (warning,) = [each.getMessage() for each in caplog.records if each.name == "eventlib.log"]
-    assert warning == "projection heard: heard/0: offsets 2 to 6 were dropped before they were read; it goes on at 7"
+    assert warning == "projection heard: heard/0: offsets 2 to 6 were dropped before they were read; it continues at 7"
 
 
 async def test_a_tail_warns_of_what_it_could_not_read(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:

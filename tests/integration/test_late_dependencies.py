@@ -264,7 +264,7 @@ async def test_a_broker_that_is_reached_in_the_wrong_way_is_refused_and_one_that
 ) -> None:
     with pytest.raises(LogUnavailable):
         await KafkaLog.open(f"kafka://{HOST}:{free_port()}")
-    with pytest.raises(WiringError, match="which is no valid host and port"):
+    with pytest.raises(WiringError, match="which is not a valid host and port"):
         await KafkaLog.open("kafka://ka$ka:9092")
     monkeypatch.setenv("EVENTLIB_KAFKA_TLS", "true")
     with pytest.raises(LogDenied, match="does not use TLS: unset EVENTLIB_KAFKA_TLS"):

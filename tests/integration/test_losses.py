@@ -110,7 +110,7 @@ async def test_inputs_that_retention_has_dropped_unread_are_named(
     (step,) = await lost(log)
     assert (step.topic, step.first, step.last) == ("heard", 2, 7)
     assert step.detail == (
-        "heard/0: retention, or an operator, has dropped offsets 2 to 6 before they were read; the task was at 2, and goes on "
+        "heard/0: retention, or an operator, has dropped offsets 2 to 6 before they were read; the task was at 2, and continues "
         "at 7"
     )
     assert [record.getMessage() for record in caplog.records] == [f"hears/0: {step.detail}"]

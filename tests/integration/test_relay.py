@@ -1,4 +1,4 @@
-"""The relay: what the services of one process say to each other goes on at once, in one commit, or not at all."""
+"""The relay: what the services of one process say to each other continues at once, in one commit, or not at all."""
 
 import asyncio
 import sqlite3

@@ -97,7 +97,7 @@ def test_who_cannot_run_at_all_says_so_once(capsys: pytest.CaptureFixture[str]) 
     for arguments, why in {
         ("--log", "memory://"): "memory:// exists in one process only",
         ("--no-services", "--http", "0"): "--workers run services",
-        ("--log", "kafka://no such host/"): "which is no valid host and port",
+        ("--log", "kafka://no such host/"): "which is not a valid host and port",
         ("--log", "sqlite:////proc/no/shop.db"): "/proc/no",
     }.items():
         assert run(["run", "--workers", "2", *arguments]) == 1

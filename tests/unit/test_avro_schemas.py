@@ -203,9 +203,9 @@ def another_line() -> type[BaseModel]:
         (list[int] | set[int], r"Holder.value: two of the union's types are array in Avro"),
         (int | datetime, r"Holder.value: two of the union's types are long in Avro"),
         (Literal["a", 1], r"Holder.value: .* mixes types"),
-        (Spaced, r"Holder.value: Spaced has the value 'credit note', which is no Avro symbol"),
+        (Spaced, r"Holder.value: Spaced has the value 'credit note', which is not an Avro symbol"),
         (Line | another_line(), r"Holder.value: .*Line.* have one name in the schema"),
-        (RootModel[int], r"RootModel.* is no Avro name"),
+        (RootModel[int], r"RootModel.* is not an Avro name"),
         (Open, r"Open has extra='allow'"),
     ],
 )
@@ -223,7 +223,7 @@ def test_a_name_that_avro_does_not_allow_is_refused() -> None:
     class Größe(BaseModel):  # noqa: PLC2401  that is what is refused
         value: int
 
-    with pytest.raises(WiringError, match="'Größe' is no Avro name"):
+    with pytest.raises(WiringError, match="'Größe' is not an Avro name"):
         record_of(Größe)
 
 

@@ -67,7 +67,7 @@ async def test_a_dataclass_has_former_names_too_also_inside_of_another() -> None
 
 
 async def test_what_is_no_name_is_refused_as_a_former_name() -> None:
-    with pytest.raises(WiringError, match=r"Sold\.units: 'the units' is no Avro name"):
+    with pytest.raises(WiringError, match=r"Sold\.units: 'the units' is not an Avro name"):
         record_of(model(units=Annotated[int, Aliases("the units")]))
 
 

@@ -34,7 +34,7 @@ def test_what_is_no_url_of_a_kafka_log(url: str) -> None:
 
 @pytest.mark.parametrize("host", ["a_b c:1", "-a:1", "a:0", "a:65536"])
 def test_a_host_or_port_that_cannot_be_one_is_named(host: str) -> None:
-    with pytest.raises(WiringError, match=f"names {host}, which is no valid host and port"):
+    with pytest.raises(WiringError, match=f"names {host}, which is not a valid host and port"):
         parse_url(f"kafka://b,{host}/")
 
 

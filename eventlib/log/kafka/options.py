@@ -123,7 +123,7 @@ def parse_url(url: str) -> tuple[list[str], KafkaOptions]:
         )
     for host, _, port in (each.rpartition(":") for each in hosts):
         if not is_host(host) or not 0 < int(port) <= _LARGEST_PORT:
-            raise WiringError(f"the log {url!r} names {host}:{port}, which is no valid host and port: {_FORM}")
+            raise WiringError(f"the log {url!r} names {host}:{port}, which is not a valid host and port: {_FORM}")
     given = options_in(url)
     for name in given:
         if name in _SECRETS:

@@ -84,7 +84,7 @@ async def _protocol(host: str, port: int, options: KafkaOptions) -> Trouble | No
 
 
 def _named(address: str, options: KafkaOptions, error: BaseException) -> Trouble | None:
-    """Return the trouble that an error stands for; None if it is ambiguous."""
+    """Return the trouble that an error means; None if it is ambiguous."""
     match error:
         case IllegalSaslStateError():
             what = f"{address} accepts no sign-in"

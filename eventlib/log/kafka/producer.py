@@ -107,7 +107,7 @@ class Producer:
     async def pass_over(self, topic_partition: TopicPartition, offsets: int) -> None:
         """Consume offsets of a partition, at least one, without readable records.
 
-        Writes an aborted transaction: its records stay invisible, and its marker is no record. It may be incomplete
+        Writes an aborted transaction: its records stay invisible, and its marker is not a record. It may be incomplete
         when this returns; the partition's end shows when it is complete. Raises: as `commit`.
         """
         nothing = Record(*topic_partition, -1, 0, None, None)

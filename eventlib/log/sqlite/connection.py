@@ -84,7 +84,7 @@ def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return which file has this name now, as its inode and device; None when there is none, or it cannot be told."""
+    """Return which file has this name now, as its inode and device; None when it is missing or unknown."""
     try:
         there = path.stat()
     except OSError:
@@ -93,7 +93,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def log_id_in(path: Path) -> str | None:
-    """Return which log a file has, without its write-ahead log; None while it has none yet, or when it cannot be told."""
+    """Return which log a file has, without its write-ahead log; None while it has none yet, or when that is unknown."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)) as alone:
             row = alone.execute("SELECT value FROM meta WHERE name = 'log_id'").fetchone()

@@ -165,7 +165,7 @@ class LogFile(SmallTables):
         self._version = version
 
     def refuse_replaced(self) -> None:
-        """Refuse to go on with a file, or a write-ahead log, that has lost its name: nobody would find what is in it.
+        """Refuse a file, or a write-ahead log, that has lost its name: no other process would find its records.
 
         Raises: LogReplaced.
         """

@@ -85,7 +85,7 @@ def mark_path(path: Path) -> Path:
 
 
 def mark_beside(path: Path) -> Mark | None:
-    """Return the mark beside a log's file, of whichever log; None when there is no valid one."""
+    """Return the mark beside a log's file, of whichever log; None without a valid one."""
     try:
         content = mark_path(path).read_bytes()
     except OSError:

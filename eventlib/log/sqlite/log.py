@@ -187,7 +187,7 @@ class SqliteLog(Log):
         await self._file.refresh()
 
     def known_end(self, partition: TopicPartition) -> int:
-        """Return the end offset, as of the last refresh or append. Raises: ContractError when there is no such topic."""
+        """Return the end offset, as of the last refresh or append. Raises: ContractError for an unknown topic."""
         try:
             return self._file.partitions[partition].end
         except KeyError:
@@ -221,7 +221,7 @@ class SqliteLog(Log):
         await self._upkeep.everything()
 
     async def pack(self, progress: Callable[[int], None] = lambda _: None) -> Packed:
-        """Pack as batches what stands in rows; services may run. `progress` gets how many more records were looked at.
+        """Pack records that are rows into batches; services may run. `progress` gets how many more records were read.
 
         Guarantee: each record stays what it is, at its offset; what is interrupted continues by packing again.
         Raises: LogReadOnly, LogFull, LogUnavailable.

@@ -45,7 +45,7 @@ _codecs = _Codecs()
 
 
 def extent(headers: object) -> tuple[int, int]:
-    """Return how many records a row with these headers has, and over how many offsets; (0, 0) if it is no batch's."""
+    """Return how many records a row with these headers has, and over how many offsets; (0, 0) if it is not a batch."""
     return _extent(headers) if isinstance(headers, str) and headers.startswith(_BEGINS) else (0, 0)
 
 
@@ -104,7 +104,7 @@ def _batch(seed: int, base: int, rows: Sequence[Row], content: bytes) -> Row:
 def contents(last: int, value: bytes) -> tuple[Sequence[int], list[tuple[Any, ...]]]:
     """Return the positions, or offsets, of a batch's records, given the last one's, and their columns.
 
-    Raises: ValueError when it is no batch.
+    Raises: ValueError when it is not a batch.
     """
     try:
         if not 0 <= frame_content_size(value) <= _MOST_INFLATED:
@@ -118,7 +118,7 @@ def contents(last: int, value: bytes) -> tuple[Sequence[int], list[tuple[Any, ..
 
 
 def unpacked(seed: int, base: int, row: Row) -> list[Row]:
-    """Return the rows of a batch's records. Raises: ValueError when it is no batch."""
+    """Return the rows of a batch's records. Raises: ValueError when it is not a batch."""
     positions, records = contents(row[0], row[3])
     return [
         (position, *columns, content_checksum(seed, position - base, encoded(columns)))

@@ -35,7 +35,7 @@ _DELETE_MILESTONES = "DELETE FROM milestones WHERE position >= ? AND position < 
 
 
 class Upkeep:
-    """Drops what is no longer kept, in steps; runs by itself in every process that appends."""
+    """Drops records past their retention, in steps; runs by itself in every process that appends."""
 
     def __init__(self, file: LogFile) -> None:
         self._file = file

@@ -102,7 +102,7 @@ def foreign_texts(connection: sqlite3.Connection) -> list[str]:
 
 
 def note_archived(connection: sqlite3.Connection, ends: Mapping[int, int] | None) -> None:
-    """Record up to where an archive has the partitions, by number; None: there is no archive. Raises: sqlite3.Error."""
+    """Record up to where an archive has the partitions, by number; None without an archive. Raises: sqlite3.Error."""
     if ends is None:
         connection.execute("DROP TABLE IF EXISTS archived")
         return
@@ -158,7 +158,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a database that is no log, or newer than this. Raises: LogCorrupt, LogVersionMismatch, sqlite3.Error."""
+    """Refuse a database that is not a log, or is newer than this. Raises: LogCorrupt, LogVersionMismatch, sqlite3.Error."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise LogCorrupt(f"{path} is an SQLite database, but not a log of this library: give the log another path")
     version = version_of(connection)

@@ -183,7 +183,7 @@ class _Derivation:
         for symbol in members:
             if not _NAME.fullmatch(symbol):
                 raise WiringError(
-                    f"{where}: {cls.__name__} has the value {symbol!r}, which is no Avro symbol: use ASCII letters, "
+                    f"{where}: {cls.__name__} has the value {symbol!r}, which is not an Avro symbol: use ASCII letters, "
                     "digits and '_', not beginning with a digit; or a Literal, which is written as a string"
                 )
         made = self._named[wire_name_of(cls)] = Symbols(cls, members, _unknown(cls, members, where))
@@ -277,7 +277,7 @@ def _merged(a: Node, b: Node) -> Node | None:
 def _check_name(name: str, where: str) -> None:
     if not _NAME.fullmatch(name):
         raise WiringError(
-            f"{where}: {name!r} is no Avro name: use ASCII letters, digits and '_', not beginning with a digit "
+            f"{where}: {name!r} is not an Avro name: use ASCII letters, digits and '_', not beginning with a digit "
             "(a generic model needs a subclass with a name of its own)"
         )
 

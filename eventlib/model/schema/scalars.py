@@ -1,4 +1,4 @@
-"""Single values, and what stands for them on the wire."""
+"""Single values, and their form on the wire."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time

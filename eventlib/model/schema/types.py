@@ -92,7 +92,7 @@ class StringMap:
 
 @dataclass(frozen=True)
 class Union:
-    """One of several types, at most one of each Avro type; named types are told apart by name."""
+    """One of several types, at most one of each Avro type; named types differ by name."""
 
     branches: "tuple[Node, ...]"
     avro: str = "union"
@@ -107,7 +107,7 @@ class Union:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a record. `fills` tells whether the class itself fills it in when it is not given.
+    """A field of a record. `fills` is whether the class itself fills it in when it is not given.
 
     `aliases` are the names that it had before.
     """
@@ -160,7 +160,7 @@ def name_of(node: Node) -> str:
 
 
 def class_of(node: Node) -> type:
-    """Return the class by which a union tells a branch from others. Raises: TypeError for a union."""
+    """Return the class by which a union chooses a branch. Raises: TypeError for a union."""
     match node:
         case Plain(python=cls) | Symbols(cls=cls) | Record(cls=cls) | Array(container=cls):
             return cls

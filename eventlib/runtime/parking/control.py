@@ -15,7 +15,7 @@ from eventlib.runtime.transaction import Discard, Edit, Hold
 @wire_name("ParkedRetryRequested")
 @dataclass(frozen=True, slots=True)
 class ParkedRetryRequested:
-    """Somebody asks a service to handle a parked key's inputs again, in order, or a parked effect."""
+    """An operator asks a service to handle a parked key's inputs again, in order, or a parked effect."""
 
     decider: str = ""
     key: str = ""
@@ -26,10 +26,10 @@ class ParkedRetryRequested:
 @wire_name("ParkedInputEdited")
 @dataclass(frozen=True, slots=True)
 class ParkedInputEdited:
-    """Somebody has a parked input handled with other data, and then those that wait behind it.
+    """An operator has a parked input handled with other data, and then the inputs that wait behind it.
 
-    The input is `event_id`, the one that its key's others wait behind; it keeps its id, so that what follows names what
-    stands on the log as its cause. `type` is the event's, `data` what stands in a record of its topic.
+    The input is `event_id`, the first parked one of its key; it keeps its id, so that the events that follow name an event
+    on the log as their cause. `type` is the event's, `data` its value in a record of its topic.
     """
 
     decider: str = ""
@@ -44,7 +44,7 @@ class ParkedInputEdited:
 @wire_name("ParkedInputDiscarded")
 @dataclass(frozen=True, slots=True)
 class ParkedInputDiscarded:
-    """Somebody gives up a parked input for good, and has those handled that wait behind it; or a parked effect.
+    """An operator gives up a parked input for good, and has the inputs handled that wait behind it; or a parked effect.
 
     Of an effect, `key` and `event_id` are the id of its request.
     """
@@ -59,7 +59,7 @@ class ParkedInputDiscarded:
 @wire_name("PauseRequested")
 @dataclass(frozen=True, slots=True)
 class PauseRequested:
-    """An operator has something wait, or sets a limit; each task gets it. The fields are those of `Pause`."""
+    """An operator pauses a service, a decider, an effect or a key, or sets a limit; each task gets it. Fields as in `Pause`."""
 
     kind: str = ""
     decider: str = ""
@@ -76,7 +76,7 @@ class PauseRequested:
 @wire_name("ResumeRequested")
 @dataclass(frozen=True, slots=True)
 class ResumeRequested:
-    """Somebody has go on what was paused under these names."""
+    """An operator resumes what was paused under these names."""
 
     kind: str = ""
     decider: str = ""
@@ -101,10 +101,10 @@ _BY_TYPE = {wire_name_of(each): each for each in REQUESTS}
 
 
 def read_request(record: Record, codec: Codec) -> Request:
-    """Return what an operator asks for. Raises: UnknownSchema; UndecodableRecord when it is no request."""
+    """Return an operator's request. Raises: UnknownSchema; UndecodableRecord when the record is not a request."""
     kind = _BY_TYPE.get(record.type or wire_name_of(ParkedRetryRequested))
     if kind is None:
-        raise undecodable(record, f"{record.type} is no request that this version of eventlib knows")
+        raise undecodable(record, f"{record.type} is not a request that this version of eventlib knows")
     try:
         return codec.decode(kind, record.value or b"")
     except ContractError as error:
@@ -120,7 +120,7 @@ async def request_in(record: Record, codec: Codec) -> Request:
 
 
 async def edit_at(log: EventLog, place: TopicPartition, offset: int) -> Edit:
-    """Return the edit that stands at an offset of a control topic. Raises: ContractError when it is no longer there."""
+    """Return the edit at an offset of a control topic. Raises: ContractError when it is no longer there."""
     records = await log.port.read(*place, offset, 1)
     if records and records[0].offset == offset:
         edit = amendment_in(await request_in(records[0], log.codec), offset)
@@ -130,7 +130,7 @@ async def edit_at(log: EventLog, place: TopicPartition, offset: int) -> Edit:
 
 
 def amendment_in(request: Request, offset: int) -> Edit | Discard | None:
-    """Return what a request that stands at an offset changes about a parked input; None when it changes nothing."""
+    """Return what the request at an offset changes about a parked input; None when it changes nothing."""
     match request:
         case ParkedInputEdited():
             return Edit(offset, request.event_id, request.type, request.data, _why(request.by, request.reason))

@@ -55,7 +55,7 @@ def why_ahead(dated_ms: int, at_ms: int) -> str:
 
 
 def deadline_copy(name: str, key: str, partition: int, due_ms: int) -> Record:
-    """Return a deadline as something that can be parked: it is no record, so it has no topic."""
+    """Return a deadline as a record that can be parked; it has no topic, since it never was on one."""
     return Record("", partition, -1, due_ms, key.encode(), None, type=name)
 
 
@@ -97,7 +97,7 @@ class ParkedKeys:
 
     @property
     def any(self) -> bool:
-        """Whether any key may be parked, asked for every input."""
+        """Whether any key may be parked; called for every input."""
         return bool(self._known)
 
     def all(self) -> list[ParkedKey]:
@@ -153,7 +153,7 @@ class SkippedInputs:
 
     @property
     def any(self) -> bool:
-        """Whether there is any, asked for every input."""
+        """Whether there is any; called for every input."""
         return bool(self._known)
 
     def why(self, event_id: str) -> str | None:

@@ -58,8 +58,8 @@ class Handler(Protocol):
 def released(handler: Handler, release: Release) -> None:
     """Handle what was parked again, until something cannot be handled again.
 
-    Guarantee: a key's inputs are handled in their order, each once; what is asked about an input that no longer stands
-    first changes nothing.
+    Guarantee: a key's inputs are handled in their order, each once; a request about an input that is no longer the
+    first of its key changes nothing.
     """
     if release.refusal is not None:
         handler.draft.steps.act(release.refusal)
@@ -105,7 +105,7 @@ class _Released:
     def go_on(self) -> None:
         amendment, handler = self._amendment, self._handler
         if amendment is not None and (not self._first.topic or amendment.event_id != self._first.event_id):
-            # A deadline, which follows from the state; or another input that stands first by now.
+            # A deadline, which follows from the state; or another input is the first by now.
             self._refuse(amendment)
             return
         handler.parked.remove(self._decider.name, self._key)
@@ -113,7 +113,7 @@ class _Released:
         for position, parked in enumerate(self._waiting):
             facts, record = original_of(parked)
             if not record.topic:
-                continue  # a deadline: it falls due again by itself, now that its key goes on
+                continue  # a deadline: it falls due again by itself, now that its key is released
             failure = self._handle(parked, record, amendment if position == 0 else None, facts.get(DAMAGE))
             if failure is not None:
                 edited = amendment.offset if isinstance(amendment, Edit) and position == 0 else -1
@@ -145,7 +145,7 @@ class _Released:
                 steps.act(Step("release", *place, parked.offset, *name))
                 if parked.offset in self._repaired:
                     return self._take_up(self._repaired[parked.offset])
-                if damage is not None:  # what stands there is not what was written, even where it can be read
+                if damage is not None:  # its bytes are not those that were written, even where they can be read
                     return KeptError(damage)
         if (self._handler.skips.any or record.value is None) and self._handler.is_skipped(record, [self._decider]):
             return None

@@ -37,7 +37,7 @@ class OperatorRequests:
         self._inputs = WaitingInputs(log.port, (task.service.parked.name, task.partition))
 
     def forget(self) -> None:
-        """Give memory back: what comes next is no request."""
+        """Give memory back: the next record is not a request."""
         self._inputs.forget()
 
     async def waiting(self) -> list[Record]:
@@ -67,7 +67,7 @@ class OperatorRequests:
         return Release(control, waiting, amendment=amendment, repaired=await repaired_among(waiting, self._log.port))
 
     async def hold(self, control: Record, hold: Hold) -> Release:
-        """Return a pause that begins or ends; a key that goes on is released, if it was not parked before."""
+        """Return a pause that begins or ends; a resumed key is released, unless it was parked before."""
         pauses, about = self._task.processor.pauses, hold.pause
         pause = pauses.of_key(about.decider, about.key) if about.kind == "key" else None
         parked = self._task.processor.parked.get(about.decider, about.key)
