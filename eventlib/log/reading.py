@@ -24,6 +24,20 @@ async def chunks(
         yield records
 
 
+async def records_between(
+    log: Log, topic_partition: TopicPartition, first: int, end: int | None = None
+) -> AsyncIterator[Record]:
+    """Yield the records of a partition from an offset up to another one, or to its end. Raises: what `Log.read` does."""
+    if end is None or first < end:
+        async for records in chunks(log, topic_partition, first):
+            for record in records:
+                if end is not None and record.offset >= end:
+                    return
+                yield record
+            if end is not None and records[-1].offset + 1 >= end:
+                return
+
+
 class ReadOnlyLog(Log):
     """A log that can only be read: each write raises LogReadOnly, with the sentence of `refusal`."""
 

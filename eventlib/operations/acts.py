@@ -7,7 +7,7 @@ from eventlib.eventlog import EventLog
 from eventlib.index.acts import Act, Named, handlers_of, is_request, of_entry, of_event, of_request, sent_topics, signed
 from eventlib.index.log_index import LogIndex
 from eventlib.log.base import TopicPartition
-from eventlib.log.reading import chunks
+from eventlib.log.reading import records_between
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.listing import reruns
@@ -82,10 +82,9 @@ async def _records(log: EventLog, topic: str, partitions: Iterable[int], since_m
     for partition in partitions:
         place: TopicPartition = (topic, partition)
         first = await log.port.offset_at(*place, since_ms) if since_ms else await log.port.start(*place)
-        async for records in chunks(log.port, place, first):
-            for record in records:
-                if record.timestamp_ms >= since_ms:
-                    yield record
+        async for record in records_between(log.port, place, first):
+            if record.timestamp_ms >= since_ms:
+                yield record
 
 
 class ActIndex:

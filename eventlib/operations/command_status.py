@@ -6,9 +6,7 @@ from time import monotonic
 from typing import Literal, NamedTuple
 
 from eventlib.eventlog import EventLog
-from eventlib.log.reading import chunks
-from eventlib.model.record import Record
-from eventlib.model.service import Service
+from eventlib.log.reading import records_between
 from eventlib.queries.parked import Parking, parkings_in
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.runtime.parking.control import ParkedRetryRequested, request_in
@@ -92,15 +90,10 @@ async def pending_retries(log: EventLog, found: Sequence[Parking]) -> dict[Name,
     for service, partition in notes.tasks:
         positions = await notes.positions(service, partition)
         first = 0 if positions is None else positions.next.get(service.control.name, 0)
-        for record in await _control(log, service, partition, first):
+        place = service.control.name, partition
+        async for record in records_between(log.port, place, max(first, await log.port.start(*place))):
             request = await request_in(record, log.codec)
             if isinstance(request, ParkedRetryRequested):
                 asked[service.name, request.decider, request.key] = record.offset
                 asked[service.name, "", request.key] = record.offset
     return {each.name: asked[each.name] for each in found if each.name in asked}
-
-
-async def _control(log: EventLog, service: Service, partition: int, first: int) -> list[Record]:
-    place = service.control.name, partition
-    offset = max(first, await log.port.start(*place))
-    return [record async for records in chunks(log.port, place, offset) for record in records]

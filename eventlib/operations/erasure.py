@@ -17,7 +17,7 @@ from pydantic import Field
 from eventlib.errors import ContractError
 from eventlib.log.base import Log
 from eventlib.log.open import open_port
-from eventlib.log.reading import SkippingReader, chunks
+from eventlib.log.reading import SkippingReader, records_between
 from eventlib.model.record import Record
 from eventlib.operations.act import Act, Desk, Outcome
 from eventlib.operations.dry_run import token_of
@@ -236,9 +236,8 @@ async def records_of(log: Log, topics: Iterable[str]) -> AsyncIterator[Record]:
     for topic in topics:
         for partition in range(there[topic].partitions if topic in there else 0):
             start = await log.start(topic, partition)
-            async for records in chunks(SkippingReader(log), (topic, partition), start):
-                for record in records:
-                    yield record
+            async for record in records_between(SkippingReader(log), (topic, partition), start):
+                yield record
 
 
 async def _counted(log: Log, marker: bytes) -> tuple[dict[str, int], dict[str, int]]:

@@ -10,6 +10,7 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, OwnershipLost
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition
+from eventlib.log.reading import records_between
 from eventlib.log.seizing import seizing
 from eventlib.model.record import key_text
 from eventlib.model.service import Service
@@ -78,8 +79,6 @@ async def handled(log: EventLog, task: Task, inputs: Inputs) -> Transaction:
 
 Later = Literal["latest"] | datetime
 """Where to continue: at the current end, or at the first input that is not older than a time (UTC)."""
-
-_CHUNK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +218,7 @@ def _topics(service: Service, named: Sequence[str]) -> list[str]:
 async def _keys(log: EventLog, service: Service, place: TopicPartition, first: int, end: int) -> Mapping[str, int]:
     deciders_of = InputReader(log, service).deciders_of
     keys = Counter[str]()
-    offset = first
-    while offset < end and (records := await log.port.read(*place, offset, _CHUNK)):
-        keys.update(key_text(r) for r in records if r.offset < end and deciders_of(r) is not None)
-        offset = records[-1].offset + 1
+    async for record in records_between(log.port, place, first, end):
+        if deciders_of(record) is not None:
+            keys[key_text(record)] += 1
     return dict(keys)  # a Counter would not be the same in JSON

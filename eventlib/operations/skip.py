@@ -1,6 +1,6 @@
 """Skips one input: one that is not handled yet, or one that is parked and blocks those behind it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
@@ -8,8 +8,7 @@ from pydantic import Field
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import TopicPartition
-from eventlib.log.reading import chunks
+from eventlib.log.reading import records_between
 from eventlib.model.event import Event
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
@@ -173,7 +172,7 @@ def _skipped(service: Service, record: Record, *, was_parked: bool, steps: Seque
 async def _parked(log: EventLog, service: Service, event_id: str) -> list[_Parked]:
     found = dict[tuple[str, int, int], _Parked]()
     for partition in range(service.partitions):
-        async for record in _records(log, (service.parked.name, partition), 0):
+        async for record in records_between(log.port, (service.parked.name, partition), 0):
             facts, original = original_of(record)
             if original.event_id == event_id and original.topic:
                 found[facts["decider"], partition, original.offset] = _Parked(facts["decider"], original)
@@ -187,7 +186,7 @@ async def _input(log: EventLog, service: Service, event_id: str, *, handled: boo
         for topic in service.inputs:
             start = await log.port.start(topic.name, partition)
             first = start if handled else positions.next.get(topic.name, start)
-            async for record in _records(log, (topic.name, partition), first):
+            async for record in records_between(log.port, (topic.name, partition), first):
                 if record.event_id == event_id:
                     return record
     return None
@@ -199,9 +198,3 @@ def _too_late(service: Service, record: Record) -> ContractError:
         f"{record.offset}): the events it emitted stay on the log. If it was handled wrongly, fix the code and see what "
         f"`eventlib rerun {service.name} --into NAME` makes of it"
     )
-
-
-async def _records(log: EventLog, place: TopicPartition, first: int) -> AsyncIterator[Record]:
-    async for records in chunks(log.port, place, first):
-        for record in records:
-            yield record

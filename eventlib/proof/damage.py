@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
+from eventlib.log.reading import records_between
 from eventlib.model.event import contract_of
 from eventlib.model.record import key_text
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
 from eventlib.proof.under_way import SagaUnderWay, TaskName, UnderWay
-from eventlib.replay.in_flight import records_between
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.records import POSITION_KEY, STATE, changelog_key, state_key
 
@@ -92,7 +92,7 @@ class Doubts:
 
     async def _next_ms(self, place: TopicPartition, first: int, names: tuple[str, ...] = ("",)) -> int | None:
         """Return the time of the next record whose key begins with one of these names; pending effects have an earlier one."""
-        async for record in records_between(self._log, place, first):
+        async for record in records_between(self._log.port, place, first):
             if key_text(record).startswith(names):
                 return record.timestamp_ms
         return None

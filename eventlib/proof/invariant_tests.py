@@ -6,12 +6,12 @@ from typing import NamedTuple
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.invariants import Fold, Invariant, InvariantChecker
+from eventlib.log.reading import records_between
 from eventlib.model.event import Event, contract_of
 from eventlib.model.saga import Saga
 from eventlib.proof.cases import Inputs, changed_event
 from eventlib.proof.writing import as_exploration
 from eventlib.queries.decoding import event_topics_there
-from eventlib.replay.in_flight import records_between
 from eventlib.replay.key_history import KeyHistory
 from eventlib.simulation.scenario import Scenario, SmallCase
 from eventlib.simulation.stage import Stage
@@ -72,7 +72,7 @@ async def breaking_case(log: EventLog, saga: Saga, histories: Sequence[tuple[Key
     for topic in await event_topics_there(log) if wanted else ():
         for partition in range(topic.partitions):
             async for record in records_between(
-                log, (topic.name, partition), await log.port.start(topic.name, partition)
+                log.port, (topic.name, partition), await log.port.start(topic.name, partition)
             ):
                 event = await log.decode_now(record) if record.event_id in wanted and not record.causation_id else None
                 if event is not None and contract_of(type(event)).key not in field:

@@ -8,12 +8,12 @@ from functools import partial
 from eventlib.errors import ContractError, DamagedRecord, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.reading import SkippingReader
+from eventlib.log.reading import SkippingReader, records_between
 from eventlib.model.event import Contract, contract_of
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.queries.causal_order import causes_first
-from eventlib.replay.in_flight import InFlightSagas, records_between
+from eventlib.replay.in_flight import InFlightSagas
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.parking.parked import waiting_behind
 from eventlib.runtime.records import POSITION_KEY, ParkedKey, Positions, changelog_key
@@ -122,7 +122,7 @@ class _Reading:
 
     async def _newest(self, changelog: TopicPartition) -> dict[str, Record]:
         newest: dict[str, Record] = {}
-        async for record in records_between(self._log, changelog, await self._log.port.start(*changelog)):
+        async for record in records_between(self._log.port, changelog, await self._log.port.start(*changelog)):
             if record.value is None:
                 newest.pop(key_text(record), None)
             else:
@@ -140,7 +140,7 @@ class _Reading:
         for topic in (each for each in service.inputs if each.name in self._there):
             place = (topic.name, partition)
             first = positions.next.get(topic.name, await self._log.port.start(*place))
-            async for record in records_between(self._log, place, first):
+            async for record in records_between(self._log.port, place, first):
                 if reader.deciders_of(record):
                     yield (service.name, partition, topic.name), record
 
@@ -222,5 +222,5 @@ class _Reading:
                 first = await self._log.port.start(topic.name, partition)
                 if await self._log.port.log_start(topic.name, partition) > 0 and topic.name not in self._found.cut:
                     self._found.cut.append(topic.name)
-                async for record in records_between(self._log, (topic.name, partition), first):
+                async for record in records_between(self._log.port, (topic.name, partition), first):
                     yield record

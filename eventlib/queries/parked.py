@@ -1,6 +1,6 @@
 """What a choreography's services could not handle: which keys and effects are parked, since when, why, what waits."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from shlex import quote
@@ -9,7 +9,7 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.ground.arguments import A_LOG, check
 from eventlib.ground.linear_regex import LinearRegex
-from eventlib.log.reading import chunks
+from eventlib.log.reading import records_between
 from eventlib.model.record import Record, key_text
 from eventlib.model.saga import Saga
 from eventlib.model.service import Service
@@ -214,9 +214,12 @@ async def waiting_inputs(log: EventLog, parking: Parking, limit: int | None = No
         return [WaitingInput(r.record, parking.reason, r) for r in await reader.read(effects)]
     found = list[WaitingInput]()
     most = parking.waiting if limit is None else min(limit, parking.waiting)
-    async for parked in _waiting(log, service, parking):
+    place = service.parked.name, parking.partition
+    async for parked in records_between(log.port, place, max(parking.first, await log.port.start(*place))):
         if len(found) == most:
             break
+        if not is_waiting(parked, parking.decider, parking.key):
+            continue
         facts, record = original_of(parked)
         by, shown = "", parked
         if not found and parking.edited >= 0:
@@ -225,12 +228,3 @@ async def waiting_inputs(log: EventLog, parking: Parking, limit: int | None = No
         (reading,) = await reader.read([shown])
         found.append(WaitingInput(record, parking.reason if not found else facts.get("reason", ""), reading, by))
     return found
-
-
-async def _waiting(log: EventLog, service: Service, parking: Parking) -> AsyncIterator[Record]:
-    place = service.parked.name, parking.partition
-    offset = max(parking.first, await log.port.start(*place))
-    async for records in chunks(log.port, place, offset):
-        for record in records:
-            if is_waiting(record, parking.decider, parking.key):
-                yield record

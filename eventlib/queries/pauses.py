@@ -9,7 +9,7 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.ground.arguments import did_you_mean
 from eventlib.limits import in_words
-from eventlib.log.reading import chunks
+from eventlib.log.reading import records_between
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record
 from eventlib.model.service import Service
@@ -196,9 +196,8 @@ async def _asked(
     positions = await notes.positions(service, partition)
     first = max(0 if positions is None else positions.next.get(place[0], 0), await log.port.start(*place))
     found = list[tuple[Record, PauseRequest]]()
-    async for records in chunks(log.port, place, first):
-        for record in records:
-            request = await request_in(record, log.codec)
-            if isinstance(request, PauseRequested | ResumeRequested):
-                found.append((record, request))
+    async for record in records_between(log.port, place, first):
+        request = await request_in(record, log.codec)
+        if isinstance(request, PauseRequested | ResumeRequested):
+            found.append((record, request))
     return found

@@ -1,15 +1,14 @@
 """Finds in-flight sagas: those with emitted events and no final one."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
+from eventlib.log.reading import records_between
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record, key_text
 from eventlib.model.topic import Topic
-
-_CHUNK = 2_000
 
 
 class InFlightSagas:
@@ -51,12 +50,12 @@ class InFlightSagas:
     async def land(self) -> None:
         """Remove those that have ended since they were found."""
         for each in _partitions(self._endings):
-            async for record in records_between(self._log, each, self._read_to[each]):
+            async for record in records_between(self._log.port, each, self._read_to[each]):
                 self._end(record)
 
     async def _read(self, topic_partition: TopicPartition, first: int, end: int) -> None:
         self._read_to[topic_partition] = end
-        async for record in records_between(self._log, topic_partition, first, end):
+        async for record in records_between(self._log.port, topic_partition, first, end):
             saga = record.correlation_id
             if record.type not in self._types or saga is None or not self._is_emitted(record):
                 continue
@@ -77,16 +76,3 @@ class InFlightSagas:
 
 def _partitions(topics: Iterable[Topic]) -> Iterator[TopicPartition]:
     return ((topic.name, partition) for topic in topics for partition in range(topic.partitions))
-
-
-async def records_between(
-    log: EventLog, topic_partition: TopicPartition, first: int, end: int | None = None
-) -> AsyncIterator[Record]:
-    """Yield the records of a partition from an offset up to another one, or to its end."""
-    offset = first
-    while (end is None or offset < end) and (records := await log.port.read(*topic_partition, offset, _CHUNK)):
-        for record in records:
-            if end is not None and record.offset >= end:
-                return
-            yield record
-        offset = records[-1].offset + 1

@@ -9,13 +9,13 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, UndecodableRecord, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import undecodable
+from eventlib.log.reading import records_between
 from eventlib.model.decider import Decider
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key, task_of, unknown_key
 from eventlib.replay.history_builder import ConsumedInput, KeyHistoryBuilder, StateTakenOver
-from eventlib.replay.in_flight import records_between
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Begun, Consumed, Discarded, Done, Moved, Refusal, Released, TookOver
 from eventlib.replay.outputs import Search, find_emitted, recorded, refuse_dropped
@@ -71,7 +71,7 @@ class ActsOfKey:
             case Moved():
                 act.loss(self._service.name)
                 end = act.to if act.topic in self._topics else 0
-                async for record in records_between(self._log, (act.topic, self._partition), act.first, end):
+                async for record in records_between(self._log.port, (act.topic, self._partition), act.first, end):
                     self._acts += await self._consumed(record, Refusal("drop", act.why))
             case TookOver(changelog, why):
                 key = state_key(self._decider, self._key)

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 from eventlib.errors import ContractError, DamagedRecord, UnknownKey
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Log, TopicPartition
-from eventlib.log.reading import SkippingReader, chunks
+from eventlib.log.reading import SkippingReader, chunks, records_between
 from eventlib.model.decider import Decider
 from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
-from eventlib.replay.in_flight import records_between
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.key_history import key_history
 from eventlib.replay.player import holds_in
@@ -165,7 +164,7 @@ class _Rebuilding:
                 self._unprovable.add("pause of a parked key")
 
     async def _add_names(self, reader: InputReader, topic: str, first: int, last: int) -> None:
-        async for record in records_between(self._log, (topic, self._partition), first, last + 1):
+        async for record in records_between(self._log.port, (topic, self._partition), first, last + 1):
             deciders, own = reader.deciders_of(record), record
             if deciders is not None:
                 if topic in reader.external:

@@ -13,12 +13,12 @@ from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.errors import ContractError, DamagedRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
-from eventlib.log.reading import SkippingReader
+from eventlib.log.reading import SkippingReader, records_between
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
-from eventlib.replay.in_flight import InFlightSagas, records_between
+from eventlib.replay.in_flight import InFlightSagas
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import POSITION_KEY, ParkedKey, Positions, changelog_key
@@ -121,7 +121,7 @@ class _ProgressScan:
         """Return the newest records of in-flight sagas, parked keys and positions; and samples of all states."""
         newest: dict[str, Record] = {}
         samples = Samples()
-        async for record in records_between(self._log, changelog, await self._log.port.start(*changelog)):
+        async for record in records_between(self._log.port, changelog, await self._log.port.start(*changelog)):
             name = key_text(record)
             kind = changelog_key(name).kind
             if kind == "state":
@@ -138,7 +138,7 @@ class _ProgressScan:
         for topic in service.inputs:
             if (first := positions.next.get(topic.name)) is None:
                 continue
-            async for record in records_between(self._log, (topic.name, partition), first):
+            async for record in records_between(self._log.port, (topic.name, partition), first):
                 if reader.deciders_of(record):
                     self._moved |= {record.correlation_id or "", self._by_key.get(key_text(record), "")}
 

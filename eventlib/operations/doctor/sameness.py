@@ -1,11 +1,10 @@
 """Compares two logs: an archive, a backup or a copy with the log that it was made from."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.open import open_port
-from eventlib.log.reading import SkippingReader, chunks
+from eventlib.log.reading import SkippingReader, records_between
 from eventlib.model.record import RECORD_FIELDS, Record, key_text
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.deep import Finding, Progress
@@ -76,7 +75,8 @@ class _Comparison:
         ends = [await each.end(*place) for each in (self.log, self.other)]
         first, end = max(starts), min(ends)
         self.beyond += max(ends) - min(starts) - max(0, end - first)
-        here, there = _records(self.log, place, first, end), _records(self.other, place, first, end)
+        # A damaged record is left out, so that it differs.
+        here, there = (records_between(SkippingReader(each), place, first, end) for each in (self.log, self.other))
         while True:
             mine, theirs = await anext(here, None), await anext(there, None)
             if mine is None and theirs is None:
@@ -101,14 +101,3 @@ class _Comparison:
         key, named = key_text(record), f"{place[0]}/{place[1]}/{record.offset} ({record.type or 'a record'} of "
         where = (*place, record.offset, record.offset + 1, key, record.type)
         return Finding("same", "error", f"{named}{key!r}) {what}", _REMEDY, *where)
-
-
-async def _records(log: Log, place: TopicPartition, first: int, end: int) -> AsyncIterator[Record]:
-    """Yield a partition's records in a range of offsets; a damaged one is left out, so that it differs."""
-    if first >= end:
-        return
-    async for records in chunks(SkippingReader(log), place, first):
-        for record in records:
-            if record.offset >= end:
-                return
-            yield record

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
+from eventlib.log.reading import records_between
 from eventlib.model.evolution import wire_name, wire_name_of
 from eventlib.model.record import Record
 from eventlib.model.service import Service
@@ -17,8 +18,6 @@ from eventlib.runtime.records import code_version
 from eventlib.runtime.runtime import prepare_own
 from eventlib.state.base import Store, Stores
 from eventlib.values import now_ms, time_of, to_ms
-
-_CHUNK = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +178,8 @@ async def _newest(
     log: EventLog, control: str, partition: int, kind: type[RerunMetadata | CutoverMetadata]
 ) -> Record | None:
     found: Record | None = None
-    offset = 0
-    while records := await log.port.read(control, partition, offset, _CHUNK):
-        offset = records[-1].offset + 1
-        found = next((each for each in reversed(records) if each.type == wire_name_of(kind)), found)
+    async for record in records_between(log.port, (control, partition), 0):
+        found = record if record.type == wire_name_of(kind) else found
     return found
 
 
