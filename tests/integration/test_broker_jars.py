@@ -1,18 +1,20 @@
-"""Kafka's jars are fetched whole and as they were pinned, or not at all; Ivy itself fetches, from a directory."""
+"""Jars and other artifacts are fetched once, pinned by type and digest, and checked."""
 
 import shutil
 import subprocess
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from eventlib.devtools.kafka.cluster import with_class_archive
 from eventlib.devtools.kafka.config import ClusterConfig
-from eventlib.devtools.kafka.jars import IVY_SETTINGS_VARIABLE, KAFKA
+from eventlib.devtools.kafka.jars import IVY_SETTINGS_VARIABLE, KAFKA, JarSet
 from eventlib.devtools.kafka.java import Java, find_java
 from eventlib.devtools.kafka.node import Program
 from eventlib.errors import BrokerFailed
+from tests.keycloak import KEYCLOAK
 
 DIRECTORY = """<ivysettings><settings defaultResolver="here"/><resolvers><filesystem name="here">
 <artifact pattern="{}/[artifact]-[revision].[ext]"/></filesystem></resolvers></ivysettings>"""
@@ -112,3 +114,44 @@ def _use(monkeypatch: pytest.MonkeyPatch, directory: Path, settings: str) -> Non
 
 def _link(source: str, target: str) -> None:
     Path(target).symlink_to(source)
+
+
+CONTENT = b"a distribution"
+
+
+@pytest.fixture
+def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    there = tmp_path / "central"
+    there.mkdir()
+    (tmp_path / "ivysettings.xml").write_text(DIRECTORY.format(there), encoding="utf-8")
+    monkeypatch.setenv(IVY_SETTINGS_VARIABLE, str(tmp_path / "ivysettings.xml"))
+    return there
+
+
+def things(directory: Path) -> JarSet:
+    lock = directory / "things.lock"
+    pins = [f"{sha256(CONTENT).hexdigest()} {len(CONTENT)} org.example:{name}" for name in ("thing:1:zip", "other:2")]
+    lock.write_text("\n".join(["# Things", *pins]), encoding="utf-8")
+    return JarSet("Things", "things", "thing", lock)
+
+
+def test_an_artifact_of_another_type_is_fetched_beside_jars(central: Path, tmp_path: Path) -> None:
+    for name in ("thing-1.zip", "other-2.jar"):
+        (central / name).write_bytes(CONTENT)
+    fetched = things(tmp_path).fetched(find_java(), tmp_path / "cache" / "things")
+    assert {each.name: each.read_bytes() for each in fetched.iterdir()} == {
+        "thing-1.zip": CONTENT,
+        "other-2.jar": CONTENT,
+    }
+
+
+def test_a_jar_is_not_taken_for_it(central: Path, tmp_path: Path) -> None:
+    for name in ("thing-1.jar", "other-2.jar"):
+        (central / name).write_bytes(CONTENT)
+    with pytest.raises(BrokerFailed, match="could not be fetched"):
+        things(tmp_path).fetched(find_java(), tmp_path / "cache" / "things")
+
+
+def test_keycloak_is_one_archive() -> None:
+    (archive,) = KEYCLOAK.pinned()
+    assert archive.file == f"keycloak-quarkus-dist-{KEYCLOAK.version}.zip"

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from tests.integration.api_shop import reachable, ready, wanted
-from tests.integration.test_api_process import EVENTLIB, ROOT, stock_up
+from tests.integration.test_api_process import EVENTLIB, ROOT, stock_shelves
 from tests.ports import free_port
 
 DESCRIPTORS = 200
@@ -92,7 +92,7 @@ def few_descriptors() -> None:
 
 @asynccontextmanager
 async def shop(directory: Path) -> AsyncIterator[tuple[int, "subprocess.Popen[str]"]]:
-    await stock_up(directory)
+    await stock_shelves(directory)
     port = free_port()
     command = [EVENTLIB, "run", "--log", f"sqlite:///{directory}/shop.db", "--http", str(port)]
     with (directory / "stderr").open("wb") as errors:

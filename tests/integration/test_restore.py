@@ -16,7 +16,7 @@ from eventlib.cli import run
 from eventlib.log.sqlite.log import SqliteLog
 from tests.integration.api_shop import client_of, place, wanted
 from tests.integration.test_api_process import run as started
-from tests.integration.test_api_process import stock_up
+from tests.integration.test_api_process import stock_shelves
 from tests.ports import free_port
 
 
@@ -40,7 +40,7 @@ async def test_a_shop_whose_disk_is_lost_goes_on_from_its_backup_and_names_what_
     disk, backups, archived = tmp_path / "disk", tmp_path / "backups", tmp_path / "archive"
     disk.mkdir()
     url = f"sqlite:///{disk}/shop.db"
-    await stock_up(disk)
+    await stock_shelves(disk)
     async with shop_on(disk) as (client, process):
         before = [(await place(client, key=f"before-{n}"))["order_id"] for n in range(4)]
         for order_id in before:

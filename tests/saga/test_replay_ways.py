@@ -1,16 +1,19 @@
-"""Whatever way a replay takes, it finds the same: short or long, in parts, with little memory, decoding what it must."""
+"""Whatever way a replay takes, it finds the same: short or long, in parts, with little memory, on large logs."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eventlib.model.event import Event
+from eventlib import Event, open_log
 from eventlib.model.handler import Handler
 from eventlib.model.record import Record
 from eventlib.replay import Shard, partition_buffer, replay, replaying, scanner, spilling_cache
 from eventlib.replay.fast_path import FastPathComparer
 from eventlib.replay.report import merged
+from services import shop
 from services.dispatch.decider import shipments
 from services.dispatch.events import DispatchFailed, OrderDispatched
 from services.payment.decider import payments
@@ -22,6 +25,7 @@ from services.stock.state import Shelf
 from tests import compiled_core
 from tests.saga.planting import CANCELLED, handle, named, plant, unhandle
 from tests.saga.running import RunningShop
+from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
 
 @pytest.mark.skipif(compiled_core.runs(), reason="a method of a compiled class cannot be replaced")
@@ -116,3 +120,44 @@ async def test_what_a_decider_has_made_again_is_decoded_once_for_its_schema_or_w
     found = {name: decoded.count(name) for name in ("OrderPlaced", "LineShipped")}
     made = [type(event).__name__ for _, event in await shop.records()]
     assert all(1 <= count < made.count(name) / 2 for name, count in found.items()), found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL_ORDERS.exists(), reason="the real orders are not shipped with the project")
+async def test_the_whole_real_file_differs_only_where_a_handler_was_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_of = ShopLog(tmp_path)
+    log_of.run_import(REAL_ORDERS, "--decline", "0.05", "--undeliverable", "0.01", longest_s=1_800)
+    found = log_of.replay(longest_s=600)
+    assert (found["differences"], found["unknown"], found["events"] > 500_000) == (0, [], True)
+
+    reserve = shelves.handlers[LineRequested]
+    reserved = {str(json.loads(line)["key"]) for line in log_of.tail() if '"LineReserved"' in line}
+
+    def reserve_more(shelf: Any, line: LineRequested) -> Sequence[Event]:
+        said = reserve.call(shelf, line)
+        if not line.order_id.endswith("7") or type(said[0]) is not LineReserved:
+            return said
+        return [said[0].model_copy(update={"quantity": line.quantity + 1})]
+
+    handlers: dict[type[Event], Handler] = {**shelves.handlers}
+    handlers[LineRequested] = Handler(reserve_more, reserve.emits, wants_meta=False)
+    monkeypatch.setattr(shelves, "handlers", handlers)
+    async with open_log(log_of.url, shop, read_only=True) as log:
+        report = await replay(log)
+    (handler,) = report.differing
+    assert handler.handler == "stock/shelf.reserve_more"
+    assert set(handler.sagas) == {order_id for order_id in reserved if order_id.endswith("7")}
+
+
+_ORDERS = 1_500
+
+
+@pytest.mark.heavy
+@pytest.mark.extended
+def test_a_large_backlog_is_decided_in_the_order_that_its_journal_says(tmp_path: Path) -> None:
+    log = ShopLog(tmp_path)
+    log.run_import(order_file(tmp_path, _ORDERS), "--decline", "0.05", "--undeliverable", "0.01", longest_s=600)
+    found = log.replay(longest_s=600)
+    assert (found["differences"], found["unknown"], found["events"] > 25 * _ORDERS) == (0, [], True)
