@@ -1,8 +1,8 @@
 """How fast 1,000,000 products of 100 bytes are there: `python -m bench.globaltable [COUNT [ROUNDS]]`.
 
 On a broker of its own, from compacted topics of 4 partitions: one with bare records, as others write them, and one with
-events as this library writes them (CloudEvents headers). In turns, each in a process of its own: a GlobalTable, the
-same from its file, a bare aiokafka consumer that keeps a dict, and a GlobalKTable of Kafka Streams. Prints a JSON
+events as this library writes them (CloudEvents headers). In turns, each in a process of its own: a GlobalTable,
+a bare aiokafka consumer that keeps a dict, and a GlobalKTable of Kafka Streams. Prints a JSON
 object: seconds and CPU seconds from nothing open to all there (medians), and the process's largest size in MB.
 A process has been started and its modules or classes are loaded when time begins to count.
 """
@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from statistics import median
@@ -86,11 +85,11 @@ def _event(number: int, value: bytes) -> Record:
 # --- each in a process of its own
 
 
-async def table(url: str, kind: str, count: int, path: str | None = None) -> dict[str, float]:
+async def table(url: str, kind: str, count: int) -> dict[str, float]:
     """Open a GlobalTable."""
     began, cpu = time.perf_counter(), cpu_s()
     async with open_log(url, CATALOGUE, read_only=True) as log:
-        products = GlobalTable(log, _KINDS[kind], path)
+        products = GlobalTable(log, _KINDS[kind])
         async with products:
             found = _found(began, cpu)
             assert len(products) >= count, len(products)
@@ -142,23 +141,19 @@ def measured(*command: str) -> dict[str, float]:
 def rounds(broker: Cluster, url: str, count: int, times: int) -> dict[str, Any]:
     """Measure all of them in turns, and return their medians."""
     found = dict[str, list[dict[str, float]]]()
-    with tempfile.TemporaryDirectory() as place:
-        address = broker.url.removeprefix("kafka://").strip("/")
-        peer = (*java_command("GlobalProducts", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"), address)
-        for kind in _KINDS:
-            path = f"{place}/{kind}"
-            me = (sys.executable, "-m", __spec__.name if __spec__ else "bench.globaltable")
-            own = (url, kind, str(count))
-            measured(*me, "table", *own, path)  # makes the file
-            for _ in range(times):
-                for name, command in {
-                    "table": (*me, "table", *own),
-                    "table from its file": (*me, "table", *own, path),
-                    "bare aiokafka": (*me, "bare", *own),
-                    "Kafka Streams, memory": (*peer, f"{_PREFIX}{kind}", str(count), "memory"),
-                    "Kafka Streams, RocksDB": (*peer, f"{_PREFIX}{kind}", str(count), "rocksdb"),
-                }.items():
-                    found.setdefault(f"{kind}: {name}", []).append(measured(*command))
+    address = broker.url.removeprefix("kafka://").strip("/")
+    peer = (*java_command("GlobalProducts", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"), address)
+    for kind in _KINDS:
+        me = (sys.executable, "-m", __spec__.name if __spec__ else "bench.globaltable")
+        own = (url, kind, str(count))
+        for _ in range(times):
+            for name, command in {
+                "table": (*me, "table", *own),
+                "bare aiokafka": (*me, "bare", *own),
+                "Kafka Streams, memory": (*peer, f"{_PREFIX}{kind}", str(count), "memory"),
+                "Kafka Streams, RocksDB": (*peer, f"{_PREFIX}{kind}", str(count), "rocksdb"),
+            }.items():
+                found.setdefault(f"{kind}: {name}", []).append(measured(*command))
     return {
         name: {key: round(median(each[key] for each in theirs), 2) for key in theirs[0]}
         for name, theirs in found.items()
@@ -168,8 +163,8 @@ def rounds(broker: Cluster, url: str, count: int, times: int) -> dict[str, Any]:
 def main(arguments: list[str]) -> None:
     """Do one thing in a process of its own, or the whole run."""
     match arguments:
-        case ["table", url, kind, count, *path]:
-            print(json.dumps(asyncio.run(table(url, kind, int(count), *path))))
+        case ["table", url, kind, count]:
+            print(json.dumps(asyncio.run(table(url, kind, int(count)))))
         case ["bare", url, kind, count]:
             print(json.dumps(asyncio.run(bare(url, kind, int(count)))))
         case _:
