@@ -4,10 +4,11 @@ Each prints a line when it has done something, and is killed, stopped or told to
 """
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from eventlib.errors import OwnershipLost
@@ -41,6 +42,23 @@ async def append(place: Path, name: str) -> None:
             number += 1
 
     await asyncio.gather(*(lane(f"{name}.{i}") for i in range(4)))
+
+
+async def append_some(place: Path, counts: str) -> None:
+    """Append as often as the first count says, checkpoint, append as often as the second says, and wait to be killed.
+
+    It is killed at rest: a log that is cut off in the midst of a checkpoint is damaged, and not only too short.
+    """
+    log = await SqliteLog.open(place)
+    await log.create_topics(TOPICS)
+    before, after = map(int, counts.split("+"))
+    for number in range(before + after):
+        if number == before:
+            with closing(sqlite3.connect(place)) as connection:
+                connection.execute("PRAGMA wal_checkpoint")
+        await log.append([part("one", number, index) for index in range(3)])
+    print("done", flush=True)
+    await asyncio.Event().wait()
 
 
 async def own(place: Path, patience: str) -> None:
@@ -87,7 +105,12 @@ def line_of(started: "subprocess.Popen[str]") -> str:
     return started.stdout.readline().strip()
 
 
-ROLES: dict[str, Callable[[Path, str], Awaitable[None]]] = {"append": append, "own": own, "store": store}
+ROLES: dict[str, Callable[[Path, str], Awaitable[None]]] = {
+    "append": append,
+    "append_some": append_some,
+    "own": own,
+    "store": store,
+}
 
 
 async def main() -> None:
