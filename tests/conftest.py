@@ -42,8 +42,16 @@ _TOGETHER = ("tests/analytics/", "tests/console/")
 """Folders whose tests share what is dear to start: a session of Spark, a browser."""
 _APART = "tests/analytics/without_spark/"
 _STARTS_PROCESSES = (_APART, "tests/integration/")
-NODE = ClusterConfig(properties={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"})
-"""Transactions that a killed process leaves open are aborted soon after their timeout, not within ten seconds of it."""
+NODE = ClusterConfig(
+    properties={
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+        "group.min.session.timeout.ms": "1000",
+    }
+)
+"""Transactions that a killed process leaves open are aborted soon after their timeout, not within ten seconds of it.
+
+A test may ask for a shorter session than the six seconds that a broker allows by default.
+"""
 
 _AGAIN_S = 5
 _CLEANING_UP_S = 120

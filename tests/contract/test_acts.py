@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case(RetryAll, {"decider": ["order"]}, "retry", ["parked", "retry", "--all", "--decider", "order"]),
+    Case(RetryAll, {"decider": ["order"]}, "retry", ["parked", "retry", "--all", "--decider", "order", "--wait", "0"]),
     Case(DiscardAll, {"decider": ["order"]}, "discard"),
     Case(Retry, ONE, "retry"),
     Case(Edit, {**ONE, "set": {"cents": 5}}, "edit", ["parked", "edit", "order", "a", "--set", "cents=5"]),

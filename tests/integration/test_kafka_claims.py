@@ -18,7 +18,7 @@ from eventlib.log.base import Claim, Log, Membership
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.membership import KafkaMembership
-from eventlib.log.kafka.options import KafkaOptions, parse_url
+from eventlib.log.kafka.options import parse_url
 from eventlib.log.kafka.ownership import Owners
 from eventlib.log.kafka.ownership_topic import PLACE, Owner
 from eventlib.log.kafka.point_reads import PointReads, Written
@@ -29,7 +29,7 @@ from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
 PATIENCE_S = 120.0
-SESSION_S = KafkaOptions().session_timeout_s
+SESSION_S = 3.0
 TOPICS = [Topic("a", partitions=2), Topic("b", partitions=1)]
 
 
@@ -118,7 +118,7 @@ async def test_who_retires_gives_each_task_to_the_others_while_it_goes_on_with_t
 async def test_a_member_whose_loop_is_blocked_keeps_its_tasks_within_the_bound(
     kafka_url: str, max_blocked_s: int
 ) -> None:
-    log = await KafkaLog.open(f"{kafka_url}&max_blocked_s={max_blocked_s}")
+    log = await KafkaLog.open(f"{kafka_url}&session_timeout_s={SESSION_S}&max_blocked_s={max_blocked_s}")
     try:
         await log.create_topics(TOPICS)
         member = await log.join("s", 1)

@@ -18,7 +18,7 @@ from tests.integration.losing_app import Asked, Over, app
 
 PATIENCE_S = 240.0
 OWNERS = 6
-SETTINGS = {"EVENTLIB_KAFKA_SESSION_TIMEOUT_S": "6", "EVENTLIB_KAFKA_MAX_BLOCKED_S": "6"}
+SETTINGS = {"EVENTLIB_KAFKA_SESSION_TIMEOUT_S": "2", "EVENTLIB_KAFKA_MAX_BLOCKED_S": "2"}
 
 
 @pytest.fixture

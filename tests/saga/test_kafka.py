@@ -21,7 +21,7 @@ FAULTS = {
     "carrier": {"undeliverable": 0.05, "timeout": 0.05, "lost": 0.05, "duplicate": 0.05},
 }
 STOCK_UNITS = 1_000
-SESSION_S = 6.0
+SESSION_S = 2.0
 
 
 def test_one_owner_is_killed_and_another_wakes_up_as_a_zombie(tmp_path: Path, kafka_url: str) -> None:
@@ -29,7 +29,8 @@ def test_one_owner_is_killed_and_another_wakes_up_as_a_zombie(tmp_path: Path, ka
     file, ledger = order_file(tmp_path, 120), tmp_path / "simulators.db"
     outside = f"http://127.0.0.1:{free_port()}"
     command = importing(shop, file, STOCK_UNITS)
-    with Fleet(shop, outside_at(outside) | {"EVENTLIB_STATE_DIR": str(tmp_path / "state")}) as fleet:
+    own = {"EVENTLIB_STATE_DIR": str(tmp_path / "state"), "EVENTLIB_KAFKA_SESSION_TIMEOUT_S": str(SESSION_S)}
+    with Fleet(shop, outside_at(outside) | own) as fleet:
         fleet.start_simulators(outside, ledger, FAULTS, seed=3)
         for name in ("one", "two"):
             fleet.start_services(name)
