@@ -72,7 +72,7 @@ async def asked(log: EventLog, name: Name, moment: datetime | str) -> KnownState
         raise
 
 
-@pytest.mark.parametrize("moments", [250, MANY])
+@pytest.mark.parametrize("moments", [100, MANY])
 async def test_moments_are_as_they_were_recorded_live(eventful: str, moments: int) -> None:
     random = Random(SEED)
     async with open_log(eventful, shop, read_only=True) as log:
