@@ -194,7 +194,13 @@ def test_personal_fields_are_in_no_table(enquiries: Folded) -> None:
     assert all(row["state_key"] == row["key"] for row in rows)
 
 
-@pytest.mark.parametrize(("seed", "cuts"), [(1, 1), *(pytest.param(n, 2, marks=pytest.mark.slow) for n in range(1, 8))])
+@pytest.mark.parametrize(
+    ("seed", "cuts"),
+    [
+        pytest.param(1, 1, marks=pytest.mark.extended),
+        *(pytest.param(n, 2, marks=pytest.mark.slow) for n in range(1, 8)),
+    ],
+)
 @pytest.mark.parametrize("whole", ["enquiries", pytest.param("shop", marks=pytest.mark.slow)])
 def test_increments_at_any_offsets_make_what_one_fold_makes(
     whole: str, seed: int, cuts: int, request: pytest.FixtureRequest, tmp_path: Path

@@ -170,7 +170,6 @@ def test_values_of_every_type_are_the_same(spark: SparkSession, tmp_path: Path) 
         assert are_equal(url, PARCELS, tmp_path / "out", table), table
 
 
-
 def test_tables_and_events_are_asked_by_name(
     spark: SparkSession,
     shop_log: str,

@@ -12,8 +12,9 @@ from tests.integration.test_docs import DOCS, WITH_SPARK
 from tests.notebooks import run_notebook
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("page", [pytest.param(WITH_SPARK[0], marks=pytest.mark.extended), WITH_SPARK[1]])
+@pytest.mark.parametrize("page", WITH_SPARK)
 def test_a_page_runs_from_its_top_to_its_end(page: str, tmp_path: Path) -> None:
     read_page(DOCS / page, tmp_path, {"python -m analytics ": run})
 

@@ -170,8 +170,9 @@ def test_the_audits_findings_stand_beside_all_that_it_looked_for(spark: SparkSes
         assert ("the audit found nothing" in text) == (not rows)
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("app", [REPAIRS, pytest.param(Application("services:shop"), marks=pytest.mark.extended)])
+@pytest.mark.parametrize("app", [REPAIRS, Application("services:shop")])
 def test_a_log_without_sagas_has_a_page_that_says_so(
     app: Application, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

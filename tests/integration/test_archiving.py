@@ -188,6 +188,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.extended
 async def test_killed_at_random_moments_it_goes_on(log: SqliteLog, tmp_path: Path) -> None:
     place, seeded = tmp_path / "archive", random.Random(11)
     command = [sys.executable, "-c", _ARCHIVING, str(tmp_path / "log.db"), str(place)]

@@ -121,6 +121,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     cluster.destroy()
 
 
+@pytest.mark.extended
 def test_ports_that_were_taken_meanwhile_are_given_up_for_others(tmp_path: Path) -> None:
     cluster = Cluster.create(tmp_path)
     before = cluster.nodes[0].ports

@@ -46,6 +46,7 @@ def test_what_was_fetched_once_is_there_without_a_network(
     assert KAFKA.fetched(java, place) == place
 
 
+@pytest.mark.extended
 def test_damaged_jars_are_fetched_again(java: Java, repository: Path, tmp_path: Path) -> None:
     place = shutil.copytree(repository, tmp_path / "damaged", copy_function=_link)
     victim = place / KAFKA.pinned()[0].file

@@ -188,6 +188,7 @@ async def test_a_replay_names_what_is_damaged_and_compares_the_rest(tmp_path: Pa
     assert min(compared) < whole.decisions
 
 
+@pytest.mark.extended
 async def test_a_damaged_schema_that_the_code_still_has_is_proved_by_its_checksum(tmp_path: Path) -> None:
     schemas = [position for position, topic in (await filled(tmp_path)).items() if topic == "_schemas"]
     whole = await replayed(tmp_path / "log.db")
@@ -196,6 +197,7 @@ async def test_a_damaged_schema_that_the_code_still_has_is_proved_by_its_checksu
     assert len(schemas) > 50
 
 
+@pytest.mark.extended
 async def test_what_a_lost_schema_has_written_is_unknown_and_does_not_differ(tmp_path: Path) -> None:
     schemas = [position for position, topic in (await filled(tmp_path)).items() if topic == "_schemas"]
     whole, lost = await replayed(tmp_path / "log.db"), 0

@@ -69,6 +69,7 @@ def test_differences_are_grouped_and_each_has_its_smallest_example(repository: R
     assert command[:4] == ["eventlib", "replay", "--key", "large"]
 
 
+@pytest.mark.extended
 def test_two_revisions_are_compared_with_each_other_not_with_the_past(repository: Repository, diff: Diff) -> None:
     repository.change(SURCHARGE)
     repository.commit("surcharge")

@@ -20,8 +20,16 @@ WITH_SPARK = ("how-to/open-tables.md", "how-to/tables-and-reports.md")
 WITH_POSTGRES = ("how-to/publish-from-a-database.md", "how-to/write-into-a-database.md")
 """Their commands are run beside a server, whose address stands for the one that they show."""
 
-EXTENDED = ("how-to/a-handler-that-fails.md", "how-to/pause.md", "how-to/prove-a-change.md", "how-to/what-if.md")
-"""They take half a minute each; other tests of the same commands take a part of that."""
+EXTENDED = (
+    "how-to/a-handler-that-fails.md",
+    "how-to/ask-in-sql.md",
+    "how-to/pause.md",
+    "how-to/prove-a-change.md",
+    "how-to/send-webhooks.md",
+    "how-to/what-if.md",
+    "tutorials/from-laptop-to-kafka.md",
+)
+"""They take the longest; other tests of the same commands take a part of that."""
 
 NO_RUN = {
     "README.md": ["installs a package"],

@@ -212,7 +212,7 @@ def end(process: "subprocess.Popen[str]") -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize("effects", ["new", "all"])
+@pytest.mark.parametrize("effects", ["new", pytest.param("all", marks=pytest.mark.extended)])
 async def test_killed_at_any_moment_it_still_knows_what_was_past(tmp_path: Path, outbox: Path, effects: str) -> None:
     url = f"sqlite:///{tmp_path}/log.db"
     chance = random.Random(7)

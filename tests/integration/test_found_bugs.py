@@ -52,6 +52,7 @@ def only(*names: str) -> pytest.MarkDecorator:
 
 
 @only(EARLY)
+@pytest.mark.extended
 def test_what_was_decided_wrongly_is_found_by_its_difference(incident: Incident) -> None:
     (group,) = json.loads(incident.run("diff", "good..wrong", "--format", "json").stdout)["groups"]
     assert (group["handler"], group["delta"], group["sagas"]) == ("order/order.close", ["+OrderCancelled"], [VICTIM])

@@ -141,7 +141,7 @@ async def flooded(attack: Attack, directory: Path, orders: int) -> list[float]:
 
 
 @_LINUX
-@pytest.mark.parametrize("attack", [silent, slow_body])
+@pytest.mark.parametrize("attack", [pytest.param(silent, marks=pytest.mark.extended), slow_body])
 async def test_orders_go_on_while_a_flood_is_on(attack: Attack, tmp_path: Path) -> None:
     assert (await flooded(attack, tmp_path, 30))[15] < 5
 

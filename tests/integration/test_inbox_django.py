@@ -51,7 +51,7 @@ def number(desk: Engine, question: str) -> int:
         return 0
 
 
-@pytest.mark.heavy
+@pytest.mark.extended
 async def test_a_desk_on_django_takes_each_order_once_though_it_is_killed(desk: Engine, tmp_path: Path) -> None:
     log_url = f"sqlite:///{tmp_path}/log.db"
     async with open_log(log_url, shop) as log:

@@ -38,6 +38,16 @@ from tests.serving import serving
 from tests.waiting import until
 
 SERVICES = [service.name for service in shop.services]
+FIRST, *OTHERS = SERVICES
+EACH_PROCESS = pytest.mark.parametrize(
+    "services",
+    [
+        pytest.param([FIRST], id=FIRST),
+        *(pytest.param([name], id=name, marks=pytest.mark.extended) for name in OTHERS),
+        pytest.param([], id="api"),
+    ],
+)
+"""Of processes that run one service each, and differ by that alone, one is enough but for the long run."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +57,7 @@ def registry() -> Iterator[int]:
         yield int(url.rpartition(":")[2])
 
 
-@pytest.mark.parametrize("services", [[name] for name in SERVICES] + [[]], ids=[*SERVICES, "api"])
+@EACH_PROCESS
 async def test_a_registry_may_come_late_and_drop_connections(
     services: list[str],
     registry: int,
@@ -93,7 +103,7 @@ async def test_status_says_which_processes_wait_and_for_what(
     assert not status["healthy"]
 
 
-@pytest.mark.parametrize("services", [[name] for name in SERVICES] + [[]], ids=[*SERVICES, "api"])
+@EACH_PROCESS
 async def test_a_log_may_be_locked(services: list[str], tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:

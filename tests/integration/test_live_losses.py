@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
+import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
@@ -39,6 +40,7 @@ async def dropped(broker: Cluster, url: str, before: dict[int, int]) -> None:
     await admin.close()
 
 
+@pytest.mark.extended
 def test_what_is_gone_while_views_rest_or_run_is_named_until_they_are_reset(tmp_path: Path, broker: Cluster) -> None:
     url = f"{broker.url}/?prefix={token_hex(4)}."
     asyncio.run(told(url, Story(20, seed=1)))

@@ -62,7 +62,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-@pytest.mark.parametrize("how", ["exit", "segv"])
+@pytest.mark.parametrize("how", ["exit", pytest.param("segv", marks=pytest.mark.extended)])
 @pytest.mark.parametrize("where", ["handler", "effect", "deadline"])
 async def test_what_takes_three_owners_down_alone_is_parked_and_others_go_on(
     place: Place, where: str, how: str

@@ -37,7 +37,7 @@ def owner(url: str, directory: Path) -> Iterator[None]:
             process.kill()
 
 
-@pytest.mark.parametrize("bad", ["handler-segv", "effect-block"])
+@pytest.mark.parametrize("bad", [pytest.param("handler-segv", marks=pytest.mark.extended), "effect-block"])
 async def test_what_processes_are_lost_with_alone_is_parked_by_the_sixth(url: str, bad: str, tmp_path: Path) -> None:
     async with open_log(url, app) as log, asyncio.timeout(PATIENCE_S):
         await log.publish_many([Asked(name=name) for name in ("good-1", bad, "good-2")])

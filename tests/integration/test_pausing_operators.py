@@ -148,6 +148,7 @@ async def test_a_saga_that_waits_on_a_pause_says_so(tmp_path: Path) -> None:
             assert [each["saga"] for each in kept.sagas] == ["K"]
 
 
+@pytest.mark.extended
 async def test_on_kafka_tasks_take_pauses_up_while_they_run_and_when_they_start(kafka_url: str) -> None:
     url, service, key = (
         kafka_url,

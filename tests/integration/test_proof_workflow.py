@@ -79,7 +79,7 @@ def run_steps(repository: Repository, log: str) -> Ended:
     return Ended(codes, (repository.directory.parent / "comment.md").read_text(), "".join(told))
 
 
-@pytest.mark.heavy
+@pytest.mark.extended
 def test_a_pull_request_is_proved_and_what_it_intends_is_declared(tmp_path: Path, log: str) -> None:
     (tmp_path / "shop").mkdir()
     repository = Repository(tmp_path / "shop")

@@ -53,7 +53,7 @@ async def heard_at(log: EventLog, service: str, topic: str) -> set[int]:
     return {entry.at_ms for entry in entries if any((step.kind, step.topic) == ("run", topic) for step in entry.steps)}
 
 
-@pytest.fixture(params=[0, 0.02], ids=["quick", "slow"])
+@pytest.fixture(params=[pytest.param(0, marks=pytest.mark.extended, id="quick"), pytest.param(0.02, id="slow")])
 def slowly(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let brokers be quick, or take their time, in which whoever takes part in a transaction hears of other things."""
     write = Producer.write

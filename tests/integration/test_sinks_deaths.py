@@ -64,7 +64,7 @@ async def test_whatever_dies_rows_are_a_fold_of_the_log(
             assert each.wait(LONGEST_S) == 0
 
 
-@pytest.mark.heavy
+@pytest.mark.extended
 async def test_a_rebuild_beside_a_running_sink_goes_on_after_it_was_killed(
     database_url: str, database: Engine, tmp_path: Path
 ) -> None:

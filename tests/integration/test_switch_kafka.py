@@ -67,6 +67,7 @@ async def test_a_wrong_run_is_found_done_again_and_taken_over_while_its_service_
         assert (await state_at(log, "shelf", "A", before)).state.left == 3
 
 
+@pytest.mark.extended
 async def test_what_is_thrown_away_or_gone_past_leaves_nothing(broker: Cluster) -> None:
     opened = on_kafka(broker)
     async with opened(market()) as log:

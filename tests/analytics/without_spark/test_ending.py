@@ -26,7 +26,7 @@ def to_all(number: signal.Signals) -> Sends:
 @pytest.mark.parametrize(
     "sends",
     [
-        pytest.param(to_it(signal.SIGTERM), id="SIGTERM"),
+        pytest.param(to_it(signal.SIGTERM), id="SIGTERM", marks=pytest.mark.extended),
         pytest.param(to_all(signal.SIGINT), id="Ctrl-C", marks=pytest.mark.slow),
         pytest.param(to_all(signal.SIGTERM), id="SIGTERM to all", marks=pytest.mark.slow),
     ],
