@@ -54,7 +54,7 @@ A test may ask for a shorter session than the six seconds that a broker allows b
 """
 
 _AGAIN_S = 5
-_CLEANING_UP_S = 120
+_CLEANING_UP_S = 300
 _SLOW_S = 3_600
 _directory_of_run = pytest.StashKey[Path]()
 _shared_cluster = pytest.StashKey[Cluster]()

@@ -4,15 +4,14 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from secrets import token_hex
 
 import httpx
 import pytest
 
 from eventlib import EventLog, Runtime, RuntimeConfig, open_log
-from eventlib.devtools.kafka import Cluster
+from eventlib.devtools.kafka import Cluster, running_cluster
 from eventlib.errors import EventlibError
 from eventlib.http import ApiConfig
 from eventlib.model.event import contract_of
@@ -53,8 +52,8 @@ class Served:
 
 
 @asynccontextmanager
-async def asgi(log: EventLog) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(log, CONFIG)
+async def asgi(log: EventLog, config: ApiConfig = CONFIG) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(log, config)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),
@@ -83,7 +82,8 @@ async def served(url: str, files: Connections) -> AsyncIterator[Served]:
         client = await stack.enter_async_context(asgi(log))
         own = {name: [*opened] for name, opened in files.items()}
         other_log = await stack.enter_async_context(open_log(url, shop))
-        yield Served(log, client, await stack.enter_async_context(asgi(other_log)), other_log, own)
+        elsewhere = await stack.enter_async_context(asgi(other_log, replace(CONFIG, index_age_s=10)))
+        yield Served(log, client, elsewhere, other_log, own)
 
 
 @contextmanager
@@ -264,12 +264,18 @@ async def _is_unknown(client: httpx.AsyncClient, path: str) -> None:
         refused(answer, 503, "index-behind")
 
 
+@pytest.mark.extended
 async def test_no_answer_contradicts_the_log_while_the_broker_is_away(
-    broker: Cluster, tmp_path: Path, connections: Connections, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """On a broker of its own: others that share one would not be answered either, and it is fenced afterwards."""
     monkeypatch.chdir(tmp_path)  # where the indexes of a log elsewhere are
-    url = f"{broker.url}/?prefix={token_hex(4)}."
-    async with served(url, connections) as there:
+    with running_cluster() as broker:
+        await _broken_by_silence(broker, connections)
+
+
+async def _broken_by_silence(broker: Cluster, connections: Connections) -> None:
+    async with served(broker.url, connections) as there:
         asked, orders = await broken(there, paused(broker), wait_s=0)
         assert {each.answer.status_code for each in asked if each.answer and each.path == "/orders/never"} == {503}
         async with asyncio.timeout(120):

@@ -10,7 +10,8 @@ from pathlib import Path
 from eventlib.devtools.kafka.cluster import Cluster
 from eventlib.devtools.kafka.config import ClusterConfig
 
-_WATCHER_ENDS_S = 60
+_WATCHER_ENDS_S = 300
+"""Tens of thousands of files are to be deleted where many tests have shared a broker, on a machine that may be busy."""
 
 
 @contextmanager
