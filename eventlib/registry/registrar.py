@@ -303,7 +303,7 @@ class Registrar:
     def _refuse_referenced(self, version: Version) -> None:
         ids = self._catalogue.referring(version.subject, version.version)
         if ids:
-            raise referenced(f"{version.subject} version {version.version}", ids)
+            raise referenced(f"{version.subject} version {version.version}", ids[:20])
 
     def _gone(self, versions: Sequence[Version], *, permanent: bool) -> list[Entry]:
         if not permanent:

@@ -5,165 +5,111 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from eventlib.http.registry.messages import Answer, ConfigBody, ModeBody, read
-from eventlib.http.registry.names import Subject
+from eventlib.http.registry.names import of_subject
 from eventlib.http.registry.service import Service
 from eventlib.registry.compatibility import Level
 from eventlib.registry.errors import invalid_level, invalid_mode, no_level, no_mode
 from eventlib.registry.records import Setting
 
 ToGlobal = Annotated[bool, Query(description="Everyone's, where the subject has none.")]
-_KIND = "CONFIG"
+MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
+Force = Annotated[bool, Query(description="Import beside schemas that are there.")]
 
 
-class _Levels:
-    """What is done about a subject's level, or everyone's (None)."""
+async def _everyone() -> None:
+    """Stand for no subject, in the routes without one."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
 
-    def described(self, subject: str | None) -> dict[str, Any]:
-        """Return a level as JSON."""
-        catalogue = self._service.catalogue
-        setting = {**(catalogue.setting(_KIND, subject) or {})}
-        setting.pop("subject", None)
-        return {**setting, "compatibilityLevel": catalogue.level(subject)}
-
-    async def set(self, request: Request, subject: str | None) -> Response:
-        """Set it to what a request has."""
-        body = await read(request, ConfigBody)
-        level = None if body.compatibility is None else body.compatibility.upper()
-        if level not in {None, *Level} or (level is None and body.normalize is None):
-            raise invalid_level(", ".join(Level))
-        given = {"subject": subject, "compatibilityLevel": level, "normalize": body.normalize}
-        value = {name: each for name, each in given.items() if each is not None}
-
-        async def act() -> dict[str, Any]:
-            await self._service.registrar.configure(Setting(_KIND, subject, value))
-            return body.model_dump(exclude_none=True)
-
-        return await self._service.forwarding.write(request, act)
-
-    async def reset(self, request: Request, subject: str | None) -> Response:
-        """Take it back."""
-
-        async def act() -> dict[str, Any]:
-            before = self.described(subject)
-            await self._service.registrar.reset(_KIND, subject)
-            return before
-
-        return await self._service.forwarding.write(request, act)
+_WHOSE = (("", Depends(_everyone)), ("/{subject}", Depends(of_subject)))
+"""The two paths of each operation, and what gives their subject; None: everyone's."""
 
 
 def config_router(service: Service) -> APIRouter:
     """Return the routes under /config."""
     router = APIRouter(prefix="/config", tags=["config"], route_class=service.route)
-    levels = _Levels(service)
+    catalogue = service.catalogue
 
-    @router.get("", dependencies=[Depends(service.current)])
-    async def global_config() -> Answer:
-        """Return everyone's level."""
-        return Answer(levels.described(None))
+    def described(subject: str | None) -> dict[str, Any]:
+        setting = {**(catalogue.setting("CONFIG", subject) or {})}
+        setting.pop("subject", None)
+        return {**setting, "compatibilityLevel": catalogue.level(subject)}
 
-    @router.put("")
-    async def set_global_config(request: Request) -> Response:
-        """Set everyone's level."""
-        return await levels.set(request, None)
+    for path, whose in _WHOSE:
 
-    @router.delete("")
-    async def reset_global_config(request: Request) -> Response:
-        """Take everyone's level back to the server's own."""
-        return await levels.reset(request, None)
+        @router.get(path, dependencies=[Depends(service.current)])
+        async def config(subject: Annotated[str | None, whose], defaultToGlobal: ToGlobal = False) -> Answer:  # noqa: N803  as it is on the wire
+            """Return a subject's level, or everyone's."""
+            if subject is not None and catalogue.setting("CONFIG", subject) is None and not defaultToGlobal:
+                raise no_level(subject)
+            return Answer(described(subject))
 
-    @router.get("/{subject}", dependencies=[Depends(service.current)])
-    async def config(subject: Subject, defaultToGlobal: ToGlobal = False) -> Answer:  # noqa: N803  as it is on the wire
-        """Return a subject's level."""
-        if service.catalogue.setting(_KIND, subject) is None and not defaultToGlobal:
-            raise no_level(subject)
-        return Answer(levels.described(subject))
+        @router.put(path)
+        async def set_config(request: Request, subject: Annotated[str | None, whose]) -> Response:
+            """Set a subject's level, or everyone's."""
+            body = await read(request, ConfigBody)
+            level = None if body.compatibility is None else body.compatibility.upper()
+            if level not in {None, *Level} or (level is None and body.normalize is None):
+                raise invalid_level(", ".join(Level))
+            given = {"subject": subject, "compatibilityLevel": level, "normalize": body.normalize}
+            value = {name: each for name, each in given.items() if each is not None}
 
-    @router.put("/{subject}")
-    async def set_config(request: Request, subject: Subject) -> Response:
-        """Set a subject's level."""
-        return await levels.set(request, subject)
+            async def act() -> dict[str, Any]:
+                await service.registrar.configure(Setting("CONFIG", subject, value))
+                return body.model_dump(exclude_none=True)
 
-    @router.delete("/{subject}")
-    async def reset_config(request: Request, subject: Subject) -> Response:
-        """Take a subject's level back to everyone's."""
-        return await levels.reset(request, subject)
+            return await service.forwarding.write(request, act)
+
+        @router.delete(path)
+        async def reset_config(request: Request, subject: Annotated[str | None, whose]) -> Response:
+            """Take a subject's level back to everyone's, or everyone's to the server's own."""
+
+            async def act() -> dict[str, Any]:
+                before = described(subject)
+                await service.registrar.reset("CONFIG", subject)
+                return before
+
+            return await service.forwarding.write(request, act)
 
     return router
-
-
-MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
-Force = Annotated[bool, Query(description="Import beside schemas that are there.")]
-_MODE_KIND = "MODE"
-
-
-class _Modes:
-    """What is done about a subject's mode, or everyone's (None)."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    async def set(self, request: Request, subject: str | None, *, force: bool) -> Response:
-        """Set it to what a request has."""
-        mode = (await read(request, ModeBody)).mode.upper()
-        if mode not in MODES:
-            raise invalid_mode(", ".join(MODES))
-        own = {"subject": subject} if subject is not None else {}
-
-        async def act() -> dict[str, str]:
-            await self._service.registrar.set_mode(Setting(_MODE_KIND, subject, {**own, "mode": mode}), force=force)
-            return {"mode": mode}
-
-        return await self._service.forwarding.write(request, act)
-
-    async def reset(self, request: Request, subject: str | None) -> Response:
-        """Take it back."""
-
-        async def act() -> dict[str, str]:
-            before = self._service.catalogue.mode(subject)
-            await self._service.registrar.reset(_MODE_KIND, subject)
-            return {"mode": before}
-
-        return await self._service.forwarding.write(request, act)
 
 
 def mode_router(service: Service) -> APIRouter:
     """Return the routes under /mode."""
     router = APIRouter(prefix="/mode", tags=["mode"], route_class=service.route)
-    modes, catalogue = _Modes(service), service.catalogue
+    catalogue = service.catalogue
 
-    @router.get("", dependencies=[Depends(service.current)])
-    async def global_mode() -> Answer:
-        """Return everyone's mode."""
-        return Answer({"mode": catalogue.mode(None)})
+    for path, whose in _WHOSE:
 
-    @router.put("")
-    async def set_global_mode(request: Request, force: Force = False) -> Response:
-        """Set everyone's mode."""
-        return await modes.set(request, None, force=force)
+        @router.get(path, dependencies=[Depends(service.current)])
+        async def mode(subject: Annotated[str | None, whose], defaultToGlobal: ToGlobal = False) -> Answer:  # noqa: N803  as it is on the wire
+            """Return a subject's mode, or everyone's."""
+            if subject is not None and catalogue.setting("MODE", subject) is None and not defaultToGlobal:
+                raise no_mode(subject)
+            return Answer({"mode": catalogue.mode(subject)})
 
-    @router.delete("")
-    async def reset_global_mode(request: Request) -> Response:
-        """Take everyone's mode back to READWRITE."""
-        return await modes.reset(request, None)
+        @router.put(path)
+        async def set_mode(request: Request, subject: Annotated[str | None, whose], force: Force = False) -> Response:
+            """Set a subject's mode, or everyone's."""
+            wanted = (await read(request, ModeBody)).mode.upper()
+            if wanted not in MODES:
+                raise invalid_mode(", ".join(MODES))
+            own = {"subject": subject} if subject is not None else {}
 
-    @router.get("/{subject}", dependencies=[Depends(service.current)])
-    async def mode(subject: Subject, defaultToGlobal: ToGlobal = False) -> Answer:  # noqa: N803  as it is on the wire
-        """Return a subject's mode."""
-        if catalogue.setting(_MODE_KIND, subject) is None and not defaultToGlobal:
-            raise no_mode(subject)
-        return Answer({"mode": catalogue.mode(subject)})
+            async def act() -> dict[str, str]:
+                await service.registrar.set_mode(Setting("MODE", subject, {**own, "mode": wanted}), force=force)
+                return {"mode": wanted}
 
-    @router.put("/{subject}")
-    async def set_mode(request: Request, subject: Subject, force: Force = False) -> Response:
-        """Set a subject's mode."""
-        return await modes.set(request, subject, force=force)
+            return await service.forwarding.write(request, act)
 
-    @router.delete("/{subject}")
-    async def reset_mode(request: Request, subject: Subject) -> Response:
-        """Take a subject's mode back to everyone's."""
-        return await modes.reset(request, subject)
+        @router.delete(path)
+        async def reset_mode(request: Request, subject: Annotated[str | None, whose]) -> Response:
+            """Take a subject's mode back to everyone's, or everyone's to READWRITE."""
+
+            async def act() -> dict[str, str]:
+                before = catalogue.mode(subject)
+                await service.registrar.reset("MODE", subject)
+                return {"mode": before}
+
+            return await service.forwarding.write(request, act)
 
     return router

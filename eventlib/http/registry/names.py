@@ -14,7 +14,8 @@ _DEFAULT_CONTEXT = ":.:"
 _LARGEST = (1 << 31) - 1
 
 
-async def _subject(subject: Annotated[str, Path(description="A subject's name.")]) -> str:
+async def of_subject(subject: Annotated[str, Path(description="A subject's name.")]) -> str:
+    """Return the subject that a path names. Raises: Refused for what is no name."""
     name = unquote(subject).removeprefix(_DEFAULT_CONTEXT)
     if not name or len(name) > _LONGEST:
         raise invalid_subject(name, f"it has 1 to {_LONGEST:,} characters")
@@ -41,7 +42,7 @@ async def _schema_id(schema_id: Annotated[str, Path(description="A schema's id."
     return int(schema_id)
 
 
-Subject = Annotated[str, Depends(_subject)]
+Subject = Annotated[str, Depends(of_subject)]
 VersionNumber = Annotated[int, Depends(_version)]
 SchemaId = Annotated[int, Depends(_schema_id)]
 Deleted = Annotated[bool, Query(description="Those that are deleted, too.")]

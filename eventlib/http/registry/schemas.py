@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from eventlib.http.registry.messages import Answer, SchemaBody, described, read
 from eventlib.http.registry.names import Deleted, Limit, Normalize, Offset, SchemaId, Subject, VersionNumber, page
 from eventlib.http.registry.service import Service
-from eventlib.registry.errors import Refused, no_schema
+from eventlib.registry.errors import Refused, no_schema_of
 from eventlib.registry.parsing import SchemaType, parse
 from eventlib.registry.records import Schema, schema_json
 
@@ -23,7 +23,7 @@ def schemas_router(service: Service) -> APIRouter:
     def found(schema_id: int) -> Schema:
         schema = catalogue.schema(schema_id)
         if schema is None:
-            raise no_schema(schema_id)
+            raise no_schema_of(schema_id)
         return schema
 
     @router.get("", dependencies=[Depends(service.current)])
