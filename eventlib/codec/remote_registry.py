@@ -9,11 +9,11 @@ from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 import httpx
 
 from eventlib.codec.registry import AVRO, Registry, Schema, Version, Wanted
-from eventlib.codec.schema_ids import same_text
 from eventlib.errors import RegistryRefused, RegistryUnavailable, WiringError
 from eventlib.ground.http_client import http_client
 from eventlib.ground.plaintext import warn_of_plaintext
 from eventlib.ground.url import is_host, refuse_userinfo
+from eventlib.registry.records import same_text
 
 _TIMEOUT_S = 10.0
 _CONNECT_ATTEMPTS = 2

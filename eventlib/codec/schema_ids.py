@@ -1,17 +1,17 @@
 """Schema ids, kept with the log: in a compacted topic on it, in the form in which a Confluent registry writes them."""
 
-import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any
 
-from eventlib.codec.registry import AVRO, JSON, Registry, Schema, Version, Wanted
+from eventlib.codec.registry import AVRO, Registry, Schema, Version, Wanted
 from eventlib.errors import DamagedRecord
-from eventlib.log.base import Log, undecodable
+from eventlib.log.base import Log
 from eventlib.log.checksum import record_checksum
 from eventlib.log.seizing import seizing
 from eventlib.model.record import Record
+from eventlib.registry import records
+from eventlib.registry.parsing import SchemaType
 from eventlib.registry.records import SCHEMAS
 from eventlib.values import now_ms
 
@@ -79,9 +79,8 @@ class Schemas(Registry):
         """See `Registry.set_level`. Raises: as `register`."""
         if SCHEMAS.name not in await self._log.topics():
             await self._log.create_topics([SCHEMAS])
-        key = {"keytype": "CONFIG", "subject": subject, "magic": 0}
-        value = _json({"subject": subject, "compatibilityLevel": level})
-        await self._log.append([Record(SCHEMAS.name, 0, -1, now_ms(), _json(key), value)])
+        setting = records.Setting("CONFIG", subject, {"subject": subject, "compatibilityLevel": level})
+        await self._log.append([records.record_of(setting)])
         await self.refresh()
 
     async def register(self, wanted: Iterable[Wanted]) -> None:
@@ -182,53 +181,27 @@ class Schemas(Registry):
 
     def learn(self, record: Record) -> None:
         """Take note of a record of the topic. Raises: UndecodableRecord for one that is not a schema's."""
-        try:
-            key = json.loads(record.key or b"null")
-            value = json.loads(record.value) if record.value is not None else None
-            if key["keytype"] == "CONFIG":
-                self._learn_level(key.get("subject"), value)
-            # A registry's own settings stand there too, and deletions without a value.
-            if key["keytype"] != "SCHEMA" or value is None:
-                return
-            kind = str(value.get("schemaType", AVRO))
-            schema = Schema(same_text(str(value["schema"]), kind), kind)
-            found = Version(str(value["subject"]), int(value["version"]), int(value["id"]), schema)
-            deleted = bool(value.get("deleted", False))
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            reason = f"not a schema as a registry writes it: {error!s:.200}"
-            raise undecodable(record, reason) from error
+        entry = records.entry_of(record)
+        if isinstance(entry, records.Setting) and entry.kind == "CONFIG" and entry.subject is not None:
+            self._levels.pop(entry.subject, None)
+            if level := (entry.value or {}).get("compatibilityLevel"):
+                self._levels[entry.subject] = str(level)
+        if not isinstance(entry, records.Version):
+            return  # a registry's own settings stand there too, and deletions
+        schema = Schema(entry.schema.text, entry.schema.kind)
+        found = Version(entry.subject, entry.version, entry.id, schema)
         self._known[found.id] = schema
         self._ids.setdefault(schema, found.id)
         self._newest[found.subject] = max(found.version, self._newest.get(found.subject, 0))
         # A deleted version keeps its id, so that what it wrote can be read; under its subject it is new again.
         kept = self._kept.setdefault(found.subject, {})
         kept.pop(found.version, None)
-        if not deleted:
+        if not entry.deleted:
             kept[found.version] = found
-
-    def _learn_level(self, subject: str | None, value: Any) -> None:
-        if subject is None:
-            return
-        self._levels.pop(subject, None)
-        if value is not None and value.get("compatibilityLevel"):
-            self._levels[subject] = str(value["compatibilityLevel"])
-
-
-def same_text(text: str, kind: str) -> str:
-    """Return a schema's text in its canonical form: JSON without white space."""
-    if kind not in {AVRO, JSON}:
-        return text
-    return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
 
 
 def _record(version: Version, now: int) -> Record:
-    key = {"keytype": "SCHEMA", "subject": version.subject, "version": version.version, "magic": 1}
-    value: dict[str, Any] = {"subject": version.subject, "version": version.version, "id": version.id}
-    if version.schema.kind != AVRO:
-        value["schemaType"] = version.schema.kind
-    value |= {"schema": version.schema.text, "deleted": False}
-    return Record(SCHEMAS.name, 0, -1, now, _json(key), _json(value))
-
-
-def _json(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    schema = records.Schema(SchemaType(version.schema.kind), version.schema.text)
+    return records.record_of(records.Version(version.subject, version.version, version.id, schema)).replace(
+        timestamp_ms=now
+    )

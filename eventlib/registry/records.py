@@ -127,6 +127,11 @@ def highest(given: int) -> Version:
     return Version(HIGHEST, 1, given, Schema(SchemaType.AVRO, text), deleted=True)
 
 
+def same_text(text: str, kind: str) -> str:
+    """Return a schema's text in its canonical form: JSON without white space."""
+    return text if kind == SchemaType.PROTOBUF else compact(json.loads(text))
+
+
 def schema_json(schema: Schema) -> dict[str, Any]:
     """Return a schema as JSON; an Avro schema's type is left out, as it was before there were others."""
     found: dict[str, Any] = {}
@@ -149,9 +154,8 @@ def _value(version: Version) -> dict[str, Any]:
 
 
 def _version(value: Mapping[str, Any]) -> Version:
-    kind, text = SchemaType(value.get("schemaType") or SchemaType.AVRO), str(value["schema"])
-    if kind is not SchemaType.PROTOBUF:
-        text = compact(json.loads(text))
+    kind = SchemaType(value.get("schemaType") or SchemaType.AVRO)
+    text = same_text(str(value["schema"]), kind)
     references = tuple(
         Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
         for each in value.get("references") or ()
