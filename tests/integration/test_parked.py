@@ -5,19 +5,46 @@ from typing import Never
 
 import pytest
 
-from eventlib import Runtime
+from eventlib import EventLog, Runtime
 from eventlib.errors import ContractError
 from eventlib.operations.command_status import pending_retries
 from eventlib.operations.parked_commands import event_with
-from eventlib.queries.parked import ParkedQuery, parkings, waiting_inputs
+from eventlib.queries.parked import ParkedQuery, Parking, parkings, waiting_inputs
+from eventlib.queries.sagas import find_saga
 from eventlib.replay import history
+from eventlib.replay.amendments import amendments_of
 from eventlib.replay.point_in_time import snapshot_at
 from eventlib.runtime.records import JournalEntry
 from tests.apps.small_shop import Noted, Order, Ordered, Outside, make_shop, record_of, settle, steps
-from tests.integration.parking import acts, amended, charges, only_parking, ordered
-from tests.integration.reopening import Opened, everything
+from tests.integration.reopening import Opened, events, everything
 from tests.integration.rerunning import run_it_again
 from tests.operators import request_discard, request_edit, request_retries, request_retry
+
+
+async def ordered(log: EventLog, order_id: str, *cents: int) -> None:
+    for each in cents:
+        await log.publish(Ordered(order_id=order_id, cents=each), idempotency_key=f"{order_id} {each}")
+    await settle(log)
+
+
+async def only_parking(log: EventLog) -> Parking:
+    (parking,) = await parkings(log)
+    return parking
+
+
+async def charges(log: EventLog) -> list[int]:
+    return [event.cents for event in await events(log, "charges") if hasattr(event, "cents")]
+
+
+async def amended(log: EventLog, key: str) -> list[tuple[str, str, str, str, str]]:
+    found = await amendments_of(log, await find_saga(log, key))
+    return [(each.kind, each.event_type, each.by, each.reason, each.outcome) for each in found]
+
+
+async def acts(log: EventLog, service: str = "orders") -> list[tuple[str, str]]:
+    journal = [log.codec.decode(JournalEntry, r.value or b"") for r in await everything(log, f"{service}.journal")]
+    done = [step for entry in journal for step in entry.steps]
+    return [(step.kind, step.detail) for step in done if step.kind in {"edit", "discard", "release", "refuse"}]
 
 
 async def test_a_list_says_why_since_when_where_in_which_code(opened: Opened) -> None:

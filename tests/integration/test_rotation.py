@@ -5,21 +5,68 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
 from eventlib.devtools.kafka.config import certificate, key_store
+from eventlib.devtools.kafka.security import STORE_PASSWORD
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 from tests import forked
 from tests.integration.authorities import Authority, together
-from tests.integration.rotating import LISTENER, alter_broker, alter_password, scram
+from tests.integration.authorized import client_config
 from tests.integration.upgraded import Upgraded
 from tests.saga.fleet import Fleet
 from tests.saga.shop_runs import EVENTLIB, ShopLog
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient, ScramCredentialInfo, UserScramCredentialAlteration
+
+LISTENER = "listener.name.client.ssl"
+PATIENCE_S = 120
+
+
+def scram(mechanism: str) -> "ScramCredentialInfo":
+    from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism
+
+    return ScramCredentialInfo(ScramMechanism[mechanism.replace("-", "_")], 4096)
+
+
+def admin_of(cluster: Cluster) -> "AdminClient":
+    """Return an administrator of another client than ours, with the certificates of this process."""
+
+    from confluent_kafka.admin import AdminClient
+
+    names = {"ca": "CA", "certificate": "CERT", "key": "KEY"}
+    files = {f"ssl.{name}.location": os.environ.get(f"EVENTLIB_KAFKA_TLS_{each}") for name, each in names.items()}
+    return AdminClient({**client_config(cluster, "admin"), **{name: file for name, file in files.items() if file}})
+
+
+def alter_password(cluster: Cluster, change: "UserScramCredentialAlteration") -> None:
+    admin = admin_of(cluster)
+    for done in admin.alter_user_scram_credentials([change]).values():
+        done.result(PATIENCE_S)
+
+
+def alter_broker(cluster: Cluster, changes: Mapping[str, str]) -> None:
+    """Change settings of the listener for clients, while the node runs."""
+
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+    given = {**changes, **({"keystore.password": STORE_PASSWORD} if "keystore.location" in changes else {})}
+    entries = [
+        ConfigEntry(f"{LISTENER}.{name}", value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in given.items()
+    ]
+    wanted = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=entries)
+    admin = admin_of(cluster)
+    for done in admin.incremental_alter_configs([wanted]).values():
+        done.result(PATIENCE_S)
+
 
 OTHERS = "order+stock+dispatch all"
 EVERY = "order+stock+payment+dispatch"
@@ -27,7 +74,6 @@ USERS = {"admin": "admin-secret", "payment": "before"}
 BEFORE = {"EVENTLIB_KAFKA_USER": "payment", "EVENTLIB_KAFKA_PASSWORD": "before", "EVENTLIB_KAFKA_SASL": "SCRAM-SHA-512"}
 AFTER = {**BEFORE, "EVENTLIB_KAFKA_PASSWORD": "after", "EVENTLIB_KAFKA_SASL": "SCRAM-SHA-256"}
 TOPIC = Topic("a", partitions=1)
-PATIENCE_S = 120
 
 
 @pytest.mark.extended
