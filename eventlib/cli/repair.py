@@ -26,7 +26,6 @@ from eventlib.operations.doctor.repair import Repaired, repair_file
 def repair(
     log_options: LogOptions,
     dry_run: Annotated[bool, flag("--dry-run", "Only print what would be done; services may run.")] = False,
-    seal: Annotated[bool, flag("--seal", "Add checksums to records of an older release, as they are now.")] = False,
     accept_loss: Annotated[
         bool, flag("--accept-loss", "Continue without records that are missing from the log's end.")
     ] = False,
@@ -48,16 +47,15 @@ def repair(
     [dim]Examples:[/dim]
       eventlib repair --dry-run
       eventlib repair
-      eventlib repair --seal
       eventlib repair --accept-loss --reason "the disk died, no backup since noon"
     """
     if accept_loss:
         print_accepted(log_options.url, signed_reason(reason))
         return
-    raise typer.Exit(repair_log(log_options, dry_run=dry_run, seals=seal, as_json=as_json))
+    raise typer.Exit(repair_log(log_options, dry_run=dry_run, as_json=as_json))
 
 
-def repair_log(log_options: LogOptions, *, dry_run: bool, seals: bool, as_json: bool) -> int:
+def repair_log(log_options: LogOptions, *, dry_run: bool, as_json: bool) -> int:
     """Repair a log, print what was repaired and what is left, and return the exit code: 1 when damage is left."""
     path = log_file(log_options.url)
     if path is None:
@@ -68,7 +66,7 @@ def repair_log(log_options: LogOptions, *, dry_run: bool, seals: bool, as_json: 
     if not path.is_file():
         raise WiringError(f"there is no log at {path}: name one with --log")
     with ProgressBar("verifying", quiet=as_json) as bar:
-        found = repair_file(path, dry_run=dry_run, seals=seals, progress=bar.add)
+        found = repair_file(path, dry_run=dry_run, progress=bar.add)
     if as_json:
         output.print_json([_as_json(found, dry_run=dry_run)])
     else:
@@ -81,7 +79,6 @@ def _as_json(found: Repaired, *, dry_run: bool) -> dict[str, object]:
         "dry_run": dry_run,
         "repaired": [asdict(finding(each)) for each in found.done],
         "left": [asdict(finding(each)) for each in found.left],
-        "sealed": found.sealed,
         "unsealed": found.unsealed,
         "kept": None if found.kept is None else str(found.kept),
     }
@@ -100,10 +97,8 @@ def _print(found: Repaired, *, dry_run: bool) -> None:
         console.print(shown)
     would = "would be " if dry_run else ""
     counts = [f"{len(found.done)} {would}repaired, {len(found.left)} left"]
-    if found.sealed:
-        counts.append(f"{output.counted(found.sealed, 'record')} {would}sealed")
-    elif found.unsealed:
-        counts.append(f"{output.counted(found.unsealed, 'record')} of an older release without a checksum (--seal)")
+    if found.unsealed:
+        counts.append(f"{output.counted(found.unsealed, 'record')} of an older release without a checksum")
     print(f"{'; '.join(counts)}.")
     if found.kept is not None:
         print(f"The file as it was before is {found.kept}.")

@@ -1,13 +1,11 @@
-"""Upgrades files of older formats: readable as they are, and given checksums by an upgrade."""
+"""Upgrades files of older formats: readable as they are, and given checksums of their small tables by an upgrade."""
 
 import sqlite3
 
-from eventlib.log.checksum import MASK, row_checksum, seal
+from eventlib.log.checksum import seal
 from eventlib.log.sqlite.damage import COLUMNS
 from eventlib.log.sqlite.format import FORMAT_VERSION, LOG_VIEW
-from eventlib.log.sqlite.scan_part import ScanPart
-from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, partition_update, seal_partitions
-from eventlib.log.sqlite.state import OFFSET_BITS
+from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, seal_partitions
 
 _PARTITIONS = "number, topic, partition, next_offset, newest_at, clean_to, kept, kept_bytes"
 OLDER_TEXTS = frozenset((
@@ -94,35 +92,3 @@ def _seal(connection: sqlite3.Connection, table: str) -> None:
     rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()  # noqa: S608  names of this file
     update = f"UPDATE {table} SET checksum = ? WHERE {' AND '.join(f'{name} = ?' for name in key)}"  # noqa: S608  names of this file
     connection.executemany(update, [(seal(*row), *row[: len(key)]) for row in rows])
-
-
-_UNSEALED = f"""
-SELECT position, {", ".join(COLUMNS[:-1])} FROM records
-WHERE position >= ? AND position < ? AND checksum IS NULL ORDER BY position LIMIT 5000
-"""  # noqa: S608  names of this package
-
-
-def seal_records(connection: sqlite3.Connection) -> int:
-    """Give each old record its checksum, in the transaction that was begun; return how many. Raises: sqlite3.Error."""
-    sealed = 0
-    for *row, _ in connection.execute(PARTITIONS).fetchall():
-        part = ScanPart(tuple(row))
-        found, digest = _seal_partition(connection, part)
-        sealed += found
-        if found or part.row[9]:
-            connection.execute(*partition_update((*row[:9], 0, digest)))
-    return sealed
-
-
-def _seal_partition(connection: sqlite3.Connection, part: ScanPart) -> tuple[int, int]:
-    """Seal a partition's records before its checked_from; return how many, and its digest then."""
-    sealed, digest, top = 0, part.row[10], part.base + part.row[9]
-    while rows := connection.execute(_UNSEALED, (part.base, top)).fetchall():
-        checksums = [
-            (row_checksum(part.seed, position - (part.row[0] << OFFSET_BITS), columns), position)
-            for position, *columns in rows
-        ]
-        connection.executemany("UPDATE records SET checksum = ? WHERE position = ?", checksums)
-        digest = digest + sum(checksum for checksum, _ in checksums) & MASK
-        sealed += len(rows)
-    return sealed, digest

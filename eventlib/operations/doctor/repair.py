@@ -19,22 +19,21 @@ from eventlib.log.sqlite.integrity import Proof, prove
 from eventlib.log.sqlite.scan import Progress
 from eventlib.log.sqlite.schema import check_version, version_of
 from eventlib.log.sqlite.state import SqliteOptions
-from eventlib.log.sqlite.upgrade import seal_records, upgrade
+from eventlib.log.sqlite.upgrade import upgrade
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """A repair: what it repaired, what is left, how many records it sealed, and the copy of the file before."""
+    """A repair: what it repaired, what is left, how many records have no checksum, and the copy of the file before."""
 
     done: Sequence[Damage]
     left: Sequence[Damage]
-    sealed: int
     unsealed: int
     kept: Path | None
 
 
-def repair_file(path: Path, *, dry_run: bool, seals: bool, progress: Progress = lambda _: None) -> Repaired:
-    """Restore partitions' rows from their records, whose checksums prove them; with `seals` also old records' checksums.
+def repair_file(path: Path, *, dry_run: bool, progress: Progress = lambda _: None) -> Repaired:
+    """Restore partitions' rows from their records, whose checksums prove them.
 
     Guarantee: the original file is copied beside it before anything is written, and all that is proved is written in one
     transaction. Raises: WiringError while services run on it; LogCorrupt, LogUnavailable.
@@ -42,16 +41,12 @@ def repair_file(path: Path, *, dry_run: bool, seals: bool, progress: Progress = 
     try:
         before = _proved(path, progress)
         proved = [each for each in before.damages if each.repair]
-        to_seal = before.unsealed if seals else 0
-        if dry_run or not (proved or to_seal):
-            return Repaired(
-                proved, [each for each in before.damages if not each.repair], to_seal, before.unsealed, None
-            )
+        if dry_run or not proved:
+            return Repaired(proved, [each for each in before.damages if not each.repair], before.unsealed, None)
         _refuse_running(path)
         kept = _kept(path)
-        sealed = _write(path, proved, seals=seals)
-        after = _proved(path, progress)
-        return Repaired(proved, after.damages, sealed, after.unsealed, kept)
+        _write(path, proved)
+        return Repaired(proved, _proved(path, progress).damages, before.unsealed, kept)
     except sqlite3.Error as error:
         raise explained(error, path) from error
 
@@ -90,12 +85,11 @@ def _kept(path: Path) -> Path:
     return copy
 
 
-def _write(path: Path, proved: Sequence[Damage], *, seals: bool) -> int:
-    """Write what is proved in one transaction; return how many records were sealed."""
+def _write(path: Path, proved: Sequence[Damage]) -> None:
+    """Write what is proved in one transaction."""
     with closing(connect(path)) as connection, Transaction(connection):
         if (version := version_of(connection)) < FORMAT_VERSION:
             upgrade(connection, version)
         for damage in proved:
             for sql, values in damage.repair:
                 connection.execute(sql, values)
-        return seal_records(connection) if seals else 0
