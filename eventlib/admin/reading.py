@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 from typing import Annotated
 
 from fastapi import FastAPI, HTTPException, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from eventlib.admin.deployment_previews import Deploy, DeploymentPreviews
 from eventlib.eventlog import EventLog
@@ -15,27 +15,20 @@ from eventlib.model.event import Event
 from eventlib.model.personal import masked
 from eventlib.operations.act import Desk
 from eventlib.operations.as_json import parking_json, paused_json, status_json, waiting_json
-from eventlib.operations.parked_acts import Retry
+from eventlib.operations.parked_acts import ParkedSelection, Retry
 from eventlib.operations.reprocessing.jobs import RerunJobs
 from eventlib.operations.reprocessing.listing import existing_metadata, reruns
 from eventlib.operations.rerun_acts import RerunOutcome
 from eventlib.operations.status import Limits, StatusReader, complaints
-from eventlib.queries.parked import ParkedQuery, WaitingInput, parkings, waiting_inputs
+from eventlib.queries.parked import WaitingInput, waiting_inputs
 from eventlib.queries.pauses import pauses
 
 _MOST_LISTED = 1_000
 
 
-class ListQuery(BaseModel):
+class ListQuery(ParkedSelection):
     """Which parked keys and effects to list, and how many."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    service: list[str] = Field(default_factory=list)
-    decider: list[str] = Field(default_factory=list)
-    reason_matches: Annotated[
-        str | None, Field(max_length=1_000, description="Where the reason matches this regular expression.")
-    ] = None
     limit: Annotated[int, Field(ge=1, le=_MOST_LISTED)] = 100
 
 
@@ -69,8 +62,7 @@ def add_parked(app: FastAPI, log: EventLog) -> None:
     @allow(*READERS)
     async def list_parked(wanted: Annotated[ListQuery, Query()]) -> dict[str, object]:
         """List what is parked, oldest first."""
-        query = ParkedQuery.of(log, wanted.service, wanted.decider, wanted.reason_matches)
-        found = await parkings(log, wanted=query)
+        found = await wanted.parkings(log)
         return {"count": len(found), "parked": [parking_json(each) for each in found[: wanted.limit]]}
 
     @app.get(f"/parked/{{service}}/{{decider}}/{KEY}")

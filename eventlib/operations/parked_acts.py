@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
@@ -169,15 +169,25 @@ class _OfOne(ParkedAct):
         return Chosen(found, is_one=True)
 
 
-class _OfMany(ParkedAct):
-    """About all that is selected, but for what is paused, which is left out."""
+class ParkedSelection(BaseModel):
+    """Which of what is parked is meant."""
 
-    query: ClassVar[tuple[str, ...]] = ("service", "decider", "reason_matches", "key", "cause")
+    model_config = ConfigDict(extra="forbid")
     service: list[str] = Field(default_factory=list, description="Only of these services.")
     decider: list[str] = Field(default_factory=list, description="Only of these deciders.")
     reason_matches: Annotated[
         str | None, Field(max_length=1_000, description="Where the reason matches this regular expression.")
     ] = None
+
+    async def parkings(self, log: EventLog) -> list[Parking]:
+        """Return what is selected, the oldest first. Raises: WiringError for an unknown name; ContractError."""
+        return await parkings(log, wanted=ParkedQuery.of(log, self.service, self.decider, self.reason_matches))
+
+
+class _OfMany(ParkedSelection, ParkedAct):
+    """About all that is selected, but for what is paused, which is left out."""
+
+    query: ClassVar[tuple[str, ...]] = ("service", "decider", "reason_matches", "key", "cause")
     key: Annotated[str | None, Field(description="Only under this key, or with this effect's id.")] = None
     cause: Annotated[str | None, Field(max_length=100, description="Only what is parked for this cause.")] = None
     names: Annotated[
@@ -189,9 +199,7 @@ class _OfMany(ParkedAct):
 
     async def select(self, desk: Desk) -> Chosen:
         """Return what is selected. Raises: WiringError; ContractError; NotThere for a key or a cause that is not parked."""
-        found = await parkings(
-            desk.log, wanted=ParkedQuery.of(desk.log, self.service, self.decider, self.reason_matches)
-        )
+        found = await self.parkings(desk.log)
         if self.key is not None:
             found = parked_under(found, self.key)
             return Chosen(found, members=found, tried=found)
