@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from analytics.reporting.part import Draw, Row
-from eventlib.analysis.diagram.building import picture
-from eventlib.analysis.diagram.explained import ExplainedArrows
+from eventlib.analysis.diagram.building import ExplainedArrows, picture
 from eventlib.analysis.diagram.model import Traffic
 from eventlib.analysis.diagram.svg import svg
 from eventlib.analysis.event_graph import EventGraph

@@ -4,14 +4,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from eventlib.analysis import (
-    changeable,
     compensation,
     connectors,
     cycles,
     dead_events,
+    declarations,
     effects,
-    keys,
-    null_values,
     personal,
     purity,
     waits,
@@ -23,7 +21,7 @@ from eventlib.model.finding import Accepted, Finding
 
 __all__ = ["check"]
 
-_CHECKS = (dead_events, keys, null_values, changeable, effects, compensation, waits, cycles, purity, personal)
+_CHECKS = (dead_events, declarations, effects, compensation, waits, cycles, purity, personal)
 
 
 def check(choreography: Choreography, more: Iterable[Finding] = (), taking: Iterable[Connector] = ()) -> list[Finding]:

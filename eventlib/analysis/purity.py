@@ -9,7 +9,7 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,26 +41,13 @@ _CHANGING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong in a line of a pure function; `subject` names it for an Accepted."""
-
-    rule: str
-    subject: str
-    where: str
-    what: str
-    why: str
-    remedy: str
-
-
 def findings(flow: EventGraph) -> Iterable[Finding]:
     """Return what is wrong in deciders' functions, and states that nothing changes."""
     for service in flow.choreography.services:
         for decider in service.deciders:
             where = f"{service.name}/{decider.name}"
             for each in faults(decider):
-                what = f"{each.what}, in {each.where}"
-                yield Finding("error", each.rule, each.subject, where, what, each.why, each.remedy)
+                yield replace(each, where=where, what=f"{each.what}, in {each.where}")
             if decider.declared_evolve is unchanged and dataclasses.fields(decider.state):
                 yield Finding(
                     "warning",
@@ -79,8 +66,8 @@ def refuse(decider: Decider[Any]) -> None:
         raise WiringError(f"{each.where}: {each.what}; {each.why}: {each.remedy}")
 
 
-def faults(decider: Decider[Any]) -> Iterator[Fault]:
-    """Yield what is wrong in a decider's functions."""
+def faults(decider: Decider[Any]) -> Iterator[Finding]:
+    """Yield what is wrong in a decider's functions, each at its line."""
     types = frozenset(event.__name__ for event in (*decider.handlers, *decider.emits))
     evolve, handlers = decider.declared_evolve, _handlers(decider)
     for function in dict.fromkeys(decider.functions):
@@ -94,7 +81,7 @@ def _handlers(decider: Decider[Any]) -> list[Callable[..., Any]]:
 
 
 @lru_cache(maxsize=4_096)
-def _faults(function: Callable[..., Any], name: str, kind: str, types: frozenset[str]) -> tuple[Fault, ...]:
+def _faults(function: Callable[..., Any], name: str, kind: str, types: frozenset[str]) -> tuple[Finding, ...]:
     declared = _declaration(function)
     if declared is None:
         return ()
@@ -117,9 +104,10 @@ class _Declaration(NamedTuple):
         return f"{self.file}:{self.before + number}"
 
 
-def _changes(function: Callable[..., Any], name: str, declared: _Declaration) -> Iterator[Fault]:
+def _changes(function: Callable[..., Any], name: str, declared: _Declaration) -> Iterator[Finding]:
     for line, what in changes_in_place(function):
-        yield Fault(
+        yield Finding(
+            "error",
             "changed-in-place",
             f"{name}: {what}",
             f"{declared.file}:{line}",
@@ -129,23 +117,23 @@ def _changes(function: Callable[..., Any], name: str, declared: _Declaration) ->
         )
 
 
-def _calls(function: Callable[..., Any], name: str, declared: _Declaration) -> Iterator[Fault]:
+def _calls(function: Callable[..., Any], name: str, declared: _Declaration) -> Iterator[Finding]:
     why = "a replay, or a second attempt, would decide something else"
     for line, what, remedy in impure_calls(inspect.unwrap(function), declared.tree):
-        yield Fault("impure-call", f"{name}: {what}", declared.line(line), f"{name} calls `{what}`", why, remedy)
+        where, told = declared.line(line), f"{name} calls `{what}`"
+        yield Finding("error", "impure-call", f"{name}: {what}", where, told, why, remedy)
 
 
 def _ends(
     function: Callable[..., Any], name: str, kind: str, types: frozenset[str], declared: _Declaration
-) -> Iterator[Fault]:
+) -> Iterator[Finding]:
     if kind not in _RETURNS_NOTHING or may_return_none(function):
         return
     parameters = declared.tree.args.args
     event = parameters[1].arg if len(parameters) > 1 else ""
     for line in without_return(declared.tree, event, types):
-        yield Fault(
-            "missing-return", name, declared.line(line), f"{name} can end without a value", *_RETURNS_NOTHING[kind]
-        )
+        where, told = declared.line(line), f"{name} can end without a value"
+        yield Finding("error", "missing-return", name, where, told, *_RETURNS_NOTHING[kind])
 
 
 _RETURNS_NOTHING = {

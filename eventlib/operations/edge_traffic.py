@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappush, heapreplace
 
-from eventlib.analysis.diagram.explained import ExplainedArrows
+from eventlib.analysis.diagram.building import ExplainedArrows
 from eventlib.analysis.diagram.model import Traffic
 from eventlib.analysis.event_graph import EventGraph
 from eventlib.eventlog import EventLog
