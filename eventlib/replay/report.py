@@ -172,6 +172,24 @@ class Tally:
             sagas.add(difference.saga)
         if difference.kind in _SILENT and len(self._silent) < MOST_SAGAS:
             self._silent.add(difference.saga)
+        self._keep(difference)
+
+    def include(self, report: Report) -> None:
+        """Count what another shard has counted."""
+        for each in report.handlers:
+            self.decisions[each.handler] += each.decisions
+            self._differences[each.handler] += each.differences
+            self._sagas.setdefault(each.handler, set()).update(each.sagas)
+        for difference in report.first:
+            self._keep(difference)
+        self.transactions += report.transactions
+        self.unknown += report.unknown
+        self.notes |= dict.fromkeys(report.notes)
+        self._silent.update(report.silent)
+        self.damaged.update(report.damaged)
+
+    def _keep(self, difference: Difference) -> None:
+        """Keep the first difference of a saga, if it is one of the first sagas."""
         known = self._first.get(difference.saga)
         if known is None or difference.place < known.place:
             self._first[difference.saga] = difference
@@ -203,34 +221,13 @@ class Tally:
         )
 
 
-def merged(reports: Sequence[Report], limit: int) -> Report:
+def merged(reports: Iterable[Report], limit: int) -> Report:
     """Return the reports of all shards as one, equal to that of an unsharded replay."""
-    tally = Tally(limit)
-    for difference in (each for report in reports for each in report.first):
-        tally.add(difference)
-    first = tally.report(0).first
-    names = sorted({handler.handler for report in reports for handler in report.handlers})
-    return Report(
-        sum(report.events for report in reports),
-        sum(report.transactions for report in reports),
-        sum(report.decisions for report in reports),
-        tuple(_merged_handler(name, reports) for name in names),
-        first,
-        tuple(sorted(each for report in reports for each in report.unknown)),
-        _sorted(each for report in reports for each in report.notes),
-        _sorted(saga for report in reports for saga in report.silent),
-        _sorted(each for report in reports for each in report.damaged),
-    )
-
-
-def _merged_handler(name: str, reports: Iterable[Report]) -> HandlerReport:
-    found = [handler for report in reports for handler in report.handlers if handler.handler == name]
-    return HandlerReport(
-        name,
-        sum(handler.decisions for handler in found),
-        sum(handler.differences for handler in found),
-        _sorted(saga for handler in found for saga in handler.sagas),
-    )
+    tally, events = Tally(limit), 0
+    for report in reports:
+        tally.include(report)
+        events += report.events
+    return tally.report(events)
 
 
 def _sorted(texts: Iterable[str]) -> tuple[str, ...]:
