@@ -15,8 +15,8 @@ from eventlib import Event, open_log
 from eventlib.model.event import Meta, key_of
 from eventlib.personal import Personal
 from eventlib.proof.corpus import Corpus, CorpusDecision
+from eventlib.proof.corpus.files import Values
 from eventlib.proof.corpus.renaming import Renamer
-from eventlib.proof.corpus.values import Values
 from services import shop
 from services.payment.decider import payments
 from services.stock.events import StockReserved
@@ -81,7 +81,7 @@ def test_what_too_few_sagas_leave_out_is_told(filled: str, tmp_path: Path) -> No
 
 def test_one_key_has_one_pseudonym_and_none_its_own(corpus: Path) -> None:
     found = decisions_in(corpus)
-    values = (value for each in found for value in (each.state, each.event, *each.emitted, each.key))
+    values = (value for each in found for value in (each.state, each.event, *each.events, each.key))
     assert not any(key in repr(value) for value in values for key in (f"'{key}'" for key in KEYS))
     by_saga: dict[str, set[str]] = {}
     for each in found:
@@ -183,7 +183,7 @@ def test_pseudonyms_reach_personal_fields_and_all_that_quotes_a_key() -> None:
     other = Member(member_id="M-4711", name="Ada Lovelace")
     club = Club({"M-4711": 1})
     made = [
-        CorpusDecision("s", "club/club", payments, each.member_id, 0, club, each, "", Meta("m"), ())
+        CorpusDecision("club/club", payments, each.member_id, "s", 0, club, each, "", Meta("m"), ())
         for each in (event, other)
     ]
     renamer = Renamer()

@@ -102,8 +102,8 @@ class _Survey:
         self.sizes = Counter[str]()
 
     def take(self, taken: Taken) -> None:
-        decision = CorpusDecision.of(taken)
-        if decision is not None:
+        decision = CorpusDecision(*taken)
+        if decision.is_read:
             found = self.features[decision.saga]
             self.sizes[decision.saga] += 1
             found.update(self._all.setdefault(each, each) for each in self._features(decision))
@@ -111,9 +111,9 @@ class _Survey:
     def _features(self, decision: CorpusDecision) -> Iterator[Feature]:
         what = decision.source, decision.input
         yield "handler", *what
-        counts = Counter(type(each).__name__ for each in decision.emitted)
+        counts = Counter(type(each).__name__ for each in decision.events)
         yield "outcome", *what, tuple(sorted((name, min(count, _SEVERAL)) for name, count in counts.items()))
-        yield from (("end", type(each).__name__) for each in decision.emitted if contract_of(type(each)).final)
+        yield from (("end", type(each).__name__) for each in decision.events if contract_of(type(each)).final)
         yield from (("line", *line) for line in decision.lines(self._root))
         place = decision.saga, decision.source, decision.key
         yield "order", decision.source, self._last.get(place, ""), decision.input
@@ -128,11 +128,11 @@ class _Kept:
         self._unread = 0
 
     def take(self, taken: Taken) -> None:
-        decision = CorpusDecision.of(taken)
-        if decision is None:
-            self._unread += 1
-        else:
+        decision = CorpusDecision(*taken)
+        if decision.is_read:
             self._decisions.append(decision)
+        else:
+            self._unread += 1
 
     def pseudonymised(self, describer: Describer) -> tuple[list[CorpusDecision], tuple[str, ...]]:
         renamer = Renamer()

@@ -3,14 +3,12 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import eventlib
-from eventlib.model.decider import Decider
-from eventlib.model.event import Event, Meta, contract_of, key_of
+from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.replay.comparison import Decision, Describer, input_of, same
@@ -19,29 +17,20 @@ from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Difference, Input, Kind
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusDecision:
-    """One decision: `state` is None for a key that was not known, `event` is None where the deadline `deadline` passed."""
+class CorpusDecision(Taken):
+    """One decision, and how the current code makes it again."""
 
-    saga: str
-    source: str
-    decider: Decider[Any]
-    key: str
-    at_ms: int
-    state: Any
-    event: Event | None
-    deadline: str
-    meta: Meta
-    emitted: tuple[Event, ...]
+    __slots__ = ()
 
-    @classmethod
-    def of(cls, taken: Taken) -> "CorpusDecision | None":
-        """Return what was decided; None when the current code cannot read all that was emitted."""
-        emitted = tuple(event for _, event in taken.emitted if isinstance(event, Event))
-        if len(emitted) != len(taken.emitted):
-            return None
-        name = taken.saga, taken.source, taken.decider, taken.key, taken.at_ms
-        return cls(*name, taken.state, taken.event, taken.deadline, taken.meta, emitted)
+    @property
+    def is_read(self) -> bool:
+        """Whether the current code can read all that was emitted."""
+        return len(self.events) == len(self.emitted)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events that were emitted, and can be read."""
+        return tuple(event for _, event in self.emitted if isinstance(event, Event))
 
     @property
     def input(self) -> str:
@@ -76,7 +65,7 @@ class CorpusDecision:
         kind: Kind | None = None
         now: Sequence[Event] = ()
         why = ""
-        then = [_item(event) for event in self.emitted]
+        then = self.emitted
         if self.event is not None and type(self.event) not in self.decider.handlers:
             kind, why = "unhandled", "no decider handles this now"
         elif self.event is None and self.deadline not in self.decider.deadlines:
@@ -88,7 +77,9 @@ class CorpusDecision:
                 kind, why = "raises", kept_reason(error, personal=False)
         if kind is None and same(now, then):
             return None
-        given = Input(self.deadline, self.meta.id) if self.event is None else input_of(*_item(self.event, self.meta.id))
+        given = (
+            Input(self.deadline, self.meta.id) if self.event is None else input_of(*item_of(self.event, self.meta.id))
+        )
         return describer.difference(Decision(self.handler, self.key, self.at_ms, given, then, now, kind, why))
 
     def lines(self, root: str) -> frozenset[tuple[str, int]]:
@@ -98,7 +89,8 @@ class CorpusDecision:
         return frozenset(found)
 
 
-def _item(event: Event, event_id: str = "") -> "Item":
+def item_of(event: Event, event_id: str = "") -> Item:
+    """Return an event with a record that has its topic and key."""
     contract, key = contract_of(type(event)), key_of(event)
     value = None if key is None else key.encode()
     return Record(contract.topic.name, 0, 0, 0, value, b"", event_id or None, contract.type), event

@@ -1,17 +1,57 @@
 """The files of a corpus: `corpus.json` (what it covers), `schemas.json`, and `decisions.ndjson`, one decision a line."""
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eventlib.codec.format import Read, Write
+from eventlib.codec.formats import format_of
+from eventlib.codec.registry import AVRO
 from eventlib.errors import ContractError, EventlibError, WiringError
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Meta
-from eventlib.proof.corpus.decisions import CorpusDecision
-from eventlib.proof.corpus.values import Values
+from eventlib.model.schema.derive import record_of
+from eventlib.proof.corpus.decisions import CorpusDecision, item_of
 from eventlib.values import from_ms, to_ms
+
+
+class Values:
+    """Writes and reads values; `schemas` has the text of each schema by its number.
+
+    Personal fields are written as they are: a corpus holds pseudonyms.
+    """
+
+    def __init__(self, schemas: Mapping[str, str] | None = None) -> None:
+        self.schemas = dict(schemas or {})
+        self._numbers = {text: number for number, text in self.schemas.items()}
+        self._writers: dict[type, tuple[str, Write]] = {}
+        self._readers: dict[tuple[type, str], Read] = {}
+
+    def write(self, value: object) -> str:
+        """Return a value as text: the number of its schema, and base64 of its bytes."""
+        cls = type(value)
+        if cls not in self._writers:
+            record, avro = record_of(cls), format_of(AVRO)
+            text = avro.schema(record).text
+            number = self._numbers.setdefault(text, str(len(self._numbers) + 1))
+            self.schemas[number] = text
+            self._writers[cls] = number, avro.writer(record, b"")
+        number, write = self._writers[cls]
+        return f"{number}:{b64encode(write(value)).decode()}"
+
+    def read(self, cls: type[Any], text: str) -> Any:
+        """Return a value of a class. Raises: ContractError when the class cannot be read from what was written."""
+        number, _, data = text.partition(":")
+        if (cls, number) not in self._readers:
+            schema = self.schemas.get(number)
+            if schema is None:
+                raise ContractError(f"schema {number} is not in schemas.json: cut the corpus again")
+            self._readers[cls, number] = format_of(AVRO).reader(record_of(cls), schema, 0)
+        return self._readers[cls, number](b64decode(data))
+
 
 VERSION = 1
 _MANIFEST, _SCHEMAS, _DECISIONS = "corpus.json", "schemas.json", "decisions.ndjson"
@@ -88,7 +128,7 @@ def _written(decision: CorpusDecision, values: Values) -> dict[str, Any]:
         "state": None if decision.state is None else values.write(decision.state),
         "event": None if decision.event is None else values.write(decision.event),
         "meta": [meta.id, to_ms(meta.recorded_at), meta.correlation_id, meta.causation_id, meta.source, meta.subject],
-        "emitted": [{"type": type(each).__name__, "value": values.write(each)} for each in decision.emitted],
+        "emitted": [{"type": type(each).__name__, "value": values.write(each)} for each in decision.events],
     }
 
 
@@ -106,6 +146,6 @@ def _read(found: Mapping[str, Any], choreography: Choreography, values: Values) 
         source=source,
         subject=subject,
     )
-    emitted = tuple(values.read(choreography.event(each["type"]), each["value"]) for each in found["emitted"])
-    name = found["saga"], found["source"], decider, found["key"], found["at"]
+    emitted = [item_of(values.read(choreography.event(each["type"]), each["value"])) for each in found["emitted"]]
+    name = found["source"], decider, found["key"], found["saga"], found["at"]
     return CorpusDecision(*name, state, event, "" if is_event else found["input"], meta, emitted)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from eventlib.model.event import Event, key_of
 from eventlib.model.personal import is_plain, personal_fields
 from eventlib.personal.pseudonyms import pseudonym
-from eventlib.proof.corpus.decisions import CorpusDecision
+from eventlib.proof.corpus.decisions import CorpusDecision, item_of
 
 _ALPHABETS = (digits, ascii_lowercase, ascii_uppercase)
 _ATTEMPTS = 20
@@ -40,14 +40,13 @@ class Renamer:
 
     def of(self, decision: CorpusDecision) -> CorpusDecision:
         """Return a decision with pseudonyms."""
-        return replace(
-            decision,
+        return decision._replace(
             key=self._renamed(decision.key),
             saga=self._renamed(decision.saga),
             state=self._renamed(decision.state),
             event=self._renamed(decision.event),
             meta=decision.meta._replace(subject=self._renamed(decision.meta.subject), headers={}, traceparent=None),
-            emitted=self._renamed(decision.emitted),
+            emitted=[item_of(self._renamed(event)) for event in decision.events],
         )
 
     def _pseudonym(self, text: str) -> str:
@@ -89,7 +88,7 @@ class Renamer:
 
 def _texts_of(decision: CorpusDecision) -> Iterator[str]:
     yield decision.key
-    for value in (decision.state, decision.event, *decision.emitted):
+    for value in (decision.state, decision.event, *decision.events):
         if isinstance(value, Event):
             yield key_of(value) or ""
         for name in () if value is None else personal_fields(type(value)):
