@@ -17,7 +17,6 @@ from eventlib.eventlog import EventLog
 from eventlib.model.project import nearest
 from eventlib.proof.against import OtherCode, other_code
 from eventlib.proof.cases import Inputs, recorded_case
-from eventlib.proof.invariant_tests import InvariantTest
 from eventlib.proof.saga_tests import SagaHistories
 from eventlib.proof.small_tests import SmallTest, of_difference, of_failure
 from eventlib.proof.writing import Expected, as_test
@@ -69,7 +68,6 @@ def shrink(  # noqa: PLR0913, PLR0917  one argument for each option
         other = None
         if against is not None:
             other = open_now.enter_context(other_code(nearest(Path.cwd())[0], log_options.app, against))
-        found: SmallTest | InvariantTest
         if decider is not None:
             history, inputs = _history(log_options, decider, key), Inputs(event or "")
             found = of_failure(history, inputs) if other is None else of_difference(history, other, inputs)
@@ -104,9 +102,7 @@ def _saga(log_options: LogOptions, key: str) -> SagaHistories:
     return run_on_log(log_options, lambda log: SagaHistories.read(log, key))
 
 
-def _of_saga(
-    log_options: LogOptions, key: str, other: OtherCode | None, scenario: str | None
-) -> SmallTest | InvariantTest:
+def _of_saga(log_options: LogOptions, key: str, other: OtherCode | None, scenario: str | None) -> SmallTest:
     """Return the test of a saga's first wrong decision; else, without a right revision, of an invariant that it breaks."""
     saga = _saga(log_options, key)
     try:
@@ -117,9 +113,7 @@ def _of_saga(
     return saga.breaking.small_test(*staged(log_options.app, scenario))
 
 
-def _first_of(
-    log_options: LogOptions, where: str, other: OtherCode | None, scenario: str | None
-) -> SmallTest | InvariantTest:
+def _first_of(log_options: LogOptions, where: str, other: OtherCode | None, scenario: str | None) -> SmallTest:
     """Return the test of the first saga for which it holds and that goes wrong. Raises: WiringError for none."""
     keys = run_on_sagas(log_options, partial(keys_of, where))
     for key in keys:

@@ -10,20 +10,13 @@ from eventlib.log.reading import records_between
 from eventlib.model.event import Event, contract_of
 from eventlib.model.saga import Saga
 from eventlib.proof.cases import Inputs, changed_event
+from eventlib.proof.small_tests import SmallTest
 from eventlib.proof.writing import as_exploration
 from eventlib.queries.decoding import event_topics_there
 from eventlib.replay.key_history import KeyHistory
 from eventlib.simulation.scenario import Scenario, SmallCase
 from eventlib.simulation.stage import Stage
 from eventlib.testing.exploring import MOMENTS, explored
-
-
-class InvariantTest(NamedTuple):
-    """A test's source, and how many events its case had on the log, and has."""
-
-    text: str
-    many: int
-    few: int
 
 
 class BreakingCase(NamedTuple):
@@ -33,7 +26,7 @@ class BreakingCase(NamedTuple):
     case: SmallCase
     broken: Sequence[Invariant]
 
-    def small_test(self, stage: Stage, scenario: type[Scenario]) -> InvariantTest:
+    def small_test(self, stage: Stage, scenario: type[Scenario]) -> SmallTest:
         """Return a test of it that is as small as it can be. Raises: ContractError when today's code breaks none within the bounds."""
         found = explored(stage, scenario, self.case, MOMENTS).violation
         if found is None:
@@ -50,7 +43,7 @@ class BreakingCase(NamedTuple):
         small = _shrunk(self.case, breaks)
         title = f"What broke an invariant on a log: `eventlib shrink {self.key}`."
         text = as_exploration(title, wrong, (stage.declared, scenario), small.before, small.requests)
-        return InvariantTest(text, sum(map(len, self.case)), sum(map(len, small)))
+        return SmallTest(text, sum(map(len, self.case)), sum(map(len, small)))
 
 
 async def breaking_case(log: EventLog, saga: Saga, histories: Sequence[tuple[KeyHistory, Inputs]]) -> BreakingCase:

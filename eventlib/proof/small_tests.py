@@ -12,21 +12,11 @@ from eventlib.values import escaped
 
 
 class SmallTest(NamedTuple):
-    """A decision as it was on the log, the smallest one that goes wrong in the same way, and the test's source."""
+    """A test's source, and how many events its case had on the log, and has."""
 
-    case: Case
-    small: Case
     text: str
-
-    @property
-    def many(self) -> int:
-        """How many events it had on the log."""
-        return len(self.case.events)
-
-    @property
-    def few(self) -> int:
-        """How many events it has."""
-        return len(self.small.events)
+    many: int
+    few: int
 
 
 class Shrinking(NamedTuple):
@@ -53,7 +43,8 @@ def of_failure(history: KeyHistory, inputs: Inputs = EVERY, shrinking: Shrinking
     found = small.failure()
     told = message if found is None else found[1]
     why = f"It raised {failure.error} in {failure.function}: {escaped(told)}".replace("\\", "\\\\").rstrip(".")
-    return SmallTest(case, small, as_test(small, shrinking.title("What failed"), why.replace('"', "'") + "."))
+    text = as_test(small, shrinking.title("What failed"), why.replace('"', "'") + ".")
+    return SmallTest(text, len(case.events), len(small.events))
 
 
 def of_difference(
@@ -65,7 +56,7 @@ def of_difference(
     small = shrinking.small(case, other.differs)
     title = shrinking.title("What was decided wrongly", f" --against {other.name}")
     text = as_test(small, title, f"It decides as {other.name} does.", what_is_right(small, other.answer(small)))
-    return SmallTest(case, small, text)
+    return SmallTest(text, len(case.events), len(small.events))
 
 
 def _named(history: KeyHistory) -> Shrinking:

@@ -189,8 +189,8 @@ def written(name: str, right: OtherCode, directory: Path) -> list[str]:
     told = [] if len(tests) == len((by_decider, by_saga)) else [f"{name}: {len(tests)} tests"]
     for number, (made, why) in enumerate(zip(tests, failed, strict=True)):
         (directory / f"test_{name.replace(' ', '_').replace(chr(39), '_')}_{number}.py").write_text(made.text)
-        if len(made.small.events) > MOST_EVENTS or reason not in why or run(made.text):
-            told.append(f"{name}: {len(made.small.events)} events, {why!r}, {run(made.text)!r}\n{made.text}")
+        if made.few > MOST_EVENTS or reason not in why or run(made.text):
+            told.append(f"{name}: {made.few} events, {why!r}, {run(made.text)!r}\n{made.text}")
     return told
 
 
