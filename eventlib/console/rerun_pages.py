@@ -14,9 +14,8 @@ from eventlib.http.gate import Caller
 from eventlib.http.problems import Refusal
 from eventlib.identity.principal import READERS, Principal, Role, allow
 from eventlib.operations.act import Desk
-from eventlib.operations.reprocessing.dropping import droppable
 from eventlib.operations.reprocessing.jobs import RerunJob, RerunJobs, outlook
-from eventlib.operations.reprocessing.listing import KnownRerun, existing_metadata, reruns
+from eventlib.operations.reprocessing.listing import KnownRerun, droppable, existing_metadata, reruns
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.rerun_acts import Drop, Rerun, Switch
 from eventlib.replay.comparison import ABSENT

@@ -11,9 +11,8 @@ from eventlib.eventlog import EventLog
 from eventlib.operations.act import Act, Desk, Outcome
 from eventlib.operations.as_json import difference_json
 from eventlib.operations.dry_run import token_of
-from eventlib.operations.reprocessing.dropping import drop, droppable
 from eventlib.operations.reprocessing.jobs import RerunJob
-from eventlib.operations.reprocessing.listing import existing_metadata
+from eventlib.operations.reprocessing.listing import drop, droppable, existing_metadata
 from eventlib.operations.reprocessing.metadata import RerunSpec
 
 Time = Annotated[str | None, Field(max_length=40)]

@@ -13,7 +13,7 @@ from eventlib.errors import ContractError, OwnershipLost, WiringError
 from eventlib.log.base import Claim
 from eventlib.log.memory import MemoryLog
 from eventlib.model.record import Record
-from eventlib.operations.reprocessing import dropping, follower, listing, metadata
+from eventlib.operations.reprocessing import follower, listing, metadata
 from eventlib.state.memory import MemoryStores
 from tests.apps import small_shop as small
 from tests.apps.market import ChargeAsked, Code, Kept, Short, market
@@ -169,11 +169,11 @@ async def test_what_is_thrown_away_is_gone_and_can_be_begun_anew(
             patched.setattr(metadata, "code_version", lambda _: "other")
             with pytest.raises(ContractError, match=r"begun by code .*, and this is other: .* --drop again"):
                 await run_it_again(log, "store")
-        await dropping.drop(log, service, "again")
+        await listing.drop(log, service, "again")
         assert await listing.reruns(log) == []
         assert not [topic for topic in await log.port.topics() if topic.startswith("again")]
         with pytest.raises(ContractError, match=r"store has no rerun 'again' on this log \(it has none\)"):
-            await dropping.drop(log, service, "again")
+            await listing.drop(log, service, "again")
     async with opened(market()) as log:
         await run_again(log, stores)
         left = await units_left(log, "again")

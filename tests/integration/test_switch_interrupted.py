@@ -10,7 +10,7 @@ from eventlib import EventLog
 from eventlib.errors import ContractError, OwnershipLost
 from eventlib.log.base import Claim
 from eventlib.model.record import Record
-from eventlib.operations.reprocessing import dropping, listing
+from eventlib.operations.reprocessing import listing
 from eventlib.operations.reprocessing.cutover import Switched, switch
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import rerunning
@@ -114,7 +114,7 @@ async def test_what_is_the_services_cannot_be_thrown_away_nor_switched_again(ope
     assert await switched(opened, Code()) == Switched()
     async with opened(market()) as log:
         with pytest.raises(ContractError, match=r"has taken over the states of again \(8 of 8 tasks\)"):
-            await dropping.drop(log, log.choreography.service("store"), "again")
+            await listing.drop(log, log.choreography.service("store"), "again")
         assert (await run_it_again(log, "store", "later")).is_none
 
 

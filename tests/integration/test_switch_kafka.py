@@ -8,7 +8,7 @@ import pytest
 
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
-from eventlib.operations.reprocessing import dropping, listing
+from eventlib.operations.reprocessing import listing
 from eventlib.operations.seek import move, seek_plans
 from eventlib.replay import history, replay, state_at
 from tests.apps.market import Code, market
@@ -77,7 +77,7 @@ async def test_what_is_thrown_away_or_gone_past_leaves_nothing(broker: Cluster) 
         service = log.choreography.service("store")
         assert await seek_plans(log, service, "latest") == [], "nothing is left to be handled"
         assert (await run_it_again(log, "store")).is_none
-        await dropping.drop(log, service, "again")
+        await listing.drop(log, service, "again")
         assert await listing.reruns(log) == []
         assert not [topic for topic in await log.port.topics() if topic.startswith("again")]
         await send(log, [("3", "A")])

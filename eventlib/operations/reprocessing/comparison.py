@@ -107,7 +107,7 @@ async def difference(rerun: Rerun, limit: int) -> Difference:
     """
     await rerun.outputs.catch_up()
     changed = rerun.outputs.changed(await rerun.times())
-    states = _StateComparison(rerun.context.log, rerun.service, limit)
+    states = _StateComparison(rerun.log, rerun.service, limit)
     for follower in rerun.followers.values():
         old = await restored_original(rerun, follower)
         await states.compare(old, follower.task.state, follower.task.positions.at_ms)
@@ -123,7 +123,7 @@ async def difference(rerun: Rerun, limit: int) -> Difference:
         )
         for decider in rerun.service.deciders
     ]
-    events = [await _difference_of(rerun.context.log, pair) for pair in changed[:limit]]
+    events = [await _difference_of(rerun.log, pair) for pair in changed[:limit]]
     return Difference(deciders, events, states.first, states.requested, states.parked, states.not_yet)
 
 

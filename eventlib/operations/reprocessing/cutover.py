@@ -13,10 +13,9 @@ from eventlib.log.seizing import seizing
 from eventlib.model.service import Service
 from eventlib.operations.dry_run import dry_run_of, emitted_on, token_of
 from eventlib.operations.reprocessing.comparison import restored_original
-from eventlib.operations.reprocessing.cutover_plan import cutover_plan
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import Progress, Rerun, rerunning
-from eventlib.operations.reprocessing.takeover import Takeover
+from eventlib.operations.reprocessing.takeover import Takeover, cutover_plan
 from eventlib.runtime.runtime import prepare_own
 from eventlib.state.memory import MemoryStores
 
@@ -57,8 +56,8 @@ async def switch(rerun: Rerun, why: str, *, runs_effects: bool = False) -> Switc
             f"{rerun.run.name} was run up to a time only (--until), and {rerun.service.name} has continued since: its states "
             "are too old to take over; run all of it again under another name"
         )
-    await rerun.context.log.prepare()
-    await prepare_own(rerun.context.log, [rerun.service])
+    await rerun.log.prepare()
+    await prepare_own(rerun.log, [rerun.service])
     done = Switched()
     # The long restore runs before the tasks are seized: after that, only the newest changes are left.
     for follower in rerun.followers.values():
@@ -98,7 +97,7 @@ async def preview_switch(  # noqa: PLR0913  what the rerun is, and what looks at
 
 async def _switch(rerun: Rerun, why: str, done: Switched, *, runs_effects: bool) -> None:
     """Seize all tasks first, so that all stop at one point; then they take over one by one."""
-    port, service = rerun.context.log.port, rerun.service
+    port, service = rerun.log.port, rerun.service
     claims = {partition: await port.seize(service.name, partition) for partition in sorted(rerun.followers)}
     try:
         await rerun.catch_up()

@@ -7,6 +7,7 @@ effects do not run, their recorded answers are used.
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import OwnershipLost
@@ -16,7 +17,7 @@ from eventlib.model.record import Record
 from eventlib.operations.reprocessing.id_matching import Naming, Outline
 from eventlib.operations.reprocessing.original_outputs import OutputsAt, RecordedDecisions
 from eventlib.operations.reprocessing.pending_inputs import PendingInput, marked
-from eventlib.operations.reprocessing.plan import Planner, Rails
+from eventlib.operations.reprocessing.plan import Planner
 from eventlib.operations.reprocessing.upcoming import Upcoming
 from eventlib.replay.journal_steps import Consumed, Done
 from eventlib.runtime.bootstrap import InputStart
@@ -24,6 +25,9 @@ from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.records import EFFECT
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Transaction
+
+if TYPE_CHECKING:
+    from eventlib.operations.reprocessing.running import Rerun
 
 PATIENCE_MS = 5_000
 """How long after its due time a deadline passes that the service never had: its own pass sooner, unless it was down."""
@@ -35,42 +39,42 @@ class Follower:
     """Follows one task of a service."""
 
     def __init__(
-        self, rails: Rails, task: Task, claim: Claim, outline: Outline, recorded_decisions: RecordedDecisions
+        self, rerun: "Rerun", task: Task, claim: Claim, outline: Outline, recorded_decisions: RecordedDecisions
     ) -> None:
         self.task = task
         self.partition = task.partition
         self.entries = outline.done
-        self._rails = rails
+        self._rerun = rerun
         self.claim = claim
         self._outline = outline
-        self._journal_topic = rails.service.journal.name
-        self._upcoming = Upcoming(rails.log, (rails.service, task.partition), self._is_handled)
+        self._journal_topic = rerun.service.journal.name
+        self._upcoming = Upcoming(rerun.log, (rerun.service, task.partition), self._is_handled)
         self._emitted_then, self._then_ms = outline.done_emitted, outline.done_ms
-        self._naming = Naming(rails.log.codec, ())
+        self._naming = Naming(rerun.log.codec, ())
         self._recorded_decisions = recorded_decisions
         self._uncommitted = 0
         run = task.service
         self._home = {run.output_topic(topic).name: topic.name for topic in run.outputs}
         self._unread = [topic.name for topic in run.inputs if topic.name not in outline.begun]
-        self._reader = InputReader(rails.log, run)
-        self._planner = Planner(rails, task, self._upcoming.inputs, self._unread)
+        self._reader = InputReader(rerun.log, run)
+        self._planner = Planner(rerun, task, self._upcoming.inputs, self._unread)
 
     async def begin(self) -> None:
         """Resume or begin the rerun."""
-        task, port = self.task, self._rails.log.port
+        task, port = self.task, self._rerun.log.port
         if not task.positions.next:
             starts = [(topic, await port.start(topic, self.partition)) for topic in self._unread]
             begun = [
                 (self._journal_topic, 0),
-                *((shadow, 0) for shadow in self._rails.pending.topics.values()),
+                *((shadow, 0) for shadow in self._rerun.pending.topics.values()),
                 *starts,
             ]
             beginnings = [InputStart(topic, first, first) for topic, first in begun]
             await self._commit(Inputs(self._outline.first_ms, beginnings=beginnings))
-        self._naming = Naming(self._rails.log.codec, await self._takeover_outputs())
+        self._naming = Naming(self._rerun.log.codec, await self._takeover_outputs())
         for builder in task.processor.builders.values():
             builder.names = self._naming
-        await self._rails.pending.load(self.partition, task.positions)
+        await self._rerun.pending.load(self.partition, task.positions)
         for topic in {*self._outline.begun, *self._unread} & task.positions.next.keys():
             self._upcoming.inputs.begin(topic, task.positions.next[topic])
 
@@ -78,7 +82,7 @@ class Follower:
         """Return the outputs of the service's task in its takeovers of earlier reruns."""
         found = list[Record]()
         if any(count for _, count in self._outline.taken_over):
-            recorded = self._rails.recorded.again()
+            recorded = self._rerun.recorded.again()
             await recorded.begin(self._outline.taken_over[0][0])
             for at_ms, count in self._outline.taken_over:
                 found += (await recorded.outputs(self.partition, at_ms, count)).all
@@ -97,8 +101,8 @@ class Follower:
 
     async def next_added(self) -> Record | None:
         """Return an event that the service did not emit, if it is to be consumed next."""
-        for topic in self._rails.pending.topics:
-            extra = self._rails.pending.next_added(topic, self.partition)
+        for topic in self._rerun.pending.topics:
+            extra = self._rerun.pending.next_added(topic, self.partition)
             if extra is not None:
                 unread_ms = await self._upcoming.unread_ms(topic)
                 if unread_ms is None or unread_ms > extra.timestamp_ms:
@@ -113,7 +117,7 @@ class Follower:
         """Return the inputs of the head that the service emitted itself, and the rerun has not."""
         assert self.head is not None  # noqa: S101  asked only when there is one
         inputs = [record for act in self.head.acts if isinstance(act, Consumed) for record, _ in act.each()]
-        own = [r for r in inputs if self._rails.recorded.is_own(r) and not self._rails.pending.has(r)]
+        own = [r for r in inputs if self._rerun.recorded.is_own(r) and not self._rerun.pending.has(r)]
         return [r for r in own if r.offset >= self.task.positions.next.get(r.topic, 0)]
 
     def _is_handled(self, record: Record) -> bool:
@@ -128,7 +132,7 @@ class Follower:
         """
         until = self._then_ms - PATIENCE_MS
         due = self.task.next_due_ms(until)
-        if due is None or due > until or done.at_ms <= self._rails.since_ms:
+        if due is None or due > until or done.at_ms <= self._rerun.since_ms:
             return None
         for topic in self._outline.begun:
             unread_ms = await self._upcoming.unread_ms(topic, besides=done)
@@ -141,7 +145,7 @@ class Follower:
     async def consume_added(self, extra: Record) -> None:
         """Handle an event that the service did not emit."""
         await self._commit(Inputs(extra.timestamp_ms, [extra]))
-        self._rails.pending.consumed(extra)
+        self._rerun.pending.consumed(extra)
 
     def pending(self) -> list[Record]:
         """Return the effects that the rerun requested and that have no answer yet."""
@@ -162,8 +166,8 @@ class Follower:
         before = self._emitted_then if self._then_ms == done.at_ms else 0
         count = before + self._upcoming.emitted_at(done.at_ms)
         inputs = await self._planner.plan(done, await self._due_in(done))
-        then = await self._rails.recorded.outputs(self.partition, done.at_ms, count if done.said else 0)
-        if done.at_ms <= self._rails.since_ms:
+        then = await self._rerun.recorded.outputs(self.partition, done.at_ms, count if done.said else 0)
+        if done.at_ms <= self._rerun.since_ms:
             await self._recorded_decisions.recall(done, then)
         else:
             self._recorded_decisions.forget()
@@ -176,7 +180,7 @@ class Follower:
         self._upcoming.pass_head()
         await self.read_ahead()
         if self.head is None or self.head.at_ms != done.at_ms:
-            self._rails.recorded.past(self.partition, done.at_ms)
+            self._rerun.recorded.past(self.partition, done.at_ms)
 
     async def rest(self) -> None:
         """Commit the positions past inputs that changed nothing."""
@@ -208,15 +212,15 @@ class Follower:
             self.task.open(inputs)
         except UnknownSchema:
             self.task.rolled_back()
-            await self._rails.log.codec.refresh()
+            await self._rerun.log.codec.refresh()
             self.task.open(replace(inputs, schemas_known=True))
 
     async def _append(self, transaction: Transaction) -> None:
-        offsets = await self._rails.log.port.append(transaction.records, self.claim)
+        offsets = await self._rerun.log.port.append(transaction.records, self.claim)
         self.task.committed(transaction, offsets)
         self._uncommitted = 0
         for record, offset in zip(transaction.events, offsets, strict=False):
-            self._rails.pending.add(record.placed(offset))
+            self._rerun.pending.add(record.placed(offset))
 
     def _marked(self, events: Sequence[Record]) -> list[Record]:
         """Return the rerun's outputs, each with a header that locates the service's event."""
@@ -233,7 +237,7 @@ class Follower:
         instead = self._naming.instead_of(said.event_id)
         if instead is None:
             return PendingInput(self.partition, "", None)
-        is_to_come = instead.topic_partition == home and instead.offset >= self._rails.consumed_to(*home)
+        is_to_come = instead.topic_partition == home and instead.offset >= self._rerun.consumed_to(*home)
         return PendingInput(self.partition, instead.event_id, instead.offset if is_to_come else None)
 
 

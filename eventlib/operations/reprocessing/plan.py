@@ -1,15 +1,12 @@
 """Plans what a task of a rerun does for one transaction of the service's task."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from eventlib.errors import ContractError
-from eventlib.eventlog import EventLog
 from eventlib.model.identity import derived_id
 from eventlib.model.record import Record
-from eventlib.model.service import Service
-from eventlib.operations.reprocessing.original_outputs import OriginalOutputs
-from eventlib.operations.reprocessing.pending_inputs import PendingInputs
 from eventlib.replay.journal_steps import (
     Answered,
     Begun,
@@ -35,24 +32,12 @@ from eventlib.runtime.records import effect_key
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer, Discard, Hold, Inputs, Release, ResetClock, SeekOffset, SkipInput
 
+if TYPE_CHECKING:
+    from eventlib.operations.reprocessing.running import Rerun
+
 _NOT_SAID = "(not said)"
 Amended = Released | Discarded | EffectReleased | EffectDiscarded
 """What an operator did to something parked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rails:
-    """What the tasks of a rerun share: the log, the followed service, its outputs and their own pending ones.
-
-    `consumed_to` returns the rerun's position in a partition; from `since_ms` on the current code decides.
-    """
-
-    log: EventLog
-    service: Service
-    recorded: OriginalOutputs
-    pending: PendingInputs
-    consumed_to: Callable[[str, int], int]
-    since_ms: int
 
 
 @dataclass(slots=True)
@@ -75,8 +60,8 @@ class Planner:
     topics that the service never consumed: they are consumed by time, since no journal has their order.
     """
 
-    def __init__(self, rails: Rails, task: Task, inputs: TaskInputs, unread: Sequence[str]) -> None:
-        self._rails = rails
+    def __init__(self, rerun: "Rerun", task: Task, inputs: TaskInputs, unread: Sequence[str]) -> None:
+        self._rerun = rerun
         self._task = task
         self._inputs = inputs
         self._unread = unread
@@ -91,13 +76,13 @@ class Planner:
         for act in done.acts:
             await self._add(part, act, done)
         # Stands for the journal entry: the rerun resumes after its offset.
-        end = Record(self._rails.service.journal.name, self._task.partition, done.offset, done.at_ms, None, None)
+        end = Record(self._rerun.service.journal.name, self._task.partition, done.offset, done.at_ms, None, None)
         at_ms = done.at_ms
         before = [Inputs(at_ms, part.records)] if part.records else []
         if part.beginnings:
             return [*before, Inputs(at_ms, beginnings=part.beginnings), Inputs(at_ms, [end])]
         if part.hold is not None:
-            requests = OperatorRequests(self._task, self._rails.log)
+            requests = OperatorRequests(self._task, self._rerun.log)
             return [*before, Inputs(at_ms, release=await requests.hold(end, part.hold))]
         if not (part.acts or part.released):
             return [Inputs(at_ms, [*part.records, end], part.answers, part.due_ms)]
@@ -134,7 +119,7 @@ class Planner:
             case Held(hold):
                 part.hold = hold
             case Moved(topic, _, to, why) if to > position.get(topic, to):
-                self._rails.pending.skip(topic, self._task.partition, to)
+                self._rerun.pending.skip(topic, self._task.partition, to)
                 part.acts.append(SeekOffset(topic, to, why))
             case _:
                 pass  # concerns the service's states alone, such as an earlier takeover
@@ -142,15 +127,15 @@ class Planner:
     def _replaced(self, record: Record) -> Sequence[Record]:
         if record.offset < self._task.positions.next.get(record.topic, 0):
             return ()  # consumed before the rerun was interrupted
-        if not self._rails.recorded.is_own(record):
+        if not self._rerun.recorded.is_own(record):
             return (record,)
         # An input that the rerun did not emit is passed as a record of an unhandled type.
-        return self._rails.pending.take(record) or (record.replace(type=_NOT_SAID),)
+        return self._rerun.pending.take(record) or (record.replace(type=_NOT_SAID),)
 
     async def _unread_inputs(self, until_ms: int) -> list[Record]:
         found = list[Record]()
         for topic in self._unread:
-            last = await self._rails.log.port.offset_at(topic, self._task.partition, until_ms + 1) - 1
+            last = await self._rerun.log.port.offset_at(topic, self._task.partition, until_ms + 1) - 1
             for item in await self._inputs.take(topic, last):
                 found += self._replaced(item.record)
         return found
@@ -161,7 +146,7 @@ class Planner:
         if pending is None:
             return []
         answer_id = derived_id(request_id, decider, key, 0)
-        record = await self._rails.recorded.answer(self._task.partition, done.at_ms, answer_id)
+        record = await self._rerun.recorded.answer(self._task.partition, done.at_ms, answer_id)
         if record is None:
             raise ContractError(
                 f"the answer to {pending.type} {request_id} was recorded, and is no longer on the log: has retention "
@@ -173,8 +158,8 @@ class Planner:
     async def answer_in(self, request: Record, recorded: Record) -> Answer | None:
         """Return a recorded answer; None if the rerun's effect cannot have it."""
         decider = (request.source or "").partition("/")[2]
-        effect = self._effects.get(decider, {}).get(self._rails.log.choreography.event(request.type or ""))
-        answer = await self._rails.log.decode_now(recorded)
+        effect = self._effects.get(decider, {}).get(self._rerun.log.choreography.event(request.type or ""))
+        answer = await self._rerun.log.decode_now(recorded)
         return Answer(request.event_id, answer) if effect is not None and type(answer) in effect.emits else None
 
     async def _release(self, released: Amended | None, end: Record) -> Release | None:
@@ -188,7 +173,7 @@ class Planner:
                 parked = self._task.processor.parked.get(decider, key)
                 if parked is not None:
                     place = self._task.service.parked.name, self._task.partition
-                    waiting = await waiting_behind(parked, place, self._rails.log.port)
-                    repaired = await repaired_among(waiting, self._rails.log.port)
+                    waiting = await waiting_behind(parked, place, self._rerun.log.port)
+                    repaired = await repaired_among(waiting, self._rerun.log.port)
                     return Release(end, waiting, amendment=amendment, repaired=repaired)
         return None

@@ -14,7 +14,6 @@ from eventlib.operations.reprocessing.metadata import RerunSpec, RerunStores, be
 from eventlib.operations.reprocessing.original_outputs import OriginalOutputs, RecordedDecisions, replaying
 from eventlib.operations.reprocessing.output_diff import OutputDiff
 from eventlib.operations.reprocessing.pending_inputs import PendingInputs
-from eventlib.operations.reprocessing.plan import Rails
 from eventlib.queries.task_clock import positions_of
 from eventlib.replay.journal import TaskJournal
 from eventlib.runtime.config import RuntimeConfig
@@ -49,6 +48,7 @@ class Rerun:
         self.service = service
         self.run = run
         self.context = context
+        self.log = context.log
         self.entries = 0
         self.since_ms = self.until_ms = 0
         self.recorded = OriginalOutputs(context.log, service, switched)
@@ -68,8 +68,7 @@ class Rerun:
 
         Raises: ContractError when the service has never run, or when retention has dropped its first records.
         """
-        log, run = self.context.log, self.run
-        rails = Rails(log, self.service, self.recorded, self.pending, self._consumed_to, self.since_ms)
+        log, run = self.log, self.run
         for partition in (each for each in range(run.partitions) if each not in self._switched):
             claim = await log.port.seize(run.name, partition)
             recorded_decisions = RecordedDecisions(log)
@@ -83,14 +82,15 @@ class Rerun:
                     f"{self.service.name} took over an earlier rerun before that time, so that its own history does not hold "
                     "all of its states: reprocess all of it"
                 )
-            self.followers[partition] = Follower(rails, task, claim, seen, recorded_decisions)
+            self.followers[partition] = Follower(self, task, claim, seen, recorded_decisions)
             self.entries += seen.entries
         for follower in self.followers.values():
             await follower.begin()
             await follower.read_ahead()
         await self.recorded.begin(min((f.head.at_ms for f in self.followers.values() if f.head), default=0))
 
-    def _consumed_to(self, topic: str, partition: int) -> int:
+    def consumed_to(self, topic: str, partition: int) -> int:
+        """Return the rerun's position in a partition of an input."""
         follower = self.followers.get(partition)
         return 0 if follower is None else follower.task.positions.next.get(topic, 0)
 
@@ -118,7 +118,7 @@ class Rerun:
         """Wait until the service has done more."""
         journal = self.service.journal.name
         ends = {(journal, p): f.task.positions.next[journal] for p, f in self.followers.items()}
-        reader = self.context.log.port.reader(ends)
+        reader = self.log.port.reader(ends)
         try:
             await reader.poll(1)
         finally:
@@ -129,7 +129,7 @@ class Rerun:
         """Return up to which time each task of the service was followed (ms)."""
         done = dict[int, int]()
         for partition in self._switched:
-            done[partition] = (await positions_of(self.context.log, self.run, partition)).at_ms
+            done[partition] = (await positions_of(self.log, self.run, partition)).at_ms
         done |= {partition: follower.task.positions.at_ms for partition, follower in self.followers.items()}
         return [done[partition] for partition in range(self.run.partitions)]
 

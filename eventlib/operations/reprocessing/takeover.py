@@ -1,20 +1,22 @@
 """One task's takeover of a rerun's states, as the records of one transaction."""
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import latest_copy
 from eventlib.log.base import Log
 from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
+from eventlib.model.identity import derived_id
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.comparison import side_by_side
-from eventlib.operations.reprocessing.cutover_plan import CutoverPlan
 from eventlib.operations.reprocessing.follower import Follower
 from eventlib.operations.reprocessing.metadata import CutoverMetadata, metadata_record
-from eventlib.operations.reprocessing.pending_inputs import unmarked
+from eventlib.operations.reprocessing.output_diff import OriginalOutput
+from eventlib.operations.reprocessing.pending_inputs import note_of, unmarked
 from eventlib.operations.reprocessing.running import Rerun
 from eventlib.runtime.parking.parked import SkippedInput, waiting_behind
 from eventlib.runtime.processor import stalled
@@ -39,6 +41,71 @@ from eventlib.runtime.state import TaskState
 from eventlib.values import now_ms
 
 
+@dataclass(frozen=True)
+class CutoverPlan:
+    """Which events are emitted at the cutover, which stay, and which are consumed already.
+
+    `emitted` are the events that only the rerun emitted, by its task, in order. `kept` are the service's events that are
+    missing or changed in the rerun; they stay. `names` has new ids for events whose ids the service has used for something
+    else. `consumed` are the ids, by task, of events that the rerun's task has consumed and the service's has not.
+    """
+
+    emitted: Mapping[int, Sequence[Record]]
+    kept: Sequence[OriginalOutput]
+    names: Mapping[str, str]
+    consumed: Mapping[int, Sequence[str]]
+
+    def named(self, record: Record) -> Record:
+        """Return a record with the ids under which events are emitted."""
+        names = self.names
+        event_id, cause = record.id, record.causation_id
+        return record.replace(
+            id=names.get(event_id, event_id) if event_id else event_id,
+            causation_id=names.get(cause, cause) if cause else cause,
+        )
+
+
+async def cutover_plan(rerun: Rerun) -> CutoverPlan:
+    """Plan for all outputs up to now."""
+    await rerun.outputs.catch_up()
+    changed = rerun.outputs.changed(await rerun.times())
+    new = [(pair, pair.new) for pair in changed if pair.new is not None and not pair.is_one_fact]
+    names = {
+        record.event_id: derived_id(f"{record.event_id}\x1f{record.type}", "rerun", rerun.run.name, 0)
+        for pair, record in new
+        if pair.old is not None and pair.old.event_id == record.event_id
+    }
+    emitted, consumed = defaultdict[int, list[Record]](list), defaultdict[int, list[str]](list)
+    for _, record in new:
+        if _is_consumed(rerun, record):
+            consumed[record.partition].append(names.get(record.event_id, record.event_id))
+        if note_of(record).task in rerun.followers:
+            emitted[note_of(record).task].append(record)
+    for old, moved in rerun.outputs.moved:
+        if old is not None and moved is not None and _is_consumed(rerun, moved) and not _is_past(rerun, old):
+            consumed[old.partition].append(old.event_id)
+    for records in emitted.values():
+        records.sort(key=lambda record: (record.timestamp_ms, record.sequence or 0))
+    return CutoverPlan(emitted, [pair for pair in changed if pair.old is not None], names, consumed)
+
+
+def _is_consumed(rerun: Rerun, emitted: Record) -> bool:
+    """Return whether a task that has not taken over yet has consumed an event of the rerun."""
+    consumer = rerun.followers.get(emitted.partition)
+    topic = rerun.pending.input_topic(emitted.topic)
+    if consumer is None or topic is None:
+        return False
+    offset = note_of(emitted).offset
+    if offset is None:
+        return emitted.offset < consumer.task.positions.next.get(emitted.topic, 0)
+    return offset < consumer.task.positions.next.get(topic, 0)
+
+
+def _is_past(rerun: Rerun, recorded: Record) -> bool:
+    consumer = rerun.followers.get(recorded.partition)
+    return consumer is None or recorded.offset < consumer.task.positions.next.get(recorded.topic, 0)
+
+
 class Takeover:
     """Collects what a task writes at its takeover: events, changelog records, and a journal step.
 
@@ -56,14 +123,14 @@ class Takeover:
         self.asked = 0
         self._rerun = rerun
         self._service: Service = rerun.service
-        self._port: Log = rerun.context.log.port
+        self._port: Log = rerun.log.port
         self._task = follower.partition
         self._positions = follower.task.positions
         self._old = old
         self._new = follower.task.state
         self._plan = plan
         self._runs_effects = runs_effects
-        self._codec = rerun.context.log.codec
+        self._codec = rerun.log.codec
         self._sequences = Counter[tuple[str, str]]()
         self._home = {rerun.run.output_topic(topic).name: topic.name for topic in rerun.run.outputs}
 
@@ -85,9 +152,7 @@ class Takeover:
         own = [
             self._own(self._service.changelog.name, POSITION_KEY.encode(), positions),
             self._own(self._service.journal.name, None, entry),
-            metadata_record(
-                self._rerun.context.log, self._rerun.run, self._task, CutoverMetadata(self.at_ms, why), self.at_ms
-            ),
+            metadata_record(self._rerun.log, self._rerun.run, self._task, CutoverMetadata(self.at_ms, why), self.at_ms),
         ]
         return [*events, *changes, *parked, *own]
 
@@ -109,7 +174,7 @@ class Takeover:
             self._sequences[name] = 0 if before is None else before.sequence or 0
 
     def _events(self) -> Iterator[Record]:
-        log = self._rerun.context.log
+        log = self._rerun.log
         for record in self._plan.emitted.get(self._task, ()):
             sequence = self._sequences[_name(record)] = self._sequences[_name(record)] + 1
             named = self._plan.named(unmarked(record))
