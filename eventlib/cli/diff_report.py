@@ -6,7 +6,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli.replay_report import print_lines
 from eventlib.proof import Diff, DifferenceGroup
-from eventlib.proof.sentences import counts, debugger_command, group_line, headline
+from eventlib.proof.formats import counts, debugger_command, group_line, headline
 from eventlib.replay.difference_lines import difference_lines
 from eventlib.values import iso_ms
 

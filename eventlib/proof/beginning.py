@@ -1,6 +1,7 @@
 """The moment at which a saga that is under way stands, for the exhaustive search: brought from a log onto the stage."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from eventlib.codec.base import LostSchema
@@ -14,7 +15,7 @@ from eventlib.proof.past_effects import NotExplorable, with_past_effects
 from eventlib.proof.under_way import SagaUnderWay, TaskName, UnderWay
 from eventlib.runtime.inputs import DAMAGE
 from eventlib.runtime.parking.parked import original_of, parked_facts
-from eventlib.runtime.records import ParkedKey, changelog_key, parked_key
+from eventlib.runtime.records import changelog_key, parked_key
 from eventlib.runtime.transaction import Inputs, Release
 from eventlib.simulation.exhaustive.moment import Moment, put
 from eventlib.simulation.exhaustive.steps import Steps
@@ -51,18 +52,15 @@ class Translated:
         return record.replace(value=self._stage_log.codec.encode(state))
 
 
-class Prepared:
-    """A saga's records, and the states that it shares, as the stage's log has them; what cannot be read is in `broken`."""
+@dataclass
+class Prepared(SagaUnderWay):
+    """A saga's records, and the states that it shares, as the stage's log has them.
 
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.at_ms = 0
-        self.knows: dict[TaskName, dict[str, Record]] = {}
-        self.waiting: dict[tuple[str, int, str], list[Record]] = {}
-        self.parked: list[tuple[TaskName, ParkedKey, list[Record]]] = []
-        self.events: list[Record] = []
-        self.broken = ""
-        self.unknown = ""
+    `broken` is why the current code cannot go on with it, `unknown` why what it has still to do is not known.
+    """
+
+    broken: str = ""
+    unknown: str = ""
 
     @cached_property
     def size(self) -> int:
@@ -102,7 +100,6 @@ class Preparing:
 
     async def _prepared(self, saga: SagaUnderWay) -> Prepared:
         made = Prepared(saga.key)
-        made.at_ms = saga.at_ms
         for record in saga.events:
             try:
                 made.events.append(await self._translated.event(record))

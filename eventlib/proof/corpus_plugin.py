@@ -174,7 +174,7 @@ class _DecisionTest(pytest.Item):
 
 
 def _lines(group: "DifferenceGroup") -> Iterable[str]:
-    from eventlib.proof.sentences import group_line
+    from eventlib.proof.formats import group_line
     from eventlib.replay.difference_lines import difference_lines
     from eventlib.values import escaped
 

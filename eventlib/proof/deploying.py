@@ -18,9 +18,9 @@ from eventlib.proof.by_revision import prove_code
 from eventlib.proof.decided import Code
 from eventlib.proof.differing import Diff
 from eventlib.proof.diffing import WORKING_TREE, Versions, diff
+from eventlib.proof.formats import count_of
 from eventlib.proof.proving import InFlightProof, ProofBounds
 from eventlib.proof.revisions import Repository
-from eventlib.proof.sentences import count_of
 from eventlib.proof.sharing import Wanted
 from eventlib.values import escaped
 

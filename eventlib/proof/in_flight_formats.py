@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from xml.etree.ElementTree import Element, SubElement
 
-from eventlib.proof.formats import junit, plain
+from eventlib.proof.formats import count_of, junit, plain
 from eventlib.proof.proving import InFlightProof, Proved
-from eventlib.proof.sentences import count_of
 from eventlib.values import escaped
 
 _NAMED = 5

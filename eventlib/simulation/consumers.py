@@ -16,9 +16,8 @@ from eventlib.eventlog import EventLog
 from eventlib.model.event import Event
 from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
-from eventlib.simulation.consumer_process import ConsumerProcess, Died, ProcessLog
+from eventlib.simulation.consumer_process import DELIVERED, ConsumerProcess, Died, ProcessLog, Receipts
 from eventlib.simulation.invariant_monitor import FAILURES, broken
-from eventlib.simulation.receipts import DELIVERED, Receipts
 from eventlib.simulation.scheduler import ScheduledMove
 from eventlib.simulation.world import World
 

@@ -123,26 +123,22 @@ class Tasks:
 
     def handle(self, task: TaskName, knows: int, number: int, at_ms: int) -> Made:
         """Let a task handle a record at a time."""
-        name = (task, knows, number, at_ms)
-        found = self._steps.get(name)
-        if found is None:
-            found = self._steps[name] = self.make(task, knows, Inputs(at_ms, [self._records[number]]))
-        return found
+        return self._made(task, knows, number, Inputs(at_ms, [self._records[number]]))
 
     def handle_answer(self, task: TaskName, knows: int, answer: Answer, at_ms: int) -> Made:
         """Let a task handle an effect's answer at a time."""
-        name = (task, knows, (answer.request_id, canonical(answer.event), answer.reason), at_ms)
-        found = self._steps.get(name)
-        if found is None:
-            found = self._steps[name] = self.make(task, knows, Inputs(at_ms, answers=[answer]))
-        return found
+        same = answer.request_id, canonical(answer.event), answer.reason
+        return self._made(task, knows, same, Inputs(at_ms, answers=[answer]))
 
     def pass_deadlines(self, task: TaskName, knows: int, at_ms: int) -> Made:
         """Let a task pass the deadlines that are due at a time."""
-        name = (task, knows, None, at_ms)
+        return self._made(task, knows, None, Inputs(at_ms, due_ms=at_ms))
+
+    def _made(self, task: TaskName, knows: int, same: Hashable, inputs: Inputs) -> Made:
+        name = task, knows, same, inputs.now_ms
         found = self._steps.get(name)
         if found is None:
-            found = self._steps[name] = self.make(task, knows, Inputs(at_ms, due_ms=at_ms))
+            found = self._steps[name] = self.make(task, knows, inputs)
         return found
 
     def next_due(self, task: TaskName, knows: int) -> Due | None:
