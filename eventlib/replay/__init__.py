@@ -7,10 +7,10 @@ from eventlib.replay.comparison import Change
 from eventlib.replay.key_history import history
 from eventlib.replay.partition_buffer import Shard
 from eventlib.replay.point_in_time import state_at
-from eventlib.replay.preflight import PreflightReport, gate
 from eventlib.replay.replaying import replay
 from eventlib.replay.report import Difference, Report
 from eventlib.replay.steps import HistoryStep
+from eventlib.replay.stuck_sagas import PreflightReport, gate
 
 __all__ = [
     "Change",

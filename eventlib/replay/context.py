@@ -97,3 +97,7 @@ def meta_when_emitted(record: Record) -> Meta:
 
 
 _NO_META = Meta("")
+
+
+SAME_CODE = "the code is that which decided then: it is not pure, or a package that it uses has changed"
+"""Why a decision differs although the application's code does not."""

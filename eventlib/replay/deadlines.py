@@ -8,8 +8,7 @@ from eventlib.model.event import Event
 from eventlib.model.identity import deadline_id
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Decision
-from eventlib.replay.context import ReplayContext, Taken, after
-from eventlib.replay.old_values import why_of_same_code
+from eventlib.replay.context import SAME_CODE, ReplayContext, Taken, after
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Input, Kind
 from eventlib.runtime.emit import Cause, cause_of_deadline, entry_after, meta_of_deadline
@@ -63,7 +62,7 @@ class Deadlines:
             state, failure = entry.state, error.with_traceback(None)
         if judges and self._context.asked.about(cause.correlation_id):
             self._tell(decider, deadline, entry, cause, then)
-            old = why_of_same_code(entry.state) if same_code else ""
+            old = SAME_CODE if same_code else ""
             if due_ms == deadline.due_ms:
                 now, failed = self._emit(decider, deadline, entry)
                 self._context.judge(self._decision(deadline, then, now, why=old), failed or failure)

@@ -7,7 +7,6 @@ from eventlib.errors import UndecodableRecord
 from eventlib.model.event import Event
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
-from eventlib.replay.claims import EmissionKey, claimed
 from eventlib.replay.deadlines import PassedDeadline
 from eventlib.replay.journal_steps import (
     Act,
@@ -20,7 +19,7 @@ from eventlib.replay.journal_steps import (
     Released,
     TookOver,
 )
-from eventlib.replay.partition_buffer import Buffered
+from eventlib.replay.partition_buffer import Buffered, EmissionKey, claimed
 from eventlib.replay.plans import Plan
 from eventlib.replay.player import Player
 from eventlib.replay.scanner import LogScanner

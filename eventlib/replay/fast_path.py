@@ -13,9 +13,8 @@ from eventlib.model.decider import Decider
 from eventlib.model.event import Contract, Event, Meta, contract_of
 from eventlib.model.identity import derived_id
 from eventlib.model.record import Record
-from eventlib.replay.claims import EmissionKey
 from eventlib.replay.context import meta_when_emitted
-from eventlib.replay.partition_buffer import UNREAD, Buffered
+from eventlib.replay.partition_buffer import UNREAD, Buffered, EmissionKey
 from eventlib.replay.scanner import LogScanner
 from eventlib.replay.spilling_cache import SpillingCache
 from eventlib.runtime.keyed_state import KeyedState

@@ -12,9 +12,16 @@ from eventlib.log.base import TopicPartition
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record
 from eventlib.model.service import Service
-from eventlib.replay.claims import EmissionKey
 from eventlib.replay.event_loader import EventLoader
-from eventlib.replay.partition_buffer import Buffered, Cursor, Item, PartitionBuffer, Shard, refuse_dropped_inputs
+from eventlib.replay.partition_buffer import (
+    Buffered,
+    Cursor,
+    EmissionKey,
+    Item,
+    PartitionBuffer,
+    Shard,
+    refuse_dropped_inputs,
+)
 from eventlib.runtime.records import TaskClock, TaskTime
 from eventlib.values import from_ms
 

@@ -4,8 +4,9 @@ A saga progresses by a pending effect, a deadline, an unconsumed input, or the r
 are read from the changelogs and the positions in them, as the current code would at its start.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,6 +20,8 @@ from eventlib.model.event import contract_of
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.in_flight import InFlightSagas
+from eventlib.replay.replaying import FIRST, replay
+from eventlib.replay.report import NOTHING_COMPARED, Report
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import POSITION_KEY, ParkedKey, Positions, changelog_key
@@ -230,3 +233,42 @@ class Samples:
 
 _SAMPLES = 10
 _NOTHING_MOVES = "no effect is pending, no deadline is due, no input waits"
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightReport:
+    """The status of in-flight sagas, and which of their decisions change under the current code."""
+
+    standing: InFlightStatus
+    report: Report
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the current code can take over: no saga is stranded, no decision changes, all states are readable.
+
+        Not where something is damaged: what depends on it is not known.
+        """
+        return not self.standing.stranded and not self.standing.unreadable and self.report.same and not self.damaged
+
+    @property
+    def damaged(self) -> tuple[str, ...]:
+        """Sentences about damaged records."""
+        return tuple(sorted({*self.standing.damaged, *self.report.damaged}))
+
+
+async def gate(
+    log: EventLog,
+    *,
+    services: Sequence[str] | None = None,
+    since: datetime | None = None,
+    limit: int = FIRST,
+) -> PreflightReport:
+    """Return what the current code would do to in-flight sagas; the options are `replay`'s.
+
+    Guarantee: read-only; services may run meanwhile.
+    Raises: ContractError when no event ends a saga; what `replay` raises.
+    """
+    found, sagas = await standing(log)
+    if not sagas:
+        return PreflightReport(found, NOTHING_COMPARED)
+    return PreflightReport(found, await replay(log, services=services, since=since, sagas=sagas, limit=limit))

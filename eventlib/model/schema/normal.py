@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel
 
 from eventlib.model.schema.derive import known_record_of
-from eventlib.model.schema.fields import OPEN, NotYet, default_of, is_record
+from eventlib.model.schema.fields import OPEN, NotYet, default_of
 from eventlib.model.schema.frozen import FrozenDict, FrozenList, FrozenSet
 from eventlib.model.schema.leaves import CHECKED, NAMES, LossyValue, Normal, leaf
 from eventlib.model.schema.scalars import attribute
@@ -89,13 +89,6 @@ def _validating(cls: type[Any], *, sorts: bool) -> Normal | None:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def open_fields(cls: type[Any]) -> list[str]:
-    """Return the fields of a model or dataclass whose values may have other forms than their bytes give back; none for other classes."""
-    if not is_record(cls):
-        return []
-    return [field.name for field in known_record_of(cls).fields if not _is_closed(field.node)]
 
 
 def normal_evolve(evolve: Callable[..., Any], cls: type[Any], *, wants_meta: bool) -> Callable[..., Any]:
