@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventlib.analysis.event_graph import EventGraph
-from eventlib.analysis.impure_calls import impure_calls
-from eventlib.analysis.returns import without_return
+from eventlib.analysis.function_bodies import impure_calls, without_return
 from eventlib.errors import WiringError
 from eventlib.model.decider import Decider, unchanged
 from eventlib.model.finding import Finding
