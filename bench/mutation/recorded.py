@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from bench.mutation.mutants import ROOT, SEED
 from eventlib import open_log
-from eventlib.proof.corpus import CutOptions, cut
+from eventlib.proof.corpus import cut
 from eventlib.simulation.scenario import drawn_from
 from services import shop
 from services.simulation.faults import CarrierFaults, GatewayFaults
@@ -45,7 +45,7 @@ async def _record() -> None:
             await _left(running, running.to_gateway, "charge", "C")
             await running.submit("W")
     async with open_log(f"sqlite:///{LOG}", shop, read_only=True) as log:
-        await cut(log, CORPUS, CutOptions(2_000, ROOT))
+        await cut(log, CORPUS, 2_000, ROOT)
 
 
 async def _left(running: RunningShop, script: Script, call: str, name: str) -> None:

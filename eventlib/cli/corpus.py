@@ -13,7 +13,7 @@ from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, opti
 from eventlib.cli._common.typer_ext import group
 from eventlib.model.project import load_choreography, nearest
 from eventlib.opening import open_log
-from eventlib.proof.corpus import Cut, CutOptions
+from eventlib.proof.corpus import Cut
 from eventlib.proof.corpus import cut as cut_from
 from eventlib.proof.corpus.cutting import KINDS
 
@@ -58,11 +58,10 @@ def cut(
     log_options = LogOptions.of(context, app, from_)
     refuse_missing(log_options.url)
     choreography = load_choreography(log_options.app)
-    options = CutOptions(sagas, nearest(Path.cwd())[0])
 
     async def made() -> Cut:
         async with open_log(log_options.url, choreography, read_only=True) as log:
-            return await cut_from(log, out, options)
+            return await cut_from(log, out, sagas, nearest(Path.cwd())[0])
 
     found = asyncio.run(made())
     if as_json:

@@ -13,15 +13,6 @@ _PARKS: set[Kind] = {"raises", "unreadable"}
 _FAILS: set[Kind] = {*_PARKS, "no-deadline", "overdue", "unhandled"}
 
 
-class Place(NamedTuple):
-    """Which decision: of whom, about which key, on what."""
-
-    decider: str
-    key: str
-    input: str
-    offset: int
-
-
 @dataclass(frozen=True, slots=True)
 class Changed:
     """One decision that differs: what the older code emits (`before`), and how the newer one differs from the record."""
@@ -145,9 +136,10 @@ def changed(base: Iterable[Difference], head: Iterable[Difference]) -> Iterator[
         yield Changed(old.now, replace(old, now=old.then, kind="other", why=""), recovers=old.kind in _PARKS)
 
 
-def _place(difference: Difference) -> Place:
+def _place(difference: Difference) -> tuple[str, str, str, int]:
+    """Return what names a decision: of whom, about which key, on what."""
     given = difference.input
-    return Place(difference.source, difference.key, given.id or given.type, given.offset)
+    return difference.source, difference.key, given.id or given.type, given.offset
 
 
 def _told(events: Sequence[ComparedEvent]) -> list[tuple[object, ...]]:

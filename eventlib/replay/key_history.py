@@ -18,7 +18,7 @@ from eventlib.queries.state import newest_of_key, task_of, unknown_key
 from eventlib.replay.history_builder import ConsumedInput, KeyHistoryBuilder, StateTakenOver
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Begun, Consumed, Discarded, Done, Moved, Refusal, Released, TookOver
-from eventlib.replay.outputs import Search, find_emitted, recorded, refuse_dropped
+from eventlib.replay.outputs import find_emitted, recorded, refuse_dropped
 from eventlib.replay.player import Player
 from eventlib.replay.steps import HistoryStep, RecordedEvent
 from eventlib.replay.task_inputs import PullScanner, TaskInputs
@@ -149,8 +149,10 @@ async def key_history(log: EventLog, decider: Decider[Any], key: str, *, is_newe
     )
     if since_ms is None:
         raise unknown_key(decider, key)
-    for search in _searches(since_ms, newest if is_newest else None):
-        emitted = await find_emitted(log, decider, own_key, search)
+    until_ms = newest.timestamp_ms if newest is not None and is_newest else None
+    # First where they nearly always are, last everywhere.
+    for until, everywhere in (*([(until_ms, False)] if until_ms is not None else []), (None, False), (None, True)):
+        emitted = await find_emitted(log, decider, own_key, since_ms=since_ms, until_ms=until, everywhere=everywhere)
         builder = KeyHistoryBuilder(log, decider, own_key, emitted)
         steps = [step for done, acts in transactions for act in acts if (step := builder.step(done, act)) is not None]
         if _is_whole(steps, newest):
@@ -173,12 +175,6 @@ async def history(log: EventLog, decider: Decider[S], key: str) -> AsyncIterator
     """
     for step in (await key_history(log, decider, key)).steps:
         yield step
-
-
-def _searches(since_ms: int, newest: Record | None) -> list[Search]:
-    """Return where to look for outputs: first where they nearly always are, last everywhere."""
-    likely = [] if newest is None else [Search(since_ms, newest.timestamp_ms)]
-    return [*likely, Search(since_ms), Search(since_ms, everywhere=True)]
 
 
 def _is_whole(steps: Sequence[HistoryStep[Any]], newest: Record | None) -> bool:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.eventlog import EventLog
@@ -42,29 +42,29 @@ class EmittedEvents:
         return sorted(found, key=lambda each: each.record.sequence or 0)
 
 
-class Search(NamedTuple):
-    """Where to look for emitted events: from a time on, until another, or to the end of the log.
+async def find_emitted(
+    log: EventLog,
+    decider: Decider[Any],
+    key: str,
+    *,
+    since_ms: int,
+    until_ms: int | None = None,
+    everywhere: bool = False,
+) -> EmittedEvents:
+    """Find the events that a decider emitted under a key, from a time on until another one, or to the end of the log.
 
     An event with the decider's key field nearly always has the decider's key too: only that partition is read, unless
     `everywhere` is set.
     """
-
-    since_ms: int
-    until_ms: int | None = None
-    everywhere: bool = False
-
-
-async def find_emitted(log: EventLog, decider: Decider[Any], key: str, search: Search) -> EmittedEvents:
-    """Find the events that a decider emitted under a key."""
     service = log.choreography.service_of(decider)
     source = f"{service.emits_as}/{decider.name}"
     found = list[RecordedEvent]()
-    for topic_partition in _output_partitions(service, decider, key, everywhere=search.everywhere):
-        offset = await log.port.offset_at(*topic_partition, search.since_ms)
+    for topic_partition in _output_partitions(service, decider, key, everywhere=everywhere):
+        offset = await log.port.offset_at(*topic_partition, since_ms)
         async for records in chunks(log.port, topic_partition, offset):
             own = [record for record in records if record.source == source and record.subject == key]
             found += [recorded(*decoded) for decoded in await log.decode_many(own)]
-            if search.until_ms is not None and records[-1].timestamp_ms > search.until_ms:
+            if until_ms is not None and records[-1].timestamp_ms > until_ms:
                 break
     return EmittedEvents(found)
 

@@ -1,7 +1,7 @@
 """A corpus: recorded decisions that cover an application's code, kept beside it, and decided again as tests."""
 
-from eventlib.proof.corpus.cutting import Cut, CutOptions, cut
+from eventlib.proof.corpus.cutting import Cut, cut
 from eventlib.proof.corpus.decisions import CorpusDecision
 from eventlib.proof.corpus.files import Corpus
 
-__all__ = ["Corpus", "CorpusDecision", "Cut", "CutOptions", "cut"]
+__all__ = ["Corpus", "CorpusDecision", "Cut", "cut"]

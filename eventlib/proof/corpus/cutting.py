@@ -31,14 +31,6 @@ KINDS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CutOptions:
-    """At most so many sagas; `directory` is the application's, whose lines count."""
-
-    sagas: int
-    directory: Path
-
-
 class Covered(NamedTuple):
     """How many features of a kind the log has, and how many of them the corpus."""
 
@@ -64,17 +56,17 @@ class Cut:
         return all(each.there == each.covered for each in self.covered)
 
 
-async def cut(log: EventLog, out: Path, options: CutOptions) -> Cut:
-    """Choose sagas of a log, and write their decisions into a directory, with pseudonyms.
+async def cut(log: EventLog, out: Path, most: int, directory: Path) -> Cut:
+    """Choose at most so many sagas of a log, and write their decisions with pseudonyms; `directory` is the application's, whose lines count.
 
     What is written is decided by today's code as it was recorded; what is not, is left out and told.
     Raises: as `replay` does; ContractError when the log has no decision.
     """
-    survey = _Survey(options.directory)
+    survey = _Survey(directory)
     await replay(log, tap=survey.take, limit=0)
     if not survey.features:
         raise ContractError("there is no decision on this log: cut a corpus from one on which the services have run")
-    chosen = _chosen(survey, options.sagas)
+    chosen = _chosen(survey, most)
     kept = _Kept()
     await replay(log, tap=kept.take, limit=0, sagas=chosen)
     decisions, left_out = kept.pseudonymised(Describer(log.choreography))
