@@ -5,7 +5,6 @@ Reruns can be listed from the log alone, by these; see `listing`.
 
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import TypeVar
 
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
@@ -14,6 +13,7 @@ from eventlib.model.evolution import wire_name, wire_name_of
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
+from eventlib.queries.task_metadata import decoded
 from eventlib.runtime.records import code_version
 from eventlib.runtime.runtime import prepare_own
 from eventlib.state.base import Store, Stores
@@ -67,9 +67,6 @@ class CutoverMetadata:
     why: str = ""
 
 
-N = TypeVar("N", RerunMetadata, CutoverMetadata)
-
-
 class RerunStores(Stores):
     """Local stores of a rerun, and of its copies of the service's state: never those that the service itself uses.
 
@@ -101,7 +98,7 @@ async def metadata_of(log: EventLog, name: str) -> RerunMetadata | None:
     """Return a rerun's metadata; None when there is none under this name."""
     control = f"{name}.control"
     record = await _newest(log, control, 0, RerunMetadata) if control in await log.port.topics() else None
-    return None if record is None else await _decoded(log, record, RerunMetadata)
+    return None if record is None else await decoded(log, RerunMetadata, record)
 
 
 async def begin_or_resume(log: EventLog, service: Service, name: str, wanted: RerunSpec) -> RerunMetadata:
@@ -142,7 +139,7 @@ async def switched_tasks(log: EventLog, run: Service) -> dict[int, CutoverMetada
     for task in range(run.partitions):
         record = await _newest(log, run.control.name, task, CutoverMetadata)
         if record is not None:
-            found[task] = await _decoded(log, record, CutoverMetadata)
+            found[task] = await decoded(log, CutoverMetadata, record)
     return found
 
 
@@ -181,7 +178,3 @@ async def _newest(
     async for record in records_between(log.port, (control, partition), 0):
         found = record if record.type == wire_name_of(kind) else found
     return found
-
-
-async def _decoded(log: EventLog, record: Record, kind: type[N]) -> N:
-    return await log.codec.known(lambda: log.codec.decode(kind, record.value or b""))
