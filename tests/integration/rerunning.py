@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from eventlib import Event, EventLog, Publication, Runtime
 from eventlib.operations.reprocessing.comparison import Difference, difference
@@ -63,6 +64,15 @@ async def switched(
             return await switch(again, WHY, runs_effects=runs_effects)
 
 
+@asynccontextmanager
+async def taken_over(opened: Opened, **how: Any) -> AsyncIterator[tuple[EventLog, Switched]]:
+    """Take over a rerun, open the log with its code, and see afterwards that the service goes on and its shelves are right."""
+    done = await switched(opened, Code(), **how)
+    async with opened(market()) as log:
+        yield log, done
+        await live_goes_on(log)
+
+
 async def check_laws(log: EventLog) -> None:
     """Every id once, every cause there; a shelf knows what was said; nothing is below zero."""
     found = [r for t in ("requests", "stock", "answers", "charges", "closed") for r in await everything(log, t)]
@@ -78,30 +88,31 @@ async def check_laws(log: EventLog) -> None:
         assert sorted(sequences) == list(range(1, len(sequences) + 1)), "what is said under a key is counted through"
 
 
-async def books(log: EventLog) -> dict[str, int]:
-    """Return what has to be on each shelf: stocked - kept + given back, of all that stands on the log."""
-    left = dict[str, int]()
-    for each in [*await events(log, "stock"), *await events(log, "answers")]:
-        match each:
-            case Stocked(sku=sku, units=units):
-                left[sku] = left.get(sku, 0) + units
-            case Kept(sku=sku):
-                left[sku] = left.get(sku, 0) - 1
-            case GivenBack(sku=sku):
-                left[sku] = left.get(sku, 0) + 1
-            case _:
-                pass
+async def units_left(log: EventLog, name: str = "") -> Counter[str]:
+    """Return what has to be on each shelf: stocked - kept + given back, of all on the log, or of what a rerun emitted."""
+    left = Counter[str]()
+    for each in await events(log, "stock"):
+        if isinstance(each, Stocked):
+            left[each.sku] += each.units
+    moves = [
+        *(await said_by_rerun(log, "answers", name) if name else await events(log, "answers")),
+        *(await said_by_rerun(log, "stock", name) if name else await events(log, "stock")),
+    ]
+    for moved in moves:
+        if isinstance(moved, Kept | GivenBack):
+            left[moved.sku] += 1 if isinstance(moved, GivenBack) else -1
     return left
 
 
-async def check_shelves(log: EventLog) -> None:
-    shelves = await shelves_of(log, "store")
-    assert shelves == {sku: (await books(log)).get(sku, 0) for sku in shelves}
+async def check_shelves(log: EventLog, rerun: str = "") -> None:
+    """See that a service, or a rerun of it, has on its shelves what events say, and nothing below zero."""
+    shelves, left = await shelves_of(log, rerun or "store"), await units_left(log, rerun)
+    assert shelves == {sku: left[sku] for sku in shelves}
     assert min(shelves.values()) >= 0
 
 
-async def live_goes_on(log: EventLog, seed: int = 77) -> None:
-    """Let the service go on for a while, and everybody be answered."""
+async def live_goes_on(log: EventLog, seed: int = 77, *, shelves: bool = True) -> None:
+    """Let the service go on for a while, and everybody be answered; then its shelves are right, unless they were oversold."""
     await settle(log)
     before = len(await events(log, "closed"))
     baskets = random_baskets(20, seed)
@@ -109,6 +120,8 @@ async def live_goes_on(log: EventLog, seed: int = 77) -> None:
     await settle(log)
     assert len(await events(log, "closed")) == before + len(baskets)
     await check_laws(log)
+    if shelves:
+        await check_shelves(log)
 
 
 async def some_short_baskets(log: EventLog) -> None:
@@ -149,18 +162,6 @@ async def shelves_of(log: EventLog, name: str) -> dict[str, int]:
 
 def by_decider(found: Difference) -> dict[str, tuple[int, int, int]]:
     return {each.decider: (each.missing, each.extra, each.other) for each in found.deciders}
-
-
-async def units_left(log: EventLog, name: str) -> Counter[str]:
-    """Return what has to be on each shelf, from what was said by a rerun: stocked - kept + given back."""
-    left = Counter[str]()
-    for each in await events(log, "stock"):
-        if isinstance(each, Stocked):
-            left[each.sku] += each.units
-    for moved in [*await said_by_rerun(log, "answers", name), *await said_by_rerun(log, "stock", name)]:
-        if isinstance(moved, Kept | GivenBack):
-            left[moved.sku] += 1 if isinstance(moved, GivenBack) else -1
-    return left
 
 
 async def said_by_rerun(log: EventLog, topic: str, name: str = "again") -> list[Event | None]:

@@ -22,14 +22,13 @@ from tests.integration.rerunning import (
     WHY,
     busy_days,
     by_decider,
+    check_shelves,
     run_again,
     run_it_again,
     said_by_rerun,
     send,
     settle,
-    shelves_of,
     stock,
-    units_left,
 )
 
 
@@ -81,10 +80,7 @@ async def test_a_shelf_that_did_not_count_is_put_right(opened: Opened) -> None:
         assert counts["shelf"][:2] == (0, 0), "each request is answered in its place, some of them otherwise"
         assert counts["shelf"][2] > 10
         assert {(each.before, each.after) for each in found.events if each.decider == "shelf"} == {("Kept", "Short")}
-        shelves = await shelves_of(log, "again")
-        assert min(shelves.values()) >= 0
-        left = await units_left(log, "again")
-        assert shelves == {sku: left[sku] for sku in shelves}
+        await check_shelves(log, "again")
 
 
 async def test_what_was_forgotten_is_said_and_heard(opened: Opened) -> None:
@@ -93,10 +89,7 @@ async def test_what_was_forgotten_is_said_and_heard(opened: Opened) -> None:
     async with opened(market()) as log:
         found = await run_it_again(log, "store")
         assert by_decider(found)["basket"][1] > 3, "units are given back"
-        shelves = await shelves_of(log, "again")
-        left = await units_left(log, "again")
-        assert shelves == {sku: left[sku] for sku in shelves}, "and their shelves have heard of it"
-        assert min(shelves.values()) >= 0
+        await check_shelves(log, "again")  # they have heard of it
 
 
 async def test_an_effect_that_was_asked_for_takes_its_recorded_answer_and_another_stays_open(opened: Opened) -> None:
@@ -176,11 +169,7 @@ async def test_what_is_thrown_away_is_gone_and_can_be_begun_anew(
             await listing.drop(log, service, "again")
     async with opened(market()) as log:
         await run_again(log, stores)
-        left = await units_left(log, "again")
-        shelves = await shelves_of(log, "again")
-        assert shelves == {sku: left[sku] for sku in shelves}, (
-            "nothing is left of the first one, in no local store either"
-        )
+        await check_shelves(log, "again")  # nothing is left of the first one, in no local store either
 
 
 async def test_names_that_are_taken_are_refused(opened: Opened) -> None:

@@ -16,7 +16,6 @@ from tests.integration.reopening import Opened, events, everything
 from tests.integration.rerunning import (
     WHY,
     busy_days,
-    check_shelves,
     live_goes_on,
     random_baskets,
     send,
@@ -26,6 +25,7 @@ from tests.integration.rerunning import (
     some_short_baskets,
     stock,
     switched,
+    taken_over,
 )
 from tests.operators import request_retry
 
@@ -39,25 +39,19 @@ async def test_with_the_same_code_nothing_changes(opened: Opened) -> None:
         assert await switched(opened, Code()) == Switched(tasks=8)
         assert [r for r in await everything(log, "store.changelog") if r.key != b"position"] == before
         await live_goes_on(log)
-        await check_shelves(log)
 
 
 async def test_what_was_forgotten_is_said_now_and_heard_once(opened: Opened) -> None:
     async with opened(market(Code(gives_back=False))) as log:
         await some_short_baskets(log)
         assert await shelves_of(log, "store") == {"A": 3, "B": 3, "C": 0}
-    done = await switched(opened, Code())
-    assert (done.tasks, done.said, done.unsaid) == (8, 12, 0), (
-        "that it is closed was said before, and is not said again"
-    )
-    async with opened(market()) as log:
+    async with taken_over(opened) as (log, done):
+        assert (done.tasks, done.said, done.unsaid) == (8, 12, 0), "that it is closed is not said again"
         given = [r for r in await everything(log, "stock") if r.type == "GivenBack"]
         assert len(given) == 12
         assert await shelves_of(log, "store") == {"A": 9, "B": 9, "C": 0}, "their shelves have heard of it already"
         await settle(log)
         assert await shelves_of(log, "store") == {"A": 9, "B": 9, "C": 0}, "and do not hear of it again"
-        await live_goes_on(log)
-        await check_shelves(log)
 
 
 async def test_a_shelf_that_sold_what_it_had_not_is_put_right(opened: Opened) -> None:
@@ -76,11 +70,14 @@ async def test_a_shelf_that_sold_what_it_had_not_is_put_right(opened: Opened) ->
         assert await shelves_of(log, "store") == {"A": 0, "B": 7}
         closed = [e for e in await events(log, "closed") if isinstance(e, Closed)]
         assert sorted(e.how for e in closed) == ["charged"] * 6 + ["short"] * 4
-        await live_goes_on(log)
+        await live_goes_on(log, shelves=False)
         assert min((await shelves_of(log, "store")).values()) >= 0
 
 
-async def test_requests_that_only_the_rerun_makes_wait_for_a_person(opened: Opened) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_requests_that_only_the_rerun_makes_wait_for_a_person_or_run_at_once(
+    opened: Opened, *, at_once: bool
+) -> None:
     till = Till()
     async with opened(market(Code(spare=1))) as log:
         await stock(log, A=2)
@@ -88,38 +85,20 @@ async def test_requests_that_only_the_rerun_makes_wait_for_a_person(opened: Open
         await send(log, [("1", "A"), ("2", "A")])
         await settle(log, till)
         assert len(till.charges) == 1
-    done = await switched(opened, Code())
-    assert (done.requested, done.asked) == (1, 0)
-    async with opened(market()) as log:
+    async with taken_over(opened, runs_effects=at_once) as (log, done):
+        assert (done.requested, done.asked) == (1, 0)
         await settle(log, till)
-        assert len(till.charges) == 1, "it is parked"
-        (parked,) = await parkings(log)
-        assert (parked.effect, parked.reason) == (
-            "ChargeAsked",
-            "only the rerun again requested it: retry it to run it",
-        )
-        await request_retry(log, parked, "ada")
-        await settle(log, till)
+        if not at_once:
+            assert len(till.charges) == 1, "it is parked"
+            (parked,) = await parkings(log)
+            why = "only the rerun again requested it: retry it to run it"
+            assert (parked.effect, parked.reason) == ("ChargeAsked", why)
+            await request_retry(log, parked, "ada")
+            await settle(log, till)
         asked = [r.event_id for r in await everything(log, "charges") if r.type == "ChargeAsked"]
         assert sorted(till.charges) == sorted(asked)
         assert len([e for e in await events(log, "charges") if isinstance(e, Charged)]) == 2
-        await live_goes_on(log)
-
-
-async def test_or_run_at_once_when_somebody_wants_that(opened: Opened) -> None:
-    till = Till()
-    async with opened(market(Code(spare=1))) as log:
-        await stock(log, A=2)
-        await settle(log)
-        await send(log, [("1", "A"), ("2", "A")])
-        await settle(log, till)
-    done = await switched(opened, Code(), runs_effects=True)
-    assert done.requested == 1
-    async with opened(market()) as log:
-        await settle(log, till)
-        assert len(till.charges) == 2
         assert await parkings(log) == []
-        await live_goes_on(log)
 
 
 async def test_a_request_that_only_the_service_has_made_is_still_answered(opened: Opened) -> None:
@@ -138,7 +117,7 @@ async def test_a_request_that_only_the_service_has_made_is_still_answered(opened
         till.is_closed = False
         await settle(log, till)
         assert [type(e) for e in await events(log, "charges")] == [ChargeAsked, Charged]
-        await live_goes_on(log)
+        await live_goes_on(log, shelves=False)  # the unit that is spared now was kept by the service
 
 
 async def bad_and_good(log: EventLog) -> None:
@@ -172,31 +151,24 @@ async def test_what_neither_can_handle_stays_parked(opened: Opened) -> None:
         await settle(log)
         assert await parkings(log) == []
         await live_goes_on(log)
-        await check_shelves(log)
 
 
 async def test_what_was_parked_is_handled_in_the_rerun_and_so_it_is_then(opened: Opened) -> None:
     async with opened(market(Code(raises_for="bad"))) as log:
         await bad_and_good(log)
         assert len(await parkings(log)) == 1
-    done = await switched(opened, Code())
-    assert (done.unsaid, done.requested) == (0, 1)
-    async with opened(market()) as log:
+    async with taken_over(opened) as (log, done):
+        assert (done.unsaid, done.requested) == (0, 1)
         assert [parking.effect for parking in await parkings(log)] == ["ChargeAsked"]
-        await live_goes_on(log)
-        await check_shelves(log)
 
 
 async def test_what_the_service_has_not_handled_yet_it_handles_then(opened: Opened) -> None:
     async with opened(market(Code(gives_back=False))) as log:
         await some_short_baskets(log)
         await send(log, random_baskets(30, 4))
-    await switched(opened, Code())
-    async with opened(market()) as log:
+    async with taken_over(opened) as (log, _):
         await settle(log)
         assert len(await events(log, "closed")) == 36
-        await live_goes_on(log)
-        await check_shelves(log)
 
 
 async def test_what_was_before_and_after_can_be_told_and_replayed(opened: Opened) -> None:
