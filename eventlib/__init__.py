@@ -57,33 +57,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "model.choreography": ["Choreography"],
-            "model.decider": ["Decider"],
-            "model.effect": ["FOREVER", "Retry"],
-            "errors": [
-                "ContractError",
-                "EventlibError",
-                "OutcomeUnknown",
-                "RetryableError",
-                "TerminalError",
-                "WiringError",
-            ],
-            "model.event": ["Event", "Meta", "Position"],
-            "eventlog": ["EventLog"],
-            "publication": ["Publication"],
-            "model.evolution": ["Aliases", "unknown_is", "upcasts", "wire_name"],
-            "state.global_table": ["GlobalTable"],
-            "opening": ["open_log"],
-            "runtime.config": ["RuntimeConfig"],
-            "runtime.runtime": ["Runtime"],
-            "model.measures": ["Money", "Units"],
-            "model.saga_status": ["SagaState", "SagaStates"],
-            "model.service": ["Service"],
-            "model.states": ["replace"],
-            "model.topic": ["Topic"],
-        },
-        renamed={"Retryable": "RetryableError", "Terminal": "TerminalError"},
-    )
+    __getattr__ = lazy(__name__)

@@ -45,25 +45,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "cli._common.exit_codes": ["run_command"],
-            "cli._common.extras": ["lacking"],
-            "cli._common.fetching": ["fetched"],
-            "cli._common.output": [
-                "counted",
-                "print_json",
-                "printable",
-                "readable",
-                "short_id",
-                "table",
-                "terminal",
-                "warn",
-            ],
-            "model.project": ["load_choreography", "load_named", "nearest"],
-            "cli._common.typer_ext": ["Command", "Group"],
-            "runtime.runtime": ["collect_garbage_seldom"],
-            "values": ["iso"],
-        },
-    )
+    __getattr__ = lazy(__name__)

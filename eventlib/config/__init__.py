@@ -25,11 +25,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "config.settings": ["credentials", "eventlib_settings", "runtime_config"],
-            "ground.variables": ["SettingsError", "read_settings"],
-            "ground.url": ["no_userinfo"],
-        },
-    )
+    __getattr__ = lazy(__name__)

@@ -72,30 +72,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "http.api": ["SagaApi"],
-            "ground.body_limit": ["RefusedJson", "StrictRoute", "bounded", "charge"],
-            "ground.http_client": ["http_client"],
-            "http.config": ["ApiConfig"],
-            "http.docs": ["serve_docs"],
-            "http.limits": ["HttpLimits"],
-            "http.problems": [
-                "FieldError",
-                "Problem",
-                "Refusal",
-                "answer_problems",
-                "documented",
-                "refused_field",
-                "try_later",
-            ],
-            "http.protocol": ["BoundedProtocol", "server_options"],
-            "http.rate_limit": ["CALLER", "caller_of"],
-            "http.reads": ["HOW_CURRENT", "POSITION", "PREFERENCE_APPLIED", "MinPosition", "Prefer", "Reads"],
-            "http.requests": ["Accepted", "IdempotencyKey", "RequestPlace", "Requests"],
-            "http.saga_events": ["SagaEvents", "Shown", "TimelineEvent"],
-            "http.traffic": ["Limits", "Metrics"],
-            "ground.strict_json": ["JsonRefused", "decode_json"],
-        },
-    )
+    __getattr__ = lazy(__name__)

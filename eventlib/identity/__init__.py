@@ -34,22 +34,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "http.gate": ["Caller", "Gate", "guard"],
-            "identity.identity": ["Identity", "identity_of"],
-            "identity.options": ["IdentityOptions"],
-            "identity.principal": [
-                "IdentityUnavailable",
-                "Principal",
-                "Role",
-                "Rule",
-                "Unauthenticated",
-                "allow",
-                "public",
-            ],
-            "identity.tokens": ["add_token"],
-            "ground.private_files": ["write_private"],
-        },
-    )
+    __getattr__ = lazy(__name__)

@@ -104,11 +104,6 @@ class Event(BaseModel):
         **config: Any,
     ) -> None:
         """Take the declarations off the class line, before Pydantic reads the fields."""
-        if "foreign" in config:
-            raise WiringError(
-                f"event {cls.__name__}: `foreign=` has another name now: write "
-                f"`class {cls.__name__}(Event, ..., external={type(config['foreign']).__name__}(...))`"
-            )
         super().__init_subclass__(**config)
         if abstract:
             cls.__contract__ = None

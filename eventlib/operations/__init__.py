@@ -19,10 +19,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would conclude that every name exists
-    __getattr__ = lazy(
-        __name__,
-        {
-            "ground.histogram": ["Histogram"],
-            "queries.parked": ["Parking", "parkings", "waiting_inputs"],
-        },
-    )
+    __getattr__ = lazy(__name__)

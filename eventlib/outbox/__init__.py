@@ -15,11 +15,4 @@ if TYPE_CHECKING:
 __all__ = ["TABLE_SQL", "DjangoOutbox", "SqlAlchemyOutbox", "rows_of"]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy(
-        __name__,
-        {
-            "outbox.django.outbox": ["DjangoOutbox"],
-            "outbox.rows": ["TABLE_SQL", "rows_of"],
-            "outbox.sqlalchemy": ["SqlAlchemyOutbox"],
-        },
-    )
+    __getattr__ = lazy(__name__)

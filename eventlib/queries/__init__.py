@@ -36,18 +36,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "model.identity": ["request_id"],
-            "model.saga": ["SagaEvent", "saga_of"],
-            "queries.decoding": ["event_topics"],
-            "queries.saga_index": ["SagaIndex"],
-            "queries.causal_order": ["in_order"],
-            "queries.state": ["state_of"],
-            "queries.state_index": ["StateIndex", "StateRow"],
-            "queries.stream": ["tail"],
-            "queries.projection": ["Projection", "ProjectionBehind"],
-            "queries.projection_file": ["View"],
-        },
-    )
+    __getattr__ = lazy(__name__)

@@ -15,11 +15,4 @@ if TYPE_CHECKING:
 __all__ = ["QueryError", "SagaPage", "SagaQuery", "SagaSearch", "Searchable"]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "model.searchable": ["Searchable"],
-            "search.saga_search": ["SagaPage", "SagaQuery", "SagaSearch"],
-            "search.language": ["QueryError"],
-        },
-    )
+    __getattr__ = lazy(__name__)

@@ -19,4 +19,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy(__name__, {"simulation.consumers": ["SimulatedConsumer"]})
+    __getattr__ = lazy(__name__)

@@ -15,11 +15,4 @@ if TYPE_CHECKING:
 __all__ = ["DjangoInbox", "SimulatedSink", "SqlSink"]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy(
-        __name__,
-        {
-            "sinks.declaration": ["SqlSink"],
-            "sinks.django.inbox": ["DjangoInbox"],
-            "sinks.simulated": ["SimulatedSink"],
-        },
-    )
+    __getattr__ = lazy(__name__)

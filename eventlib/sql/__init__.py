@@ -14,7 +14,4 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "LiveTable", "SqlQuery", "ask", "live_tables"]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
-    __getattr__ = lazy(
-        __name__,
-        {"sql.asking": ["Answer", "SqlQuery", "ask"], "index.tables": ["LiveTable", "live_tables"]},
-    )
+    __getattr__ = lazy(__name__)

@@ -15,4 +15,4 @@ if TYPE_CHECKING:
 __all__ = ["Given", "check_invariants", "client_of", "given"]
 
 if not TYPE_CHECKING:  # they bring the simulator and FastAPI, which tests of deciders do without
-    __getattr__ = lazy(__name__, {"testing.exploring": ["check_invariants"], "testing.serving": ["client_of"]})
+    __getattr__ = lazy(__name__)

@@ -35,20 +35,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "webhooks.inbound": ["cloud_events_route"],
-            "webhooks.receiving": ["callback_route"],
-            "webhooks.secrets_file": ["SecretsFile"],
-            "webhooks.signing": [
-                "STANDARD_WEBHOOKS",
-                "STRIPE",
-                "SignatureScheme",
-                "Signed",
-                "SigningSecret",
-                "TimestampedSignature",
-            ],
-            "webhooks.simulated": ["simulated_subscribers"],
-        },
-    )
+    __getattr__ = lazy(__name__)

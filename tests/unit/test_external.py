@@ -281,13 +281,6 @@ def test_the_check_asks_what_a_null_value_means_on_a_compacted_topic() -> None:
     assert check(listening(None, compacted=False)) == []
 
 
-def test_the_older_keyword_is_refused_with_the_line_to_write() -> None:
-    with pytest.raises(WiringError, match=r"event Old: `foreign=` .* write `class Old\(Event, \.\.\., external=Json\("):
-
-        class Old(Event, topic="theirs", key="k", foreign=Json()):
-            k: str
-
-
 def test_an_external_topic_has_one_event_type() -> None:
     class One(Event, topic="theirs", key="k", external=Json()):
         k: str

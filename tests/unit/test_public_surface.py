@@ -69,18 +69,6 @@ def test_examples_and_new_services_use_what_is_public(file: Path) -> None:
     assert imports_of(file).keys() <= {*PUBLIC, "eventlib.errors"}
 
 
-@pytest.mark.parametrize(
-    ("before", "instead"),
-    [
-        ("from eventlib import Retryable", "from eventlib import RetryableError"),
-        ("from eventlib import Terminal", "from eventlib import TerminalError"),
-    ],
-)
-def test_a_name_of_an_earlier_release_ends_with_the_line_to_write(before: str, instead: str) -> None:
-    with pytest.raises(ImportError, match=instead):
-        exec(before)  # noqa: S102  as a service of an earlier release has it
-
-
 @pytest.mark.parametrize("file", [*(ROOT / "services").glob("*/decider.py"), *(ROOT / "services").glob("*/events.py")])
 def test_deciders_and_events_take_only_what_is_pure(file: Path) -> None:
     assert imports_of(file).get("eventlib", set()) <= PURE
