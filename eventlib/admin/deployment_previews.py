@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from eventlib.errors import ContractError
+from eventlib.ground.tasks import cancelled
 from eventlib.values import from_ms, now_ms
 
 _REVISION = re.compile(r"([A-Za-z0-9][^\s:]*)?")
@@ -82,9 +83,7 @@ class DeploymentPreviews:
 
     async def close(self) -> None:
         """End the process that makes a preview."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancelled(self._task)
 
     async def _make(self, run: PreviewRun) -> None:
         command = [sys.executable, "-m", "eventlib", "prove", "--deploy", "--json", *run.asked.options, *self._place]

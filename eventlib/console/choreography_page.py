@@ -15,6 +15,7 @@ from eventlib.analysis.diagram.svg import svg
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
+from eventlib.ground.tasks import cancelled
 from eventlib.http.problems import Refusal
 from eventlib.identity.principal import READERS, allow
 from eventlib.operations.edge_traffic import Passages, TrafficCounter
@@ -46,9 +47,7 @@ class TrafficWatch:
         try:
             yield
         finally:
-            if self._counting is not None:
-                self._counting.cancel()
-                await asyncio.gather(self._counting, return_exceptions=True)
+            await cancelled(self._counting)
 
     async def picture(self) -> tuple[Picture, bool]:
         """Return the picture with what was counted so far, and whether more was counted since the last look."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from eventlib.errors import RetryableError
 from eventlib.ground.arguments import check
+from eventlib.ground.tasks import cancelled
 from eventlib.http.config import ApiConfig
 from eventlib.http.docs import serve_docs
 from eventlib.http.gate import guard
@@ -151,8 +152,7 @@ class SagaApi(Generic[R]):
             try:
                 yield
             finally:
-                watch.cancel()
-                await asyncio.gather(watch, return_exceptions=True)
+                await cancelled(watch)
                 if self._queries is not None:
                     await self._queries.close()
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 from eventlib.errors import ContractError, LogUnavailable, RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.ground.arguments import A_LOG, check
+from eventlib.ground.tasks import cancelled
 from eventlib.log.base import TopicPartition
 from eventlib.log.sqlite.errors import explained
 from eventlib.model.kept_error import KeptError, kept_reason
@@ -93,9 +94,7 @@ class Projection:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Stop after the transaction at hand, and close the file."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        await cancelled(self._following)
         self._waiters.fail(LogUnavailable(f"the projection {self.view.name} was closed"))
         self._opened.close()
 

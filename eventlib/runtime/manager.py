@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from eventlib.errors import LogCorrupt, OwnershipLost, RetryableError, TailLost
 from eventlib.ground.ends import as_error, is_asked_for
+from eventlib.ground.tasks import cancelled
 from eventlib.log.base import Claim, Membership, TopicPartition
 from eventlib.model.kept_error import KeptError
 from eventlib.model.service import Service
@@ -82,8 +83,7 @@ class TaskManager:
         except BaseException as raised:  # noqa: BLE001  whatever it is, the process that runs the services has to know
             self._report(raised)
         finally:
-            copying.cancel()
-            await asyncio.gather(copying, return_exceptions=True)
+            await cancelled(copying)
             await membership.retire()
             for partition in [*self._running]:
                 self._end(partition, membership)

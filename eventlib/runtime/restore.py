@@ -8,6 +8,7 @@ from typing import Any
 from eventlib.codec.base import Codec
 from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.errors import ContractError, DamagedRecord, LogCorrupt, OwnershipLost, RetryableError
+from eventlib.ground.tasks import cancelled
 from eventlib.log.base import Claim, Membership
 from eventlib.log.rules import witnessed_loss
 from eventlib.model.decider import Decider
@@ -180,17 +181,12 @@ class StandbyTasks:
         try:
             while True:
                 wanted = await self._membership.stands_by(self._copies.keys())
-                await self._end([self._copies.pop(partition) for partition in self._copies.keys() - {*wanted}])
+                await cancelled(*[self._copies.pop(partition) for partition in self._copies.keys() - {*wanted}])
                 for partition in {*wanted} - self._copies.keys():
                     copying = self._copy_patiently(partition)
                     self._copies[partition] = asyncio.create_task(copying, name=f"copy of {partition}")
         finally:
-            await self._end([*self._copies.values()])
-
-    async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            await cancelled(*self._copies.values())
 
     async def _copy_patiently(self, partition: int) -> None:
         while True:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from eventlib.errors import EventlibError, UndecodableRecord
 from eventlib.eventlog import EventLog
+from eventlib.ground.tasks import cancelled
 from eventlib.log.base import Claim, TopicPartition
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record, text_of
@@ -163,12 +164,12 @@ class Delivering(Consumption):
         try:
             await asyncio.gather(*running)
         except asyncio.CancelledError:
-            await _ended(running)
+            await cancelled(*running)
             with suppress(EventlibError):  # so that what was delivered is not delivered again
                 await self._commit(offsets)
             raise
         finally:
-            await _ended(running)
+            await cancelled(*running)
         await self._commit(offsets)
 
     async def _run(self, lane: Lane) -> None:
@@ -226,9 +227,3 @@ class Delivering(Consumption):
         self._fresh.clear()
         for place in [place for place, lane in self._lanes.items() if not lane]:
             del self._lanes[place]
-
-
-async def _ended(running: Sequence["asyncio.Future[None]"]) -> None:
-    for each in running:
-        each.cancel()
-    await asyncio.gather(*running, return_exceptions=True)

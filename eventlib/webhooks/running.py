@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from eventlib.errors import EventlibError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.ground.startup import Startup
+from eventlib.ground.tasks import cancelled
 from eventlib.ground.watched_file import WatchedFile
 from eventlib.model.kept_error import KeptError
 from eventlib.sinks.consuming import ConsumptionRunner
@@ -50,7 +51,7 @@ class WebhookRunner:
             while True:
                 for name, (subscriber, task) in [*running.items()]:
                     if self.subscribers.get(name) != subscriber:
-                        await _ended([task])
+                        await cancelled(task)
                         del running[name]
                 for name, subscriber in self.subscribers.items():
                     if name not in running:
@@ -59,7 +60,7 @@ class WebhookRunner:
                 await asyncio.sleep(_LOOK_S)
                 self.subscribers = self._file.content
         finally:
-            await _ended([task for _, task in running.values()])
+            await cancelled(*(task for _, task in running.values()))
 
     def _note(self, attempt: Attempt) -> None:
         is_delivered = attempt.answer.error is None
@@ -104,9 +105,3 @@ def runner_of(
         1,
         lambda held: Delivering(log, subscriber, held[0], sender(), timing),
     )
-
-
-async def _ended(tasks: Sequence["asyncio.Task[None]"]) -> None:
-    for each in tasks:
-        each.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

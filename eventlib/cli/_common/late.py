@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from eventlib.errors import WiringError
+from eventlib.ground.tasks import cancelled
 from eventlib.ground.url import is_loopback
 
 Message = MutableMapping[str, Any]
@@ -96,8 +97,7 @@ async def _living(app: App) -> AsyncIterator[dict[str, Any]]:
         yield state
         await _phase("shutdown", life, asked, answers)
     finally:
-        life.cancel()
-        await asyncio.gather(life, return_exceptions=True)
+        await cancelled(life)
 
 
 async def _phase(

@@ -14,6 +14,7 @@ from eventlib.codec.registry import RegistryOptions
 from eventlib.errors import EventlibError
 from eventlib.ground.http_client import http_client
 from eventlib.ground.startup import Startup
+from eventlib.ground.tasks import cancelled
 from eventlib.ground.variables import read_settings
 from eventlib.http.rate_limit import CALLER
 from eventlib.http.registry.forwarding import Forwarding
@@ -129,9 +130,7 @@ async def open_service(
             registrar = Registrar(view.catalogue, writer, limits)
             yield Service(view.catalogue, view, registrar, forwarding, identity_of(), failed)
     finally:
-        for task in reversed(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled(*reversed(tasks))
         failed.cancel()
 
 

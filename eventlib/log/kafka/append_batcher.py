@@ -8,6 +8,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from eventlib.errors import EventlibError, LogUnavailable, TerminalError
+from eventlib.ground.tasks import cancelled
 from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Fenced
@@ -64,9 +65,7 @@ class AppendBatch:
 
     async def close(self) -> None:
         """Stop; waiting callers do not learn whether their records were written."""
-        if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.gather(self._writing, return_exceptions=True)
+        await cancelled(self._writing)
         closed = LogUnavailable("the log was closed before it answered whether this was written")
         _fail(self._pending, closed)
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from eventlib.errors import EventlibError, LogUnavailable, RetryableError
+from eventlib.ground.tasks import cancelled
 from eventlib.log.base import Claim, Membership, Reader
 from eventlib.log.kafka.coordinator import GroupMember
 from eventlib.log.kafka.failures import Transient
@@ -109,13 +110,9 @@ class KafkaMembership(Membership):
             return
         self._error = error
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled(*tasks)
         taking = [*self._taking.values()]
-        for task in taking:
-            task.cancel()
-        await asyncio.gather(*taking, return_exceptions=True)
+        await cancelled(*taking)
         owned = [*self._owned.values(), *self._ending.values()]
         self._owned.clear()
         self._ending.clear()
@@ -230,9 +227,7 @@ class Members:
 
     async def close(self) -> None:
         """Leave every group, and give back everything."""
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
+        await cancelled(self._listening)
         error = LogUnavailable("the log was closed by this process; open it again to use it")
         await asyncio.gather(*(member.end(error) for member in self._members))
 

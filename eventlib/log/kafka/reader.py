@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from eventlib.errors import EventlibError, LogUnavailable
+from eventlib.ground.tasks import cancelled
 from eventlib.log.base import Reader, TopicPartition
 from eventlib.log.kafka.failures import Code, Transient, failure
 from eventlib.log.kafka.feed import Feed
@@ -98,9 +99,7 @@ class KafkaReader(Reader):
         self._feed.closed(self)
         for slot in self.slots.values():
             self._leave(slot)
-        if self._catching_up is not None:
-            self._catching_up.cancel()
-            await asyncio.gather(self._catching_up, return_exceptions=True)
+        await cancelled(self._catching_up)
         self.look()
 
     def fail(self, error: EventlibError) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from eventlib.errors import EventlibError
+from eventlib.ground.tasks import cancelled
 from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure
@@ -70,9 +71,7 @@ class Tail:
 
     async def close(self) -> None:
         """Stop."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        await cancelled(self._following)
 
     async def _run(self) -> None:
         try:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from eventlib.errors import EventlibError, RetryableError
+from eventlib.ground.tasks import cancelled
 from eventlib.log.base import Claim, Membership
 from eventlib.log.processes import give_up, is_dead, is_seizer, new_owner
 from eventlib.log.sqlite.errors import unavailable
@@ -104,9 +105,7 @@ class Owners:
         """Stop the heartbeat: from now on the claims count as a dead owner's."""
         if self._spare is not None:
             self._spare.stop()
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+        await cancelled(self._beating)
         for owner in [self._seizer, *(member.owner for member in self._members)]:
             give_up(owner)
         for member in self._members:

@@ -13,6 +13,7 @@ from functools import partial
 from itertools import islice
 
 from eventlib.errors import EventlibError
+from eventlib.ground.tasks import cancelled
 from eventlib.log.base import TOMBSTONES_KEPT, TopicPartition
 from eventlib.log.sqlite.batches import delete_records, delete_to, keys, sizes, window
 from eventlib.log.sqlite.file import LogFile
@@ -85,9 +86,7 @@ class Upkeep:
 
     async def close(self) -> None:
         """Stop; unfinished work is repeated another time."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancelled(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -1,0 +1,12 @@
+"""Ends tasks of asyncio."""
+
+import asyncio
+from typing import Any
+
+
+async def cancelled(*tasks: "asyncio.Future[Any] | None") -> None:
+    """Cancel tasks, and wait until each has ended, whatever it raises; None is a task that was not begun."""
+    begun = [task for task in tasks if task is not None]
+    for task in begun:
+        task.cancel()
+    await asyncio.gather(*begun, return_exceptions=True)
