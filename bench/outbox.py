@@ -21,7 +21,6 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from eventlib import EventLog, open_log
 from eventlib.devtools.kafka.owned import running_cluster
 from eventlib.outbox import SqlAlchemyOutbox
-from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import Relay
 from eventlib.sinks import SqlSink
@@ -116,22 +115,22 @@ def write(url: str, seconds: int) -> None:
             connection.commit()
 
 
-async def relay_delay(log: EventLog, url: str, seconds: int, commits: Commits | None = None) -> None:
-    table, delays, how = OutboxTable(url), list[float](), "asking" if commits is None else "told by replication"
-    relay = Relay(log, table, commits=commits)
+async def relay_delay(log: EventLog, url: str, seconds: int) -> None:
+    table, delays = OutboxTable(url), list[float]()
+    relay = Relay(log, table)
     reader = log.port.reader({("counts", p): await log.port.end("counts", p) for p in range(8)})
     task = asyncio.create_task(relay.run())
     await asyncio.sleep(1)
     cpu = time.process_time()
     await asyncio.sleep(3)
-    print(f"relay, {how}, when idle: {(time.process_time() - cpu) / 3:.1%} of a processor")
+    print(f"relay, when idle: {(time.process_time() - cpu) / 3:.1%} of a processor")
     with subprocess.Popen([sys.executable, "-m", __spec__.name, "write", url, str(seconds)]) as writer:  # noqa: ASYNC220  it starts at once
         while len(delays) < PER_S * seconds:
             records, now = await reader.poll(1_000, 5), time.time()
             found = [log.decode(record) for record in records]
             delays += [now - each.number / 1e6 for each in found if isinstance(each, Counted)]
         writer.wait()
-    tell_delays(f"relay, {how}, commit to log", delays[PER_S:])
+    tell_delays("relay, commit to log", delays[PER_S:])
     await reader.close()
     task.cancel()
     with suppress(asyncio.CancelledError):
@@ -188,7 +187,6 @@ async def measure(events: int, seconds: int, *, on_kafka: bool, fsync: bool) -> 
             await sink_rate(log, postgres.url, SINGLY, events)
             await sink_rate(log, postgres.url, MANY, events)
             await relay_delay(log, postgres.url, seconds)
-            await relay_delay(log, postgres.url, seconds, Commits(postgres.url))
             await sink_delay(log, postgres.url, MANY, seconds)
 
 

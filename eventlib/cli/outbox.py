@@ -19,7 +19,6 @@ from eventlib.eventlog import EventLog
 from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.model.project import load_choreography
-from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import HeldRow, OutboxTable, Waiting
 from eventlib.outbox.declaration import NAME, refuse_name
 from eventlib.outbox.relay import OUTBOXES, Relay
@@ -46,18 +45,10 @@ NameOption = Annotated[
 
 
 @outbox.command(cls=Command)
-def relay(  # noqa: PLR0913, PLR0917  one argument for each option
+def relay(
     context: typer.Context,
     database: DatabaseOption = None,
     name: NameOption = NAME,
-    replication: Annotated[
-        bool,
-        typer.Option(
-            "--replication",
-            metavar="",
-            help="Be told of commits by logical replication, instead of asking every 20 ms.",
-        ),
-    ] = False,
     metrics_port: MetricsOption = None,
     app: AppOption = None,
     log: LogOption = None,
@@ -78,7 +69,7 @@ def relay(  # noqa: PLR0913, PLR0917  one argument for each option
     def begin(stack: AsyncExitStack, opened: EventLog, _: "Recorder | None") -> Work:
         for each in (table, watched):
             stack.push_async_callback(each.close)
-        work = Relay(opened, table, name, commits=Commits(url) if replication else None)
+        work = Relay(opened, table, name)
         begins = f"Relaying the outbox {name} of {table.name} to {log_options.url}"
         see = partial(relay_snapshot, work, watched)
         return Work(work.run, see, begins, lambda: f"relayed {counted(work.applied, 'event')}")

@@ -15,7 +15,6 @@ from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.sending import prepare_sending
-from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.rows import OutboxRow, event_in
 from eventlib.personal.opening import has_personal
@@ -44,37 +43,22 @@ class Relay(ConsumptionRunner):
     reason, and what was put later under its key waits for it; other keys go on.
     """
 
-    def __init__(
-        self,
-        log: EventLog,
-        table: OutboxTable,
-        name: str = "outbox",
-        every_s: float = 0.02,
-        commits: Commits | None = None,
-    ) -> None:
+    def __init__(self, log: EventLog, table: OutboxTable, name: str = "outbox", every_s: float = 0.02) -> None:
         self.name = name
         super().__init__(
-            log,
-            f"outbox {name}",
-            f"_outbox.{name}",
-            1,
-            lambda held: _Relaying(log, table, name, held[0], every_s, commits),
+            log, f"outbox {name}", f"_outbox.{name}", 1, lambda held: _Relaying(log, table, name, held[0], every_s)
         )
 
 
 class _Relaying:
     """The work of a relay under one claim; after an error another one begins, since what failed may be on the log."""
 
-    def __init__(
-        self, log: EventLog, table: OutboxTable, name: str, claim: Claim, every_s: float, commits: Commits | None
-    ) -> None:
+    def __init__(self, log: EventLog, table: OutboxTable, name: str, claim: Claim, every_s: float) -> None:
         self._log = log
         self._table = table
         self._name = name
         self._claim = claim
         self._every_s = every_s
-        self._commits = commits
-        self._listening: asyncio.Task[None] | None = None
         self._prepared = set[type[Event]]()
         self._known = _Past()
         self.applied = 0
@@ -84,22 +68,17 @@ class _Relaying:
         del partitions
         await self._log.port.create_topics([OUTBOXES])
         self._known = await self._past()
-        if self._commits is not None:
-            self._listening = asyncio.create_task(self._commits.listen())
 
     async def step(self) -> None:
         """See `Work.step`."""
         if not await self._batch(self._known):
-            await (asyncio.sleep(self._every_s) if self._commits is None else self._commits.wait(self._every_s))
+            await asyncio.sleep(self._every_s)
 
     def wake(self) -> None:
-        """See `Work.wake`; a step waits for a second at most."""
+        """See `Work.wake`; a step waits for a moment only."""
 
     async def end(self) -> None:
         """See `Work.end`."""
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.wait([self._listening])
 
     async def _batch(self, past: "_Past") -> int:
         rows = await self._table.take(_AT_ONCE)

@@ -20,7 +20,6 @@ from eventlib import ContractError, EventLog, Publication, WiringError, open_log
 from eventlib.cli._common.metrics import trace
 from eventlib.eventlog import CALLER
 from eventlib.outbox import SqlAlchemyOutbox
-from eventlib.outbox.commits import Commits
 from eventlib.outbox.database import OutboxTable
 from eventlib.outbox.relay import OUTBOXES, Relay
 from tests import forked
@@ -44,11 +43,9 @@ def database(database: Engine) -> Engine:
 
 
 @asynccontextmanager
-async def relaying(
-    log: EventLog, url: str, name: str = "outbox", every_s: float = 0.02, told: Commits | None = None
-) -> AsyncIterator[Relay]:
+async def relaying(log: EventLog, url: str, name: str = "outbox", every_s: float = 0.02) -> AsyncIterator[Relay]:
     table = OutboxTable(url)
-    relay = Relay(log, table, name, every_s, told)
+    relay = Relay(log, table, name, every_s)
     task = asyncio.create_task(relay.run())
     try:
         yield relay

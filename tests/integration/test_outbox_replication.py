@@ -1,63 +1,18 @@
-"""A relay is told of commits by replication, or asks; what a replica without the last commits brings comes no second time."""
+"""A replica without the last commits takes over: what it has again comes no second time."""
 
-import asyncio
 from contextlib import ExitStack
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 from sqlalchemy import Engine
 
 from eventlib import open_log
-from eventlib.outbox import TABLE_SQL, commits
-from eventlib.outbox.commits import Commits
+from eventlib.outbox import TABLE_SQL
 from tests.integration.outbox_app import APP, Counted
 from tests.integration.sinking import apply_all, folded, rows_in
 from tests.integration.test_outbox import OUTBOX, counted, is_empty, relaying
 from tests.postgres import PASSWORD, Postgres, engine_of, running_postgres
 from tests.waiting import until
-
-
-@pytest.fixture
-def database(database: Engine) -> Engine:
-    with database.begin() as connection:
-        OUTBOX.create(connection)
-    return database
-
-
-async def test_it_is_told_of_each_commit_and_listens_again_after_the_server_died(
-    database_url: str, database: Engine, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commits, "_ASKS_S", 10_000)  # where it is told, it asks for nothing by itself
-    monkeypatch.setattr(commits, "_AGAIN_S", 0.2)
-    told = Commits(database_url)
-    async with open_log("memory://", APP) as log, relaying(log, database_url, told=told) as relay:
-        await until(lambda: told.is_open)
-        await asyncio.sleep(0.3)
-        put(database, 1)
-        await until(lambda: relay.applied == 1)
-        postgres.kill()
-        postgres.start()
-        database.dispose()
-        put(database, 2)  # while nobody listens
-        await until(lambda: told.is_open and relay.applied == 2)
-        await asyncio.sleep(0.3)
-        put(database, 3)
-        await until(lambda: relay.applied == 3)
-    await until(lambda: not postgres.run("SELECT slot_name FROM pg_replication_slots"))
-
-
-async def test_where_a_role_may_not_replicate_it_says_so_and_asks(
-    database_url: str, database: Engine, postgres: Postgres, caplog: pytest.LogCaptureFixture
-) -> None:
-    role = f"plain_{token_hex(4)}"
-    postgres.run(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
-    told = Commits(database_url.replace("shop@", f"{role}@"))
-    async with open_log("memory://", APP) as log, relaying(log, database_url, told=told) as relay:
-        put(database, 1)
-        await until(lambda: relay.applied == 1 and "gives no stream of commits" in caplog.text)
-    assert not told.is_open
-    assert "a role with REPLICATION that owns the table" in caplog.text
 
 
 def put(database: Engine, *numbers: int) -> None:

@@ -116,7 +116,7 @@ async def test_a_replica_takes_over_and_nothing_is_lost_or_twice(
         given = ("--database", url, "--log", log_url)
         prepare(primary)
         commands = {
-            "relay": ("eventlib", "outbox", "relay", "--replication", *given, "--app", APPLICATION),
+            "relay": ("eventlib", "outbox", "relay", *given, "--app", APPLICATION),
             "sink": ("eventlib", "sink", "run", NAMED, *given),
             "writer": ("tests.integration.outbox_app", writes, "1"),
         }
