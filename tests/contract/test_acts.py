@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +18,17 @@ from eventlib.http.gate import rules_of
 from eventlib.identity.principal import Role
 from eventlib.operations.act import Act, Desk
 from eventlib.operations.acts import acts
+from eventlib.operations.clock_reset import ClockReset
 from eventlib.operations.every_act import ACTS
 from eventlib.operations.parked_acts import Discard, DiscardAll, Edit, Retry, RetryAll
 from eventlib.operations.pause_acts import Pause, Resume
-from eventlib.operations.reset_acts import Reset
+from eventlib.operations.reset_acts import AcceptLoss, Reset
 from eventlib.operations.sending import Send
 from eventlib.operations.skip import Skip
+from eventlib.runtime.records import POSITION_KEY, Positions
 from tests.apps.small_shop import Ordered, make_shop, settle
 from tests.commands import ended
+from tests.integration.reopening import everything
 from tests.integration.test_parked_previews import contents
 
 SHOP = make_shop(set())
@@ -33,12 +37,16 @@ ONE = {"service": "orders", "decider": "order", "key": "a"}
 
 
 class Case(NamedTuple):
-    """An act on the log of `parked`: its fields, how `eventlib acts` names it, and its command, if it has one."""
+    """An act on the log of `parked`: its fields, how `eventlib acts` names it, and its command, if it has one.
+
+    `noted` is what a task has noted by then about its positions.
+    """
 
     act: type[Act[Any, Any]]
     fields: Mapping[str, Any]
     what: str
     command: Sequence[str] = ()
+    noted: Mapping[str, Any] = {}
 
 
 CASES = [
@@ -51,11 +59,17 @@ CASES = [
     Case(Resume, {"service": "orders", "key": "held"}, "resume", ["resume", "orders", "--key", "held"]),
     Case(Reset, {"service": "orders", "to": "latest"}, "reset", ["reset", "orders", "--to", "latest", "--yes"]),
     Case(Skip, {"service": "orders", "event_id": "LATE"}, "skip", ["reset", "orders", "--skip", "LATE"]),
+    Case(
+        AcceptLoss,
+        {"service": "orders"},
+        "reset",
+        ["reset", "orders", "--accept-loss"],
+        {"topics": '{"lost": {"orders.requests": "offsets 0 to 3 were dropped"}}'},
+    ),
+    Case(ClockReset, {"service": "orders"}, "clock", ["reset-clock", "orders", "--yes"], {"at_ms": 1 << 42}),
     Case(Send, {"event_type": "Ordered", "data": {"order_id": "n", "cents": 1}}, "send"),
 ]
 ELSEWHERE = {  # what they need is made by the tests that are named
-    "AcceptLoss": "tests/integration/test_losses.py",
-    "ClockReset": "tests/integration/test_clock_reset.py",
     "Rerun": "tests/integration/test_admin_reruns.py",
     "Switch": "tests/integration/test_admin_reruns.py",
     "Drop": "tests/integration/test_admin_reruns.py",
@@ -64,7 +78,7 @@ ELSEWHERE = {  # what they need is made by the tests that are named
 
 
 @asynccontextmanager
-async def parked(directory: Path) -> AsyncIterator[tuple[EventLog, str]]:
+async def parked(directory: Path, noted: Mapping[str, Any] | None = None) -> AsyncIterator[tuple[EventLog, str]]:
     """A log with parked keys, a paused key and an input that is not handled yet, whose id is yielded, too."""
     url = f"sqlite:///{directory}/log.db"
     async with open_log(url, make_shop({"a", "b"})) as log:
@@ -74,6 +88,11 @@ async def parked(directory: Path) -> AsyncIterator[tuple[EventLog, str]]:
             await log.publish(Ordered(order_id=order_id, cents=1))
         await settle(log)
         late = await log.publish(Ordered(order_id="late", cents=1))
+        if noted:
+            changes = await everything(log, "orders.changelog")
+            newest = next(each for each in reversed(changes) if each.key == POSITION_KEY.encode())
+            positions = replace(log.codec.decode(Positions, newest.value or b""), **noted)
+            await log.port.append([newest.replace(offset=-1, value=log.codec.encode(positions))])
     async with open_log(url, SHOP) as log:
         (record,) = await log.port.read(late.topic, late.partition, late.offset, 1)
         yield log, str(record.event_id)
@@ -110,7 +129,7 @@ class FrontEnd(NamedTuple):
 @asynccontextmanager
 async def fronted(case: Case, directory: Path) -> AsyncIterator[FrontEnd]:
     """An act on a log of its own."""
-    async with parked(directory) as (log, late):
+    async with parked(directory, case.noted) as (log, late):
         transport = httpx.ASGITransport(create_admin(log, "x" * 32, state_dir=str(directory)))
         async with httpx.AsyncClient(transport=transport, base_url="http://admin", headers=HEADERS) as client:
             yield FrontEnd(case, log, client, late)
