@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -122,11 +123,16 @@ async def test_a_full_disk_fails_the_whole_group_and_no_offset_is_lost_or_given_
     await log.close()
 
 
-async def test_a_read_only_file_can_be_read(tmp_path: Path) -> None:
-    place = tmp_path / "log.db"
-    log = await opened(place)
+@pytest.fixture
+async def place(tmp_path: Path) -> Path:
+    """Where there is a log of one record, in a directory of its own."""
+    log = await opened(tmp_path / "there" / "log.db")
     await log.append([record("a", b"1")])
     await log.close()
+    return tmp_path / "there" / "log.db"
+
+
+async def test_a_read_only_file_can_be_read(place: Path) -> None:
     with read_only(place):
         log = await opened(place)
         assert await counts(log) == [1, 0]
@@ -137,11 +143,7 @@ async def test_a_read_only_file_can_be_read(tmp_path: Path) -> None:
         await log.close()
 
 
-async def test_a_read_only_directory_is_refused(tmp_path: Path) -> None:
-    place = tmp_path / "there" / "log.db"
-    log = await opened(place)
-    await log.append([record("a", b"1")])
-    await log.close()
+async def test_a_read_only_directory_is_refused(place: Path) -> None:
     with read_only(place.parent):
         for name in ("new.db", "below/new.db"):
             with pytest.raises(LogReadOnly, match="write access"):
@@ -152,11 +154,7 @@ async def test_a_read_only_directory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="this user may mount nothing")
-async def test_a_log_on_a_read_only_mount_is_read(tmp_path: Path) -> None:
-    place = tmp_path / "there" / "log.db"
-    log = await opened(place)
-    await log.append([record("a", b"1")])
-    await log.close()
+async def test_a_log_on_a_read_only_mount_is_read(place: Path) -> None:
     with read_only(place.parent):
         assert "a " in said("topics", "--log", f"sqlite:///{place}")
         log = await opened(place)
@@ -167,12 +165,6 @@ async def test_a_log_on_a_read_only_mount_is_read(tmp_path: Path) -> None:
     place.with_name("log.db-wal").write_bytes(b"what a killed process has left")
     with read_only(place.parent), pytest.raises(LogReadOnly, match=r"copy log\.db and log\.db-wal together"):
         await opened(place)
-
-
-async def test_a_missing_directory_is_made(tmp_path: Path) -> None:
-    log = await opened(tmp_path / "not" / "there" / "log.db")
-    await log.append([record("a", b"1")])
-    await log.close()
 
 
 async def test_a_directory_or_a_path_through_a_file_is_refused(tmp_path: Path) -> None:
@@ -193,25 +185,27 @@ async def test_a_file_that_is_no_log_is_refused(tmp_path: Path, content: bytes) 
     assert place.read_bytes() == content
 
 
-async def test_somebody_elses_database_is_refused_and_left_alone(tmp_path: Path) -> None:
-    place = tmp_path / "theirs.db"
-    connection = sqlite3.connect(place)
-    connection.execute("CREATE TABLE theirs (x)")
-    connection.close()
+@pytest.mark.parametrize(
+    ("is_a_log", "statement", "error", "sentence"),
+    [
+        (False, "CREATE TABLE theirs (x)", LogCorrupt, "another path"),
+        (True, "PRAGMA user_version=99", LogVersionMismatch, "99.*upgrade"),
+        (True, "DROP TABLE owners", LogCorrupt, "owners"),
+    ],
+    ids=["somebody else's", "a newer version", "a lost table"],
+)
+async def test_a_database_that_is_no_log_of_this_version_is_refused_and_left_alone(
+    tmp_path: Path, is_a_log: bool, statement: str, error: type[EventlibError], sentence: str
+) -> None:
+    place = tmp_path / "log.db"
+    if is_a_log:
+        await write_some(place)
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute(statement)
     before = place.read_bytes()
-    with pytest.raises(LogCorrupt, match="another path"):
+    with pytest.raises(error, match=sentence):
         await SqliteLog.open(place)
     assert place.read_bytes() == before
-
-
-async def test_a_newer_version_is_refused(tmp_path: Path) -> None:
-    place = tmp_path / "log.db"
-    await (await opened(place)).close()
-    connection = sqlite3.connect(place)
-    connection.execute("PRAGMA user_version=99")
-    connection.close()
-    with pytest.raises(LogVersionMismatch, match=r"99.*upgrade"):
-        await SqliteLog.open(place)
 
 
 async def write_some(place: Path) -> None:
@@ -279,14 +273,3 @@ async def whatever_happens(place: Path) -> AsyncIterator[EventlibError]:
         except EventlibError as error:
             yield error
     await log.close()
-
-
-async def test_a_lost_table_is_damage(tmp_path: Path) -> None:
-    place = tmp_path / "log.db"
-    await write_some(place)
-    connection = sqlite3.connect(place)
-    connection.execute("DROP TABLE owners")
-    connection.commit()
-    connection.close()
-    with pytest.raises(LogCorrupt, match="owners"):
-        await SqliteLog.open(place)
