@@ -16,108 +16,108 @@ from services.stock.state import Reservation
 
 
 @invariant(story)
-def steps_happen_once(told: Story) -> bool:
+def steps_happen_once(totals: Story) -> bool:
     """Every step of an order happens once, for each line where it has one."""
     once = (
-        told.placed,
-        told.stock_reserved,
-        told.stock_closed,
-        told.charges,
-        told.payment_answers,
-        told.compensations,
-        told.dispatches,
-        told.dispatched,
-        told.recalls,
-        told.called_off,
+        totals.placed,
+        totals.stock_reserved,
+        totals.stock_closed,
+        totals.charges,
+        totals.payment_answers,
+        totals.compensations,
+        totals.dispatches,
+        totals.dispatched,
+        totals.recalls,
+        totals.called_off,
     )
-    answered = told.reserved + told.refused
-    by_line = (told.requested, answered, told.release_requested, told.shipped)
-    return max(once) <= 1 and max(by_line) <= told.lines and told.released <= told.release_requested
+    answered = totals.reserved + totals.refused
+    by_line = (totals.requested, answered, totals.release_requested, totals.shipped)
+    return max(once) <= 1 and max(by_line) <= totals.lines and totals.released <= totals.release_requested
 
 
 @invariant(story)
-def orders_end_once(told: Story) -> bool:
+def orders_end_once(totals: Story) -> bool:
     """An order that was placed ends once, completed or cancelled."""
-    return told.completed + told.cancelled <= told.placed
+    return totals.completed + totals.cancelled <= totals.placed
 
 
 @invariant(story)
-def money_is_conserved(told: Story) -> bool:
+def money_is_conserved(totals: Story) -> bool:
     """Never is more money returned than was taken, nor more taken than the order's total."""
-    return 0 <= told.returned_cents <= told.taken_cents <= told.amount_cents
+    return 0 <= totals.returned_cents <= totals.taken_cents <= totals.amount_cents
 
 
 @invariant(story)
-def charges_follow_stock(told: Story) -> bool:
+def charges_follow_stock(totals: Story) -> bool:
     """Nobody is charged without an order whose stock is set aside, nor after the payment was waived."""
-    return told.charges <= told.stock_reserved <= told.placed and not (told.charges and told.payment_waived)
+    return totals.charges <= totals.stock_reserved <= totals.placed and not (totals.charges and totals.payment_waived)
 
 
 @invariant(story)
-def accepted_charges_are_confirmed(told: Story) -> bool:
+def accepted_charges_are_confirmed(totals: Story) -> bool:
     """Money of a charge that the gateway only accepted counts as taken once the gateway has confirmed it."""
-    return not (told.payments_taken and told.charges_accepted) or told.charges_confirmed > 0
+    return not (totals.payments_taken and totals.charges_accepted) or totals.charges_confirmed > 0
 
 
 @invariant(story)
-def accepted_bookings_are_collected(told: Story) -> bool:
+def accepted_bookings_are_collected(totals: Story) -> bool:
     """A parcel that the carrier only agreed to fetch counts as dispatched once the carrier says that it has it."""
-    return not (told.dispatched and told.bookings_accepted) or bool(told.collected or told.recalls)
+    return not (totals.dispatched and totals.bookings_accepted) or bool(totals.collected or totals.recalls)
 
 
 @invariant(story)
-def cancelled_parcels_stay(told: Story) -> bool:
+def cancelled_parcels_stay(totals: Story) -> bool:
     """No carrier is asked to bring an order that was cancelled in time."""
-    return not (told.dispatches and told.called_off)
+    return not (totals.dispatches and totals.called_off)
 
 
 @invariant(story)
-def completed_orders_are_whole(told: Story) -> bool:
+def completed_orders_are_whole(totals: Story) -> bool:
     """A completed order was dispatched, all its lines have left the shelves, and its total was taken and kept."""
-    if not told.completed:
+    if not totals.completed:
         return True
-    shipped = told.shipped == told.lines and told.shipped_units == told.units
-    paid = told.taken_cents == told.amount_cents and told.returned_cents == 0
-    return told.dispatched == 1 and shipped and paid and not told.release_requested
+    shipped = totals.shipped == totals.lines and totals.shipped_units == totals.units
+    paid = totals.taken_cents == totals.amount_cents and totals.returned_cents == 0
+    return totals.dispatched == 1 and shipped and paid and not totals.release_requested
 
 
 @invariant(story)
-def cancelled_orders_leave_nothing(told: Story) -> bool:
+def cancelled_orders_leave_nothing(totals: Story) -> bool:
     """A cancelled order gave back all that was set aside and all that was taken, and says why and how much."""
-    if not told.cancelled:
+    if not totals.cancelled:
         return True
-    answered = told.reserved + told.refused == told.requested
-    back = told.released == told.reserved and told.released_units == told.reserved_units and not told.shipped
-    repaid = told.taken_cents == told.returned_cents == told.refunded_cents
-    return answered and back and repaid and not told.dispatched and told.end_reason in told.reasons
+    answered = totals.reserved + totals.refused == totals.requested
+    back = totals.released == totals.reserved and totals.released_units == totals.reserved_units and not totals.shipped
+    repaid = totals.taken_cents == totals.returned_cents == totals.refunded_cents
+    return answered and back and repaid and not totals.dispatched and totals.end_reason in totals.reasons
 
 
 @invariant(story, at_rest=True)
-def submitted_orders_are_placed(told: Story) -> bool:
+def submitted_orders_are_placed(totals: Story) -> bool:
     """Every order that was submitted is placed."""
-    return told.placed > 0 or not told.submitted
+    return totals.placed > 0 or not totals.submitted
 
 
 @invariant(story, at_rest=True)
-def orders_come_to_an_end(told: Story) -> bool:
+def orders_come_to_an_end(totals: Story) -> bool:
     """Every order that was placed ends."""
-    return told.placed == told.completed + told.cancelled
+    return totals.placed == totals.completed + totals.cancelled
 
 
 @invariant(story, at_rest=True)
-def wishes_are_answered(told: Story) -> bool:
+def wishes_are_answered(totals: Story) -> bool:
     """Who wished to cancel an order is told that it was too late, unless it is cancelled; nobody is told more often than asked."""
-    answered = bool(told.wishes_refused or told.cancelled or not told.wishes or not told.placed)
-    return answered and told.wishes_refused <= told.wishes + 1  # once more for the order's own deadline
+    answered = bool(totals.wishes_refused or totals.cancelled or not totals.wishes or not totals.placed)
+    return answered and totals.wishes_refused <= totals.wishes + 1  # once more for the order's own deadline
 
 
 @invariant(story, orders, at_rest=True)
-def customers_are_told_the_truth(told: Story, order: Order) -> bool:
+def customers_are_told_the_truth(totals: Story, order: Order) -> bool:
     """What an order's customer is told is what happened."""
-    if not told.placed:
+    if not totals.placed:
         return True
-    ended_as = Status.COMPLETED if told.completed else Status.CANCELLED
-    money = (order.taken_cents, order.refunded_cents) == (told.taken_cents, told.returned_cents)
+    ended_as = Status.COMPLETED if totals.completed else Status.CANCELLED
+    money = (order.taken_cents, order.refunded_cents) == (totals.taken_cents, totals.returned_cents)
     return order.status is ended_as and money
 
 

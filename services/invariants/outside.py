@@ -27,13 +27,13 @@ parcels = ExternalState("carrier", state=Parcels, key="order_id")
 
 
 @invariant(story, accounts, at_rest=True)
-def the_gateway_agrees(told: Story, account: Account) -> bool:
+def the_gateway_agrees(totals: Story, account: Account) -> bool:
     """The gateway charged an order at most once, and took and returned what the log says."""
-    agrees = (account.taken_cents, account.returned_cents) == (told.taken_cents, told.returned_cents)
+    agrees = (account.taken_cents, account.returned_cents) == (totals.taken_cents, totals.returned_cents)
     return account.charges <= 1 and agrees
 
 
 @invariant(story, parcels, at_rest=True)
-def the_carrier_agrees(told: Story, known: Parcels) -> bool:
+def the_carrier_agrees(totals: Story, known: Parcels) -> bool:
     """The carrier has the parcel of a completed order, and of no other."""
-    return known.booked == told.completed
+    return known.booked == totals.completed

@@ -115,64 +115,68 @@ _COUNTED: Mapping[type[Event], str] = {
 
 
 @story.evolve
-def tell(told: Story, event: Event) -> Story:
+def add(totals: Story, event: Event) -> Story:
     """Take one event into its order's story."""
     if type(event) in _COUNTED:  # most are
-        return _counted(told, event)
+        return _counted(totals, event)
     match event:
         case LineReserved() | LineReleased() | LineShipped():
-            return _moved(told, event)
+            return _moved(totals, event)
         case PaymentTaken() | PaymentVoided() | PaymentRefunded():
-            return _money(told, event)
+            return _money(totals, event)
         case OrderPlaced() | OrderCompleted() | OrderCancelled():
-            return _begun_or_ended(told, event)
+            return _begun_or_ended(totals, event)
         case _:
-            return _counted(told, event)
+            return _counted(totals, event)
 
 
-def _counted(told: Story, event: Event) -> Story:
+def _counted(totals: Story, event: Event) -> Story:
     reason, counted = vars(event).get("reason"), _COUNTED.get(type(event))
-    if reason is not None and reason not in told.reasons:
-        told = replace(told, reasons=told.reasons | {reason})
-    return told if counted is None else replace(told, **{counted: getattr(told, counted) + 1})
+    if reason is not None and reason not in totals.reasons:
+        totals = replace(totals, reasons=totals.reasons | {reason})
+    return totals if counted is None else replace(totals, **{counted: getattr(totals, counted) + 1})
 
 
-def _moved(told: Story, event: LineReserved | LineReleased | LineShipped) -> Story:
+def _moved(totals: Story, event: LineReserved | LineReleased | LineShipped) -> Story:
     units = event.quantity
     match event:
         case LineReserved():
-            return replace(told, reserved=told.reserved + 1, reserved_units=told.reserved_units + units)
+            return replace(totals, reserved=totals.reserved + 1, reserved_units=totals.reserved_units + units)
         case LineReleased():
-            return replace(told, released=told.released + 1, released_units=told.released_units + units)
+            return replace(totals, released=totals.released + 1, released_units=totals.released_units + units)
         case LineShipped():
-            return replace(told, shipped=told.shipped + 1, shipped_units=told.shipped_units + units)
+            return replace(totals, shipped=totals.shipped + 1, shipped_units=totals.shipped_units + units)
 
 
-def _money(told: Story, event: PaymentTaken | PaymentVoided | PaymentRefunded) -> Story:
+def _money(totals: Story, event: PaymentTaken | PaymentVoided | PaymentRefunded) -> Story:
     cents = event.amount_cents
     match event:
         case PaymentTaken():
-            taken, answers = told.payments_taken + 1, told.payment_answers + 1
-            return replace(told, payments_taken=taken, payment_answers=answers, taken_cents=told.taken_cents + cents)
+            taken, answers = totals.payments_taken + 1, totals.payment_answers + 1
+            return replace(
+                totals, payments_taken=taken, payment_answers=answers, taken_cents=totals.taken_cents + cents
+            )
         case PaymentVoided():
-            taken, returned = told.taken_cents + cents, told.returned_cents + cents
-            return replace(told, payment_answers=told.payment_answers + 1, taken_cents=taken, returned_cents=returned)
+            taken, returned = totals.taken_cents + cents, totals.returned_cents + cents
+            return replace(
+                totals, payment_answers=totals.payment_answers + 1, taken_cents=taken, returned_cents=returned
+            )
         case PaymentRefunded():
-            return replace(told, returned_cents=told.returned_cents + cents)
+            return replace(totals, returned_cents=totals.returned_cents + cents)
 
 
-def _begun_or_ended(told: Story, event: OrderPlaced | OrderCompleted | OrderCancelled) -> Story:
+def _begun_or_ended(totals: Story, event: OrderPlaced | OrderCompleted | OrderCancelled) -> Story:
     match event:
         case OrderPlaced():
             units = sum(line.quantity for line in event.lines)
             amount_cents, lines = event.amount_cents, len(event.lines)
-            return replace(told, placed=told.placed + 1, amount_cents=amount_cents, lines=lines, units=units)
+            return replace(totals, placed=totals.placed + 1, amount_cents=amount_cents, lines=lines, units=units)
         case OrderCompleted():
-            return replace(told, completed=told.completed + 1)
+            return replace(totals, completed=totals.completed + 1)
         case OrderCancelled():
             return replace(
-                told,
-                cancelled=told.cancelled + 1,
+                totals,
+                cancelled=totals.cancelled + 1,
                 refunded_cents=event.refunded_cents,
                 end_reason=event.reason,
             )
