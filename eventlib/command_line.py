@@ -1,4 +1,4 @@
-"""What an application's own command line needs to look and end as `eventlib` does."""
+"""For an application's own command line: help and exit codes like those of `eventlib`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What can go wrong, and whether trying again can help.
+"""The errors of the library, and whether a retry can help.
 
 EventlibError
 ├── RetryableError            the same attempt may succeed later

@@ -42,7 +42,7 @@ T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
 BASE64 = "data:;base64,"
-"""What stands before bytes that are no UTF-8 text: they are a data URL (RFC 2397)."""
+"""The prefix of bytes that are not UTF-8 text: they are a data URL (RFC 2397)."""
 _TYPE, _VALUE = "$type", "value"
 _AS_IT_IS = frozenset({str, int, bool, type(None)})
 

@@ -11,7 +11,7 @@ __all__ = ["Limit"]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a service may ask of a port, or by a kind of effect: all of its processes together.
+    """A limit on the requests of a service to a port, or by a kind of effect: all of its processes together.
 
     `per_second` attempts on average, `burst` of them at once, `concurrent` that are out at a time; None does not limit.
     Requests wait in turn, by keys: the field `key` of a request, or by default the key of its decider. `each` limits every

@@ -10,7 +10,7 @@ from eventlib.model.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Who sends an event by hand, and why: in headers of its record, which nothing else can set."""
+    """The sender of an event by hand, and the reason: in headers of its record, which nothing else can set."""
 
     by: str
     reason: str

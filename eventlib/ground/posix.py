@@ -1,4 +1,4 @@
-"""What Linux and macOS have, and Windows has not. Raises: WiringError where it is missing."""
+"""Functions of Linux and macOS that Windows lacks. Raises: WiringError where they are missing."""
 
 from eventlib.errors import WiringError
 

@@ -1,4 +1,4 @@
-"""What Pydantic has against some input: as a sentence that names the fields, and as a list of bounded length."""
+"""Pydantic's errors of some input: as a sentence that names the fields, and as a list of bounded length."""
 
 from collections.abc import Mapping
 from typing import Any

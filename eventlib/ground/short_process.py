@@ -1,4 +1,4 @@
-"""What spares a process that does one thing, and ends."""
+"""Settings that save time in a process that does one thing and ends."""
 
 import atexit
 import gc

@@ -1,4 +1,4 @@
-"""What a process waits for at its start: steps are tried until they work, as long as their errors allow it."""
+"""The steps that a process waits for at its start: each is tried until it works, as long as its errors allow it."""
 
 import asyncio
 import logging
@@ -56,7 +56,7 @@ class Startup:
 
     @property
     def lacks(self) -> str:
-        """What is waited for, in one sentence; empty when there is nothing."""
+        """The step that is waited for, in one sentence; empty without one."""
         steps = dict[str, str]()
         for what, step in self._open.items():
             steps.setdefault(step.reason or what, what)

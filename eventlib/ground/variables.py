@@ -69,7 +69,7 @@ _GONE = {
     "FLUSH_S": f"{_FIXED}5 s",
     "BREAKER_LONGEST_PAUSE_S": "leave it out; it is five times EVENTLIB_BREAKER_PAUSE_S",
 }
-"""What to do about the variables EVENTLIB_… that there were before."""
+"""The remedies for variables EVENTLIB_… of earlier releases."""
 
 
 def _refuse_unknown(prefix: str, names: Iterable[str]) -> None:

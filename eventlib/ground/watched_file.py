@@ -17,7 +17,7 @@ LOOK_EVERY_S = 1.0
 
 
 class WatchedFile(Generic[T]):
-    """What a file holds, as `read` returns it; a file that is invalid for the moment changes nothing, and is reported.
+    """The contents of a file, as `read` returns them; a file that is invalid for the moment changes nothing, and is reported.
 
     `kept` says what goes on then. Raises: what `read` raises, at first.
     """
@@ -32,7 +32,7 @@ class WatchedFile(Generic[T]):
 
     @property
     def content(self) -> T:
-        """What the file holds, as of a second ago at most."""
+        """The contents of the file, as of a second ago at most."""
         now = monotonic()
         if now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now

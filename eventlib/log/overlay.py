@@ -13,7 +13,7 @@ from eventlib.model.topic import Topic
 
 
 class OverlayLog(Log):
-    """What another log would be after some appends; `written` has the records of these, at their places.
+    """A log as another one would be after some appends; `written` has their records, at their offsets.
 
     Guarantee: the other log is only read: nothing is written, created, deleted or claimed there, so that its services
     notice nothing. A partition that was written here no longer shows what comes to the other log's.

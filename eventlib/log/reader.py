@@ -14,7 +14,7 @@ MOST_DEFERRED = 100
 
 
 class Source(Protocol):
-    """What a reader requires of its log."""
+    """The interface that a reader requires of its log."""
 
     waiting: "Waiting"
 
@@ -59,7 +59,7 @@ class Waiting:
 
 
 class _Taken(NamedTuple):
-    """What a poll has read of a partition and not yet returned."""
+    """Records of a partition that a poll has read and not yet returned."""
 
     partition: TopicPartition
     offset: int

@@ -72,7 +72,7 @@ async def _at_once(call: Callable[..., Any], arguments: Sequence[Any]) -> Event:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What happens outside when `request` is emitted: each try takes at most `timeout_s` seconds.
+    """The call to the outside when `request` is emitted: each attempt takes at most `timeout_s` seconds.
 
     It asks by a coroutine function, or by a plain one, which runs in a thread. A thread cannot be ended: after `timeout_s`
     the attempt has failed, its outcome is unknown, and its slot and its turn at a limit stay taken until the thread ends;
@@ -88,9 +88,9 @@ class Effect:
     ask: Asking
     otherwise: Callable[[Event], Event] | None
     uncertain: tuple[type[Event], ...]
-    """What `otherwise` emits: it is unknown whether it was done."""
+    """The events that `otherwise` emits: the outcome of the call is unknown."""
     awaits: tuple[type[Event], ...] = ()
-    """What the outside reports later, by itself: events from outside, which the decider handles as any other."""
+    """The events by which the outside reports later, by itself; the decider handles them as any other."""
     within: str | None = None
     """The decider's deadline that ends the wait for those."""
 
@@ -116,7 +116,7 @@ class Effect:
 
     @property
     def asks(self) -> str:
-        """What it asks, for people: the port, or the function of an effect without one."""
+        """A name for people: the port, or the function of an effect without one."""
         return self.ask.port or signatures.name_of(self.ask.call)
 
     @property

@@ -41,7 +41,7 @@ class ExternalFormat(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What an event class declares beside its fields."""
+    """The declarations of an event class beside its fields."""
 
     type: str
     topic: Topic
@@ -246,7 +246,7 @@ class Position:
 
 
 class Meta(NamedTuple):
-    """What the log knows of a recorded event; a handler that wants it takes it as its last argument.
+    """The log's metadata of a recorded event; a handler that needs it takes it as its last argument.
 
     `recorded_at` (UTC) is set once, when the transaction is made. `correlation_id` is the same for all events of a saga,
     `causation_id` is the id of the input that led to this event. `source` is `service/decider`, `subject` the decider's

@@ -1,4 +1,4 @@
-"""What a look at a choreography's types finds, and what was found and is meant to be so."""
+"""Findings of a check of a choreography's types, and those that were declared as intended."""
 
 from dataclasses import dataclass
 from typing import Literal

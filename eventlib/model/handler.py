@@ -11,7 +11,7 @@ from eventlib.model.event import Event, contract_of
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What a decider does with one event, and which events it may emit."""
+    """The function of a decider for one event, and the events that it may emit."""
 
     call: Callable[..., Sequence[Event]]  # which may return None for nothing
     emits: tuple[type[Event], ...]

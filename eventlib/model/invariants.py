@@ -1,4 +1,4 @@
-"""What an invariant is, and what it is about."""
+"""Invariants, and the sources of their values."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Fold(Generic[S]):
-    """What an invariant knows of a key from events alone: one state (a frozen dataclass with defaults) per key.
+    """A source of values from events alone: one state (a frozen dataclass with defaults) per key.
 
     Its evolve sees every event that has a field named `key`, whatever its record's key is, causes before
     their effects. A state that stays small keeps a check small, however many events a key has.
@@ -51,7 +51,7 @@ class Fold(Generic[S]):
 
 
 class ExternalState(Generic[S]):
-    """What an external system knows of a key: a payment gateway's ledger, for instance.
+    """A source of values from an external system, by key: a payment gateway's ledger, for instance.
 
     Supplied by the checker; invariants that need it are otherwise skipped.
     """
@@ -68,7 +68,7 @@ class ExternalState(Generic[S]):
 Source = Fold[S] | ExternalState[S] | Decider[S]
 AnySource = Source[Any]
 ExternalStates = Mapping[ExternalState[Any], Mapping[str, object]]
-"""What external systems reported, by key."""
+"""Reports of external systems, by key."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Violation:
 
     @property
     def what_was_known(self) -> str:
-        """What its sources had: of each, only what is not as it was in the beginning."""
+        """The values of its sources: of each, only the fields that differ from the initial state."""
         pairs = zip(self.known, self.invariant.sources, strict=True)
         return "; ".join(_shown(known, source.initial) for known, source in pairs)
 

@@ -1,4 +1,4 @@
-"""What is kept of an error: in logs, spans, tables and records, where it outlives what raised it."""
+"""The form in which an error is kept: in logs, spans, tables and records, where it outlives what raised it."""
 
 from pathlib import Path
 from traceback import TracebackException

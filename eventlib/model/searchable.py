@@ -43,7 +43,7 @@ ValueType = Literal["text", "integer", "decimal", "number", "boolean", "time", "
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What values of an attribute are: a type, the texts of an enum (none: any text), a decimal's places."""
+    """The values of an attribute: their type, the texts of an enum (none: any text), a decimal's places."""
 
     type: ValueType
     choices: tuple[str, ...] = ()

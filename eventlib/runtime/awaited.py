@@ -1,4 +1,4 @@
-"""What became of what effects await, as the observer of a task gets to know it: from the key's memory, and not from a clock."""
+"""The outcome of awaited answers, for the observer of a task: taken from the key's metadata, not from a clock."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ OVER = "over"
 
 
 class Await(NamedTuple):
-    """What one class of events means for a decider with an effect that awaits: what is awaited, or the effect's own answer."""
+    """The role of one event class for a decider with an effect that awaits: the awaited event, or the effect's own answer."""
 
     within: str
     is_report: bool

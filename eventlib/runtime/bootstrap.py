@@ -1,4 +1,4 @@
-"""What was recorded before a service's first start. Events that follow from it are marked, and effects for it parked.
+"""The past of a service: records from before its first start. Events that follow from it are marked, and its effects parked.
 
 A service that is added to an old log handles all of its history, and should not send last year's mails. The mark goes
 from each event to those that follow from it, through all services, so that no detour makes the past new.

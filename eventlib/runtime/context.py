@@ -47,7 +47,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeContext:
-    """What each task of a process gets; `cached_entries` is one task's share."""
+    """The context that the tasks of a process share; `cached_entries` is one task's share."""
 
     log: EventLog
     stores: Stores

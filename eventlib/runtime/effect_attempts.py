@@ -1,4 +1,4 @@
-"""What follows from each attempt of an effect: its answer, another attempt after a pause, or the end of it."""
+"""The outcome of each attempt of an effect: its answer, another attempt after a pause, or its end."""
 
 import random
 from collections.abc import Mapping

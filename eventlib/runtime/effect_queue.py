@@ -197,7 +197,7 @@ _ALMOST = 1 - 1e-9  # what floats make of a whole token
 
 
 class Share(NamedTuple):
-    """What falls to one process: attempts a second and at once (None: unlimited), and how many are out at a time."""
+    """The share of one process: attempts a second and at once (None: unlimited), and how many are out at a time."""
 
     per_second: float | None
     burst: float
@@ -227,7 +227,7 @@ def _slots(task: int, concurrent: int | None, partitions: int) -> float:
 
 
 class Bound:
-    """What a share lets out. Times are seconds of any clock that never goes back.
+    """Admits attempts by a share. Times are seconds of any clock that never goes back.
 
     Guarantee: it starts empty at `since`: who had this share before may have used it up just then.
     """

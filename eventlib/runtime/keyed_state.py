@@ -36,7 +36,7 @@ class MovedRequest(NamedTuple):
 
 
 class KeyMetadata:
-    """What a task remembers about a key beside its state: immutable, and written out once for all who share it.
+    """The metadata of a key beside its state: immutable, and encoded once for all that share it.
 
     `passed` holds the time in ms of each deadline that has passed; `answered` the hash of the body of each of the newest
     requests that were handled, by id; `until` the time in ms to which that id is remembered, where its event declares

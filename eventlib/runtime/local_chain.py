@@ -28,14 +28,14 @@ _ONE_TIME_MS = 50
 
 
 class ChainedTask(Protocol):
-    """Who takes part: the worker of a task."""
+    """A member of the chain: the worker of a task."""
 
     task: Task
     claim: Claim
 
     @property
     def inputs(self) -> Sequence[TopicPartition]:
-        """What it reads."""
+        """The topics and partitions that it reads."""
 
     def at_rest(self) -> bool:
         """Tell whether it waits with nothing at hand."""

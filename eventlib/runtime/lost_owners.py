@@ -66,7 +66,7 @@ class CarefulTask(Protocol):
 
 
 class Suspects:
-    """What a task's owners may have been lost with, and how often; empty unless the owner before was lost.
+    """The inputs and effects that a task's owners may have been lost with, and how often; empty unless the last owner was lost.
 
     When two owners in a row were lost with the same in hand, the next one handles everything alone (`is_careful`): a mark on
     the changelog says what, so that what `most` owners were lost with, each while it handled nothing else, is known.

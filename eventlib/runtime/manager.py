@@ -57,7 +57,7 @@ class TaskManager:
 
     @property
     def lines(self) -> Sequence[Line]:
-        """What waits at each limit of the service."""
+        """The requests that wait at each limit of the service."""
         return self._turns.every
 
     async def run(self) -> None:

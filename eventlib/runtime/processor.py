@@ -1,4 +1,4 @@
-"""What a task does with one input, answer, deadline or parked record.
+"""Processes one input, answer, deadline or parked record of a task.
 
 It decides, and writes what comes of that into the open transaction: what is emitted, what changes, what was done.
 """

@@ -72,7 +72,7 @@ class Positions:
 
 
 RESET = '"clock":'
-"""What the facts of a task have in their text whose clock was reset."""
+"""The text that the facts of a task contain once its clock was reset."""
 
 
 class ClockReset(NamedTuple):
@@ -147,7 +147,7 @@ def _clock_in(facts: tuple[tuple[str, str], ...]) -> TaskClock:
 
 
 LOG = ""
-"""What no topic is called."""
+"""A name that no topic has."""
 _NO_FACTS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -181,7 +181,7 @@ class ParkedKey:
 @wire_name("Pause")
 @dataclass(frozen=True)
 class Pause:
-    """What a task holds back since a time (ms), who wants that, and why.
+    """A pause: what a task holds back since a time (ms), who asked for that, and why.
 
     `kind` is `service`, `decider`, `effect` (the requests of a type, which `effect` names), `key` (of a decider) or `limit`:
     that has other numbers than the declared ones, but for those that are 0.
@@ -203,7 +203,7 @@ class Pause:
 
     @property
     def why(self) -> str:
-        """Who wants it, and the reason."""
+        """The operator who asked for it, and the reason."""
         return f"{self.by}: {self.reason}" if self.reason else self.by
 
 
@@ -264,7 +264,7 @@ def state_key(decider: str, key: str) -> str:
 
 
 class ChangelogKey(NamedTuple):
-    """What a changelog record is about, as its key says.
+    """The subject of a changelog record, decoded from its key.
 
     `kind` is `state`, `effect`, `parked`, `pause`, `skip`, `request`, or the name of a task's own note, such as `position`.
     `decider` and `key` are those of a state, a parked key or a `request` (its id) that was answered; of an effect, and of an

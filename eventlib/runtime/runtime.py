@@ -136,7 +136,7 @@ class Runtime:
 
     @property
     def damage(self) -> Damage:
-        """What was met here that is damaged, and which tasks have stopped because of it."""
+        """The damaged records met here, and the tasks that have stopped because of them."""
         return self._context.damage
 
     @property
@@ -151,7 +151,7 @@ class Runtime:
 
     @property
     def topic_faults(self) -> Mapping[str, str]:
-        """What keeps the services from reading a topic whole, by topic: it has other partitions now, or is gone."""
+        """The topics that the services cannot read whole, with the reason: other partitions now, or deleted."""
         return self._watch.faults
 
     @property
@@ -161,7 +161,7 @@ class Runtime:
 
     @property
     def lines(self) -> Sequence[tuple[str, Line]]:
-        """What waits in this process at each limit, with the service's name."""
+        """The requests that wait in this process at each limit, with the service's name."""
         return [(manager.service.name, line) for manager in self._managers for line in manager.lines]
 
     async def _is_idle(self) -> bool:

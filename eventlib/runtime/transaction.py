@@ -76,7 +76,7 @@ class ProcessingSpan(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an effect came back with: an event, or the reason why it is parked."""
+    """The answer of an effect: an event, or the reason why it is parked."""
 
     request_id: str
     event: Event | None
@@ -84,7 +84,7 @@ class Answer(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Other data for the parked input with an id, at `offset` of the control topic. `why` has who asked for it, and the reason."""
+    """New data for the parked input with an id, at `offset` of the control topic. `why` has who asked for it, and the reason."""
 
     offset: int
     event_id: str
@@ -129,7 +129,7 @@ class Release(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What one transaction is made from.
+    """The inputs of one transaction.
 
     `records` are handled in order, then deadlines due by `due_ms`; `answers` come first. A `release` is handled in a
     transaction of its own, and so are `beginnings`, `losses` and an input that is `damaged`; `acts` come before anything else.
@@ -153,7 +153,7 @@ class Inputs:
 
 
 class Passed(NamedTuple):
-    """What a transaction covers: so many of the records and answers that it was opened with, and so many taken later."""
+    """The inputs that a transaction covers: the numbers of records and answers that it was opened with, and of those taken later."""
 
     records: int
     answers: int
@@ -161,7 +161,7 @@ class Passed(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """What has to be appended together, and what follows once it was.
+    """The records that are appended together, and what follows once they are.
 
     `emitted` has the event in each record of `events`, or None. `parks` is True when inputs were parked. `requested` are
     the effects to start, `spans` are for the observer of the task.

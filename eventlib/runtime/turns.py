@@ -15,14 +15,14 @@ from eventlib.runtime.effect_queue import EffectQueue, Ticket
 
 
 class TakesTurns(Protocol):
-    """Who wants the turns of a ticket."""
+    """The requester of a ticket's turns."""
 
     def go(self, ticket: Ticket) -> None:
         """Use a turn; `Line.end` ends it."""
 
 
 class Line:
-    """Who waits in this process at one limit; gives turns while there are any to give.
+    """The tickets that wait in this process at one limit; gives turns while there are any to give.
 
     A turn that it gives has a slot of the process. While the port's circuit is open, it gives none.
     """
@@ -150,7 +150,7 @@ class Turn:
 
 
 class EffectTurns:
-    """What holds back the effects of a service in this process: `slots` for all, and a line for each limit.
+    """The bounds on the effects of a service in this process: `slots` for all, and a line for each limit.
 
     `lines` are by the name of an effect's request, `every` has each of them once; an effect without a limit has none.
     """

@@ -46,7 +46,7 @@ class Cancel(StrEnum):
 
 
 class Status(StrEnum):
-    """What an order's customer is told."""
+    """The status of an order as its customer sees it."""
 
     PLACED = "placed"
     RESERVED = "reserved"

@@ -59,7 +59,7 @@ class _Part(BaseModel):
 
 
 class Span(_Part):
-    """What a file has of one partition: offsets from `first` and before `end`, and how many records."""
+    """The part of a partition in one file: offsets from `first` and before `end`, and the number of records."""
 
     partition: int
     first: int
@@ -140,7 +140,7 @@ class ArchivedTopic(_Part):
 
 
 class Manifest(_Part):
-    """What an archive has."""
+    """The contents of an archive."""
 
     format: int = FORMAT
     number: int = 0

@@ -1,4 +1,4 @@
-"""What a broker returns of one partition: its batches, verified, without the records of aborted transactions."""
+"""A broker's answer for one partition: its batches, verified, without the records of aborted transactions."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, MutableMapping

@@ -23,7 +23,7 @@ from eventlib.log.kafka.security import warn_of_plaintext_brokers
 T = TypeVar("T")
 
 GROUP, TRANSACTION = 0, 1
-"""What a coordinator is for."""
+"""The kind of a coordinator."""
 
 _FIRST_PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.5

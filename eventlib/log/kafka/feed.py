@@ -1,4 +1,4 @@
-"""What the readers of one Kafka log share: the fetches that wait at its brokers, and the memory for reading ahead."""
+"""Shared by the readers of one Kafka log: the fetches that wait at its brokers, and the memory for reading ahead."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ check all partitions of a waiting fetch."""
 
 
 class Feed:
-    """What the readers of one log share: tails per broker, and the read-ahead memory."""
+    """Shared by the readers of one log: tails per broker, and the read-ahead memory."""
 
     def __init__(self, cluster: Cluster, written: Written, point_reads: PointReads) -> None:
         self.cluster = cluster

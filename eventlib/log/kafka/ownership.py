@@ -45,7 +45,7 @@ _LANES = 4
 
 
 class Owners:
-    """What this process owns on one log; `on_loss` is called with claims that are lost."""
+    """The partitions that this process owns on one log; `on_loss` is called with claims that are lost."""
 
     def __init__(
         self,

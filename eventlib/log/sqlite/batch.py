@@ -22,7 +22,7 @@ _ENOUGH = 1_000  # records: a group of this size takes tens of milliseconds, and
 
 
 class _Growth:
-    """What one transaction adds to a partition, and how the partition was before."""
+    """The records that one transaction adds to a partition, and the partition before it."""
 
     __slots__ = ("before", "contents", "records", "rows")
 

@@ -1,4 +1,4 @@
-"""What upkeep does with batches of records in an SQLite log: looks into them, and leaves out what is dropped.
+"""Upkeep of batches of records in an SQLite log: it looks into them, and leaves out dropped records.
 
 A batch that loses records stays one row, at the position of the last that is left: no row is inserted, which a retired
 log refuses.

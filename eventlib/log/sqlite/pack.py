@@ -25,7 +25,7 @@ _DELETE = "DELETE FROM records WHERE position >= ? AND position < ?"
 
 @dataclass(slots=True)
 class Packed:
-    """What packing did: how many records it looked at, and how many of them are in batches now."""
+    """The result of packing: how many records it read, and how many of them are in batches now."""
 
     seen: int = 0
     packed: int = 0

@@ -1,4 +1,4 @@
-"""What a scan of an SQLite log knows of one partition: its row, and what its records say instead."""
+"""One partition in a scan of an SQLite log: its row, compared with its records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

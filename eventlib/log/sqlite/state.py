@@ -114,7 +114,7 @@ class PartitionState:
     base: int = field(init=False)
     """The position of its offset 0."""
     seed: int = field(init=False)
-    """What binds its records' checksums to it."""
+    """The identity that its records' checksums include."""
 
     def __post_init__(self) -> None:
         self.base = self.number << OFFSET_BITS

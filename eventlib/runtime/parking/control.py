@@ -1,4 +1,4 @@
-"""What people tell a service's tasks on its control topic: what to do about what is parked, and what to pause."""
+"""The requests of operators to a service's tasks, on its control topic: about parked inputs and effects, pauses and limits."""
 
 from dataclasses import dataclass, replace
 

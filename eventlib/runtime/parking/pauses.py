@@ -17,7 +17,7 @@ KINDS = ("service", "decider", "effect", "key", "limit")
 
 
 class Pauses:
-    """What a task holds back, as committed.
+    """The pauses and limits of a task, as committed.
 
     `topics` are the inputs that it does not read: those of a paused decider, for all that read them. `limits` are those
     of its effects, with what an operator has set. `any` is asked for every input.

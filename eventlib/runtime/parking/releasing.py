@@ -235,4 +235,4 @@ class WaitingInputs:
 
 
 _OVERHEAD_BYTES = 1_000
-"""What a record takes beside its value, about."""
+"""The approximate size of a record without its value."""

@@ -1,4 +1,4 @@
-"""What a task does about the requests on its control topic, with what it has to read for that."""
+"""Reads the requests on a task's control topic, with the parked records that they name, and makes releases of them."""
 
 import logging
 

@@ -31,7 +31,7 @@ _CURSOR = Query(min_length=1, max_length=300, description="`next_cursor` of the 
 
 OrderId = Annotated[str, _ORDER_ID]
 _READERS = (Role.SHOP, Role.OPERATOR, Role.AUDITOR)
-"""Who sees every customer's orders."""
+"""The roles that see every customer's orders."""
 _NOT_FOR_CUSTOMERS = frozenset({"booking_key", "charge_key"})
 """Fields of events under which the gateway and the carrier are called: no customer's business."""
 _LOCATION = {"Location": {"description": "Where the order is read.", "schema": {"type": "string"}}}
