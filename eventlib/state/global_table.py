@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
+from warnings import warn
 
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, DamagedRecord, EventlibError, RetryableError, WiringError
@@ -40,7 +41,9 @@ class GlobalTable(Mapping[str, E]):
     damaged, and on any access once the topic cannot be followed any more.
     """
 
-    def __init__(self, log: EventLog, event_type: type[E]) -> None:
+    def __init__(self, log: EventLog, event_type: type[E], path: object = None) -> None:
+        if path is not None:
+            warn("GlobalTable has no file any more, and ignores path: leave it out", DeprecationWarning, stacklevel=2)
         check(log, EventLog, "log", A_LOG)
         check_class(event_type, Event, "event_type", AN_EVENT)
         self._log = log

@@ -1,4 +1,4 @@
-"""GlobalTable on every log: it begins with all there is or where it was kept, follows, forgets, and says when it cannot."""
+"""GlobalTable on every log: it begins with all there is, follows, forgets, and says when it cannot."""
 
 import asyncio
 import sqlite3
@@ -30,6 +30,16 @@ async def test_it_begins_with_the_newest_of_each_key(opened: Opened) -> None:
             assert sorted(goods) == sorted({f"S{n}" for n in range(3_000)} - {"S5"})
             with pytest.raises(KeyError):
                 goods["S5"]
+
+
+async def test_the_path_of_a_file_is_taken_as_before_and_ignored(opened: Opened, tmp_path: Path) -> None:
+    async with opened() as log:
+        await log.publish(Listed(sku="A", cents=1))
+        with pytest.warns(DeprecationWarning, match="ignores path"):
+            kept = GlobalTable(log, Listed, tmp_path / "goods.table")
+        async with kept as goods:
+            assert goods["A"].cents == 1
+    assert not (tmp_path / "goods.table").exists()
 
 
 async def test_it_follows_what_others_write(opened: Opened) -> None:
