@@ -188,7 +188,7 @@ RUNTIME: dict[str, Mutant] = {
     ),
     "a parked key is overtaken": changed(
         f"{PARKING}/parked.py",
-        '"""Whether any key may be parked, asked for every input."""',
+        '"""Whether any key may be parked; called for every input."""',
         "return False",
         "orders_come_to_an_end",
         seed=1663,
