@@ -3,13 +3,11 @@
 import asyncio
 import pickle
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from eventlib.errors import EventlibError, WiringError
 from eventlib.eventlog import EventLog
@@ -17,7 +15,7 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.project import load_choreography, nearest
 from eventlib.opening import open_log
 from eventlib.proof.elsewhere import elsewhere, refuse_other_code
-from eventlib.proof.revisions import Lines
+from eventlib.proof.revisions import Lines, lines_run
 from eventlib.proof.sharing import Told, Wanted, replay_in_processes
 from eventlib.replay.debugging import decisions_about
 from eventlib.replay.report import Difference, Report
@@ -122,23 +120,7 @@ async def _lines_run(log: EventLog, decided: Difference, directory: Path) -> Lin
 
     Pure code can be run again. Empty when that is not possible, as for an input that no handler takes any more.
     """
-    found, root = defaultdict[str, set[int]](set), f"{directory}/"
-
-    def trace(frame: FrameType, what: str, _: Any) -> Any:
-        file = frame.f_code.co_filename
-        if not file.startswith(root):
-            return None
-        if what == "line":
-            found[file.removeprefix(root)].add(frame.f_lineno)
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
+    with lines_run(directory) as found, suppress(Exception):  # what it raises is the difference
         for each in await decisions_about(log, decided.key, decided.input.cause, decided.decider):
             each.handler.call(*each.arguments)
-    except Exception:  # noqa: BLE001, S110  what it raises is the difference
-        pass
-    finally:
-        sys.settrace(before)
     return {name: frozenset(lines) for name, lines in found.items()}

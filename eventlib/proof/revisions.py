@@ -1,7 +1,8 @@
-"""Revisions of the application's repository: their code in a directory, and which lines differ between two."""
+"""Revisions of the application's repository: their code in a directory, which lines differ between two, and which run."""
 
 import re
 import subprocess
+import sys
 import tarfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -9,8 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from types import FrameType
+from typing import Any, NamedTuple
 
+import eventlib
 from eventlib.errors import WiringError
 
 _FILE = re.compile(r"^\+\+\+ (?:b/)?(.*?)\t?$")
@@ -18,6 +21,30 @@ _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
 Lines = Mapping[str, frozenset[int]]
 """Lines by file, relative to the application's directory."""
+
+
+_OWN = f"{Path(eventlib.__file__).parent}/"
+
+
+@contextmanager
+def lines_run(directory: Path) -> Iterator[Mapping[str, set[int]]]:
+    """Collect the lines of the application in a directory that run meanwhile: not those of this library or of packages."""
+    found, root = defaultdict[str, set[int]](set), f"{directory}/"
+
+    def trace(frame: FrameType, what: str, _: Any) -> Any:
+        file = frame.f_code.co_filename
+        if not file.startswith(root) or file.startswith(_OWN) or "site-packages" in file:
+            return None
+        if what == "line":
+            found[file.removeprefix(root)].add(frame.f_lineno)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield found
+    finally:
+        sys.settrace(before)
 
 
 class Commit(NamedTuple):

@@ -87,7 +87,7 @@ class _Survey:
     """Collects, saga by saga, what its decisions cover; memory grows with the sagas, not with their decisions."""
 
     def __init__(self, directory: Path) -> None:
-        self._root = str(directory.resolve())
+        self._root = directory.resolve()
         self._all = dict[Feature, Feature]()
         self._last = dict[tuple[str, str, str], str]()
         self.features = defaultdict[str, set[Feature]](set)

@@ -1,16 +1,13 @@
 """A decision of a corpus: in which state, on what, what was emitted; decided again by the current code."""
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
-import eventlib
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record
+from eventlib.proof.revisions import lines_run
 from eventlib.replay.comparison import Decision, Describer, input_of, same
 from eventlib.replay.context import Taken
 from eventlib.replay.partition_buffer import Item
@@ -82,11 +79,11 @@ class CorpusDecision(Taken):
         )
         return describer.difference(Decision(self.handler, self.key, self.at_ms, given, then, now, kind, why))
 
-    def lines(self, root: str) -> frozenset[tuple[str, int]]:
-        """Return the lines under a directory that run for it."""
-        with _traced(f"{root}/") as found, suppress(Exception):  # the lines up to there have run
+    def lines(self, directory: Path) -> Iterator[tuple[str, int]]:
+        """Yield the lines of the application in a directory that run for it."""
+        with lines_run(directory) as found, suppress(Exception):  # the lines up to there have run
             self.decided()
-        return frozenset(found)
+        yield from ((name, line) for name, lines in found.items() for line in lines)
 
 
 def item_of(event: Event, event_id: str = "") -> Item:
@@ -94,26 +91,3 @@ def item_of(event: Event, event_id: str = "") -> Item:
     contract, key = contract_of(type(event)), key_of(event)
     value = None if key is None else key.encode()
     return Record(contract.topic.name, 0, 0, 0, value, b"", event_id or None, contract.type), event
-
-
-_OWN = f"{Path(eventlib.__file__).parent}/"
-
-
-@contextmanager
-def _traced(root: str) -> Iterator[set[tuple[str, int]]]:
-    found = set[tuple[str, int]]()
-
-    def trace(frame: FrameType, what: str, _: Any) -> Any:
-        file = frame.f_code.co_filename
-        if not file.startswith(root) or file.startswith(_OWN) or "site-packages" in file:
-            return None
-        if what == "line":
-            found.add((file.removeprefix(root), frame.f_lineno))
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield found
-    finally:
-        sys.settrace(before)
