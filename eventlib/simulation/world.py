@@ -146,14 +146,10 @@ class World:
         while driven(owner.worker.begin(self.now_ms)):
             pass
         self.port.refuses = refuses
-        reader = owner.worker.open()
-        assert isinstance(reader, SimulatedReader)  # noqa: S101  the log is
-        owner.reader = reader
-        self._take_share(owner)
         self.owners[owner.task] = owner
         for place in owner.places:
             self._listening.setdefault(place, []).append(owner)
-        owner.worker.pending.start(_ALL)
+        self._open(owner)
         self.add_moves(owner)
         return owner
 
@@ -250,7 +246,7 @@ class World:
         except StopIteration:
             owner.turn = None
             if owner.worker.reopens:
-                self._reopen(owner)
+                self._open(owner)
         except OwnershipLost:
             self.story.note("learns that it is no longer the owner", str(owner))
             owner.turn = None
@@ -271,7 +267,7 @@ class World:
             self.end(owner)
         self.add_moves(owner)
 
-    def _reopen(self, owner: Owner) -> None:
+    def _open(self, owner: Owner) -> None:
         reader = owner.worker.open()
         assert isinstance(reader, SimulatedReader)  # noqa: S101  the log is
         owner.reader = reader
