@@ -1,4 +1,4 @@
-"""Previews of deployments that a server makes beside its requests: `eventlib prove --deploy` in a process of its own, one at a time."""
+"""Previews of deployments that a server makes beside its requests: `eventlib prove deploy` in a process of its own, one at a time."""
 
 import asyncio
 import json
@@ -86,7 +86,7 @@ class DeploymentPreviews:
         await cancelled(self._task)
 
     async def _make(self, run: PreviewRun) -> None:
-        command = [sys.executable, "-m", "eventlib", "prove", "--deploy", "--json", *run.asked.options, *self._place]
+        command = [sys.executable, "-m", "eventlib", "prove", "deploy", "--json", *run.asked.options, *self._place]
         code, out, err = await _ended(command)
         try:
             run.found = json.loads(out)

@@ -19,7 +19,7 @@ def admin(
     """Serve an HTTP API for operators, until Ctrl-C: look at services, and act.
 
     It offers `eventlib status`, `parked`, `publish`, `rerun`, `reset` and
-    `prove --deploy` to other tools. It runs in its own process, on its own
+    `prove deploy` to other tools. It runs in its own process, on its own
     port: customers' requests cannot reach it. Reruns and previews of a
     deployment are carried out there, one by one.
     Callers carry a token of the configured identity (EVENTLIB_IDENTITY_…):

@@ -66,10 +66,10 @@ PANELS = {
         "state": LazyCommand("Show a decider's state for a key, now or at a point in time."),
         "history": LazyCommand("Show what a decider did with a key, step by step."),
         "replay": LazyCommand("Replay the recorded history with today's code, and compare."),
-        "diff": LazyCommand("Show what two versions of the code decide differently on a recorded log."),
-        "bisect": LazyCommand("Find the commit that first decides a recorded log otherwise."),
-        "prove": LazyCommand("Prove that what is in flight ends lawfully under today's code, or a revision's."),
-        "shrink": LazyCommand("Write a small test of a decision that fails, from a log."),
+        "debug": LazyCommand("Stop in a handler under the debugger, with the recorded state and event."),
+        "prove": LazyCommand(
+            "Compare what versions of the code decide on a log, and prove a change before it is deployed."
+        ),
         "acts": LazyCommand("List what people did to running services: who, what, when and why."),
         "parked": LazyCommand("List inputs that could not be handled; retry, edit or discard them."),
     },
@@ -88,11 +88,26 @@ PANELS = {
     },
     "Build": {
         "simulate": LazyCommand("Run the services under every kind of fault, and check the invariants."),
-        "corpus": LazyCommand("Cut a corpus of recorded decisions that pytest decides again."),
         "new": LazyCommand("Create a new service that runs, with its test."),
     },
 }
 """Every command by its help panel; a test compares each summary with the command's own help."""
+
+
+MOVED = {
+    "bisect": "prove bisect",
+    "corpus": "prove corpus",
+    "diff": "prove diff",
+    "prove --deploy": "prove deploy",
+    "prove --in-flight": "prove in-flight",
+    "replay --break-at": "debug KEY EVENT_ID",
+    "rerun --drop": "rerun drop SERVICE NAME",
+    "rerun --into": "rerun begin SERVICE NAME",
+    "rerun --list": "rerun list",
+    "rerun --switch": "rerun switch SERVICE NAME",
+    "shrink": "prove shrink",
+}
+"""Where commands of earlier releases are, by name, or by name and option."""
 
 
 class _LazyGroup(Group):
@@ -105,7 +120,10 @@ class _LazyGroup(Group):
                 self.commands[name] = Command(name, help=command.summary, rich_help_panel=panel)
 
     def resolve_command(self, ctx: Any, args: Sequence[str]) -> Any:
-        """Return the name, the imported command and the remaining arguments."""
+        """Return the name, the imported command and the remaining arguments; of a name that has moved, tell where it is."""
+        for old, new in MOVED.items():
+            if {*old.split()} <= {args[0], *(each.partition("=")[0] for each in args[1:] if each.startswith("--"))}:
+                ctx.fail(f"`eventlib {old}` is `eventlib {new}` now")
         name, _, rest = super().resolve_command(ctx, [*args])
         found = {name: each for commands in PANELS.values() for name, each in commands.items()}
         return name, None if name is None else found[name].load(name), rest

@@ -1,4 +1,4 @@
-"""`eventlib bisect`: which commit first decides otherwise, which sagas that has touched, and what mends them."""
+"""`eventlib prove bisect`: which commit first decides otherwise, which sagas that has touched, and what mends them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,7 +10,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, ServicesOption, SinceOption, option, refuse_missing
 from eventlib.cli._common.searching import WhereOption, keys_of, run_on_sagas
-from eventlib.cli.diff_report import print_diff
+from eventlib.cli.diff import print_diff
 from eventlib.errors import WiringError
 from eventlib.model.project import nearest
 from eventlib.proof import Bisected, Commit, Versions
@@ -43,9 +43,9 @@ def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
     so on the log, in the language of `eventlib sagas list`.
 
     [dim]Examples:[/dim]
-      eventlib bisect --from v1.4 --key 536365
-      eventlib bisect --from v1.4 --to v1.7 --service payment
-      eventlib bisect --from v1.4 --where "country = 'France' and status = 'ended'"
+      eventlib prove bisect --from v1.4 --key 536365
+      eventlib prove bisect --from v1.4 --to v1.7 --service payment
+      eventlib prove bisect --from v1.4 --where "country = 'France' and status = 'ended'"
     """
     refuse_missing(log_options.url)
     wanted = Wanted(service or None, since)
@@ -78,7 +78,7 @@ def _counting(log_options: LogOptions, keys: frozenset[str], where: str) -> Call
 
 
 def _print(found: Bisected, *, as_json: bool) -> None:
-    reruns = [f"eventlib rerun {service} --into {service}-again" for service in found.services]
+    reruns = [f"eventlib rerun begin {service} {service}-again" for service in found.services]
     if as_json:
         output.print_json([_json(found, reruns)])
         return

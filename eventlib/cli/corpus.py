@@ -1,4 +1,4 @@
-"""`eventlib corpus`: recorded decisions that cover the application's code, kept beside it for its tests."""
+"""`eventlib prove corpus`: recorded decisions that cover the application's code, kept beside it for its tests."""
 
 import asyncio
 from dataclasses import asdict
@@ -10,23 +10,14 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, option, refuse_missing
-from eventlib.cli._common.typer_ext import group
 from eventlib.model.project import load_choreography, nearest
 from eventlib.opening import open_log
 from eventlib.proof.corpus import Cut
 from eventlib.proof.corpus import cut as cut_from
 from eventlib.proof.corpus.cutting import KINDS
 
-corpus = group("Cut a corpus of recorded decisions that pytest decides again.")
 
-
-@corpus.callback()
-def _group() -> None:
-    """Keep `cut` a name of its own: a group of one command would be that command."""
-
-
-@corpus.command()
-def cut(
+def corpus(
     context: typer.Context,
     out: Annotated[Path, option("--out -o", "DIR", "Where the corpus is written.", file_okay=False)] = Path(
         "tests/corpus"
@@ -46,14 +37,14 @@ def cut(
     written with the schemas of their values. Keys and personal texts become
     pseudonyms of the same shape, the same ones everywhere; other fields stay as
     they are, so mark what is personal. Decisions that today's code makes
-    otherwise are left out: accept or mend those first, with `eventlib diff`.
+    otherwise are left out: accept or mend those first, with `eventlib prove diff`.
 
     pytest decides the corpus again once pyproject.toml names it:
     [tool.eventlib] corpus = "tests/corpus"
 
     [dim]Examples:[/dim]
-      eventlib corpus cut --from archive:archive --sagas 2000
-      eventlib corpus cut --from sqlite:///backup.db --out tests/corpus
+      eventlib prove corpus --from archive:archive --sagas 2000
+      eventlib prove corpus --from sqlite:///backup.db --out tests/corpus
     """
     log_options = LogOptions.of(context, app, from_)
     refuse_missing(log_options.url)

@@ -1,21 +1,36 @@
-"""`eventlib diff`: what two versions of the code decide differently on what was recorded."""
+"""`eventlib prove diff`: what two versions of the code decide differently on what was recorded."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import LogOptions, ServicesOption, SinceOption, argument, option, refuse_missing
-from eventlib.cli.diff_report import print_diff
+from eventlib.cli.replay_report import print_lines
 from eventlib.errors import WiringError
 from eventlib.model.project import nearest
-from eventlib.proof import Diff, Expected, Versions
+from eventlib.proof import Diff, DifferenceGroup, Expected, Versions
 from eventlib.proof import diff as compare
-from eventlib.proof.formats import as_json, as_junit, as_markdown, as_sarif
+from eventlib.proof.formats import (
+    as_json,
+    as_junit,
+    as_markdown,
+    as_sarif,
+    counts,
+    debugger_command,
+    group_line,
+    headline,
+)
 from eventlib.proof.sharing import Wanted
+from eventlib.replay.difference_lines import difference_lines
+from eventlib.values import iso_ms
 
 Form = Literal["text", "markdown", "json", "junit", "sarif"]
+_NAMED = 5
+"""How many sagas of a group are named."""
 
 
 def diff(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -53,10 +68,10 @@ def diff(  # noqa: PLR0913, PLR0917  one argument for each option
     versions use the packages that are installed here.
 
     [dim]Examples:[/dim]
-      eventlib diff main
-      eventlib diff v1.4..HEAD --since 2026-01-31
-      eventlib diff main --format markdown > comment.md
-      eventlib diff main --accept "refunds include the postage now"
+      eventlib prove diff main
+      eventlib prove diff v1.4..HEAD --since 2026-01-31
+      eventlib prove diff main --format markdown > comment.md
+      eventlib prove diff main --accept "refunds include the postage now"
     """
     refuse_missing(log_options.url)
     directory = nearest(Path.cwd())[0]
@@ -90,3 +105,38 @@ def _print(found: Diff, form: Form, limit: int) -> None:
         "sarif": lambda: output.json_line(as_sarif(found)),
     }
     output.write_lines([made[form]()])
+
+
+def print_diff(found: Diff, limit: int) -> None:
+    """Print what differs, the `limit` most frequent groups in full."""
+    console = output.terminal()
+    for each in found.damaged:
+        console.print(Text(f"Damage: {output.printable(each)}; what depends on it is not compared.", style="red"))
+    for note in found.notes:
+        console.print(Text(f"Note: {note}.", style="yellow"), soft_wrap=True)
+    console.print(Text(output.printable(headline(found)), style="bold" if found.groups else ""), soft_wrap=True)
+    for group in found.groups[:limit]:
+        console.print()
+        _print_group(console, group)
+    if len(found.groups) > limit:
+        console.print(f"\n… and {output.counted(len(found.groups) - limit, 'group')} more: --limit shows them")
+    for each in found.stale:
+        told = f"Expected, and not there: {output.printable(each)}; remove it from expected-differences.toml"
+        console.print(Text(told, style="yellow"), soft_wrap=True)
+    if found.groups and not found.unexpected:
+        console.print("\nAll of it is expected.")
+
+
+def _print_group(console: Console, group: DifferenceGroup) -> None:
+    difference = group.example.difference
+    console.print(Text(output.printable(group_line(group)), style="bold"), soft_wrap=True)
+    names = ", ".join(map(output.printable, group.sagas[:_NAMED])) + (", …" if len(group.sagas) > _NAMED else "")
+    console.print(Text(f"  {counts(group)}: {names}"), soft_wrap=True)
+    if group.is_expected:
+        console.print(Text(f"  expected: {output.printable(group.reason)}", style="green"), soft_wrap=True)
+    for line in group.lines:
+        console.print(Text(f"  changed and run: {output.printable(line)}"), soft_wrap=True)
+    at = iso_ms(difference.at_ms)
+    console.print(Text(f"  the smallest: {output.printable(difference.saga)}, {at}", style="dim"), soft_wrap=True)
+    print_lines(console, difference_lines(group.example.before, group.example.after, difference.why))
+    console.print(Text(f"  {output.printable(debugger_command(difference))}", style="dim"), soft_wrap=True)

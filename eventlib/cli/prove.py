@@ -1,4 +1,4 @@
-"""`eventlib prove`: whether what is under way on a log ends lawfully, and whether anything speaks against a deployment."""
+"""`eventlib prove`: what versions of the code decide, whether what is in flight ends lawfully, and a deployment's preview."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,10 +7,13 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, flag, option, refuse_missing
+from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, WorkersOption, option, refuse_missing
 from eventlib.cli._common.scenario import ScenarioOption, staged
-from eventlib.cli.diff_report import print_diff
-from eventlib.errors import WiringError
+from eventlib.cli._common.typer_ext import group
+from eventlib.cli.bisect import bisect
+from eventlib.cli.corpus import corpus
+from eventlib.cli.diff import diff, print_diff
+from eventlib.cli.shrink import shrink
 from eventlib.ground.fork_pool import cores
 from eventlib.model.project import nearest
 from eventlib.proof import Versions, deploying, in_flight_formats
@@ -26,35 +29,25 @@ _SHOWN = 10
 """How many kinds of difference are shown in full."""
 
 
-def prove(  # noqa: PLR0913, PLR0917  one argument for each option
+prove = group("Compare what versions of the code decide on a log, and prove a change before it is deployed.")
+
+EachOption = Annotated[int, option("--each", "N", "How many sagas of each shape are explored; 0: all.", min=0)]
+MomentsOption = Annotated[int, option("--moments", "N", "Give up on a saga after so many moments.", min=1)]
+CodeOption = Annotated[
+    str | None,
+    option("--code", "REVISION", "Prove it under a revision of the repository. [dim]Default: the working tree[/dim]"),
+]
+FormOption = Annotated[Form, option("--format", "FORM", "text, markdown, json or junit.")]
+
+
+@prove.command()
+def in_flight(  # noqa: PLR0913, PLR0917  one argument for each option
     log_options: LogOptions,
-    in_flight: Annotated[bool, flag("--in-flight", "Prove what is in flight on the log.")] = False,
-    deploy: Annotated[
-        bool,
-        flag(
-            "--deploy", "Preview a deployment: contracts, what is decided otherwise than before, and what is in flight."
-        ),
-    ] = False,
-    against: Annotated[
-        str | None,
-        option(
-            "--against", "REVISION", "With --deploy: the revision that runs now. [dim]Default: what was recorded[/dim]"
-        ),
-    ] = None,
-    since: SinceOption = None,
-    each: Annotated[int, option("--each", "N", "How many sagas of each shape are explored; 0: all.", min=0)] = 1,
-    moments: Annotated[int, option("--moments", "N", "Give up on a saga after so many moments.", min=1)] = 100_000,
-    workers: Annotated[
-        int | None,
-        option("--workers", "N", "How many processes share the work. [dim]Default: one per core[/dim]", min=1),
-    ] = None,
-    code: Annotated[
-        str | None,
-        option(
-            "--code", "REVISION", "Prove it under a revision of the repository. [dim]Default: the working tree[/dim]"
-        ),
-    ] = None,
-    form: Annotated[Form, option("--format", "FORM", "text, markdown, json or junit.")] = "text",
+    each: EachOption = 1,
+    moments: MomentsOption = 100_000,
+    workers: WorkersOption = None,
+    code: CodeOption = None,
+    form: FormOption = "text",
     as_json: JsonOption = False,
     scenario: ScenarioOption = None,
 ) -> None:
@@ -72,37 +65,62 @@ def prove(  # noqa: PLR0913, PLR0917  one argument for each option
     not explored is listed. On a damaged log, what may depend on the damage is
     not explored, and all is never said to end lawfully.
 
-    --deploy previews a deployment: besides that, it compares the contracts with
-    those of the log, and what the code decides with what was recorded (from
-    --since on) or what --against decides. Exit code 0 if no contract breaks,
-    all differences are declared (eventlib diff --accept), all ends lawfully, and
-    nothing is damaged: what depends on damage is not known.
-
     [dim]Examples:[/dim]
-      eventlib prove --in-flight
-      eventlib prove --deploy --against v1.4 --code v1.5 --format markdown
-      eventlib prove --in-flight --code v1.5 --format junit > proof.xml
-      eventlib prove --in-flight --log sqlite:///backup.db --each 0
-      eventlib prove --in-flight --json | jq '.unlawful[].keys'
+      eventlib prove in-flight
+      eventlib prove in-flight --code v1.5 --format junit > proof.xml
+      eventlib prove in-flight --log sqlite:///backup.db --each 0
+      eventlib prove in-flight --json | jq '.unlawful[].keys'
     """
-    if in_flight == deploy:
-        raise typer.BadParameter("say what is to be proved: --in-flight, or --deploy", param_hint="--in-flight")
-    if not deploy and (against or since):
-        raise WiringError("--against and --since are about the past: they need --deploy")
     refuse_missing(log_options.url)
-    bounds, directory = ProofBounds(each or None, moments, workers or cores()), nearest(Path.cwd())[0]
-    form = "json" if as_json else form
-    if deploy:
-        deployment = Deployment(directory, Versions(against, code), log_options.app, scenario, since)
-        preview = deployment.preview(log_options.url, bounds)
-        _write_deployment(preview, form)
-        raise typer.Exit(1 if preview.objections else 0)
+    bounds = ProofBounds(each or None, moments, workers or cores())
     if code is None:
         found = prove_in_flight(log_options.url, *staged(log_options.app, scenario), bounds)
     else:
+        directory = nearest(Path.cwd())[0]
         found = prove_revision(log_options.url, Code(directory, log_options.app, code), scenario, bounds)
-    _write(found, form)
+    _write(found, "json" if as_json else form)
     raise typer.Exit(0 if found.holds else 1)
+
+
+@prove.command()
+def deploy(  # noqa: PLR0913, PLR0917  one argument for each option
+    log_options: LogOptions,
+    against: Annotated[
+        str | None, option("--against", "REVISION", "The revision that runs now. [dim]Default: what was recorded[/dim]")
+    ] = None,
+    since: SinceOption = None,
+    each: EachOption = 1,
+    moments: MomentsOption = 100_000,
+    workers: WorkersOption = None,
+    code: CodeOption = None,
+    form: FormOption = "text",
+    as_json: JsonOption = False,
+    scenario: ScenarioOption = None,
+) -> None:
+    """Preview a deployment: contracts, what is decided otherwise than before, and what is in flight.
+
+    Besides what `eventlib prove in-flight` does, it compares the contracts with
+    those of the log, and what the code decides with what was recorded (from
+    --since on) or what --against decides. Exit code 0 if no contract breaks,
+    all differences are declared (eventlib prove diff --accept), all ends
+    lawfully, and nothing is damaged: what depends on damage is not known.
+
+    [dim]Examples:[/dim]
+      eventlib prove deploy
+      eventlib prove deploy --against v1.4 --code v1.5 --format markdown
+    """
+    refuse_missing(log_options.url)
+    bounds = ProofBounds(each or None, moments, workers or cores())
+    deployment = Deployment(nearest(Path.cwd())[0], Versions(against, code), log_options.app, scenario, since)
+    preview = deployment.preview(log_options.url, bounds)
+    _write_deployment(preview, "json" if as_json else form)
+    raise typer.Exit(1 if preview.objections else 0)
+
+
+prove.command()(diff)
+prove.command()(bisect)
+prove.command()(shrink)
+prove.command()(corpus)
 
 
 def _write(found: InFlightProof, form: Form) -> None:

@@ -15,7 +15,6 @@ from eventlib.cli._common.options import (
     refuse_missing,
     run_on_log,
 )
-from eventlib.cli.replay_debugger import Break, Debugger, debug
 from eventlib.cli.replay_report import print_gate, print_report
 from eventlib.model.project import load_choreography
 from eventlib.proof.sharing import Wanted, replay_in_processes
@@ -23,10 +22,8 @@ from eventlib.replay import PreflightReport, Report
 from eventlib.replay.report import NOTHING_COMPARED
 from eventlib.replay.stuck_sagas import standing
 
-_DEBUGGER = "In the debugger"
 
-
-def replay(  # noqa: PLR0913, PLR0917  one argument for each option
+def replay(
     log_options: LogOptions,
     service: ServicesOption = None,
     since: SinceOption = None,
@@ -34,31 +31,6 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
         bool, flag("--in-flight", "Only sagas that have not ended: the preflight before a deployment.")
     ] = False,
     limit: Annotated[int, option("--limit", "N", "For how many sagas to show a difference in full.", min=0)] = 10,
-    key: Annotated[
-        str | None, option("--key -k", "KEY", "The decider's key, such as an order's id.", rich_help_panel=_DEBUGGER)
-    ] = None,
-    break_at: Annotated[
-        str | None,
-        option(
-            "--break-at",
-            "EVENT_ID",
-            "Stop where the key handled this event, or else emitted it; or a deadline's name.",
-            rich_help_panel=_DEBUGGER,
-        ),
-    ] = None,
-    decider: Annotated[
-        str | None, option("--decider -d", "NAME", "Stop only in this decider.", rich_help_panel=_DEBUGGER)
-    ] = None,
-    debugger: Annotated[
-        Debugger,
-        option("--debugger", "NAME", "pdb, or debugpy: it waits for an IDE to attach.", rich_help_panel=_DEBUGGER),
-    ] = "pdb",
-    port: Annotated[
-        int, option("--port", "PORT", "Where debugpy waits.", min=1, max=65_535, rich_help_panel=_DEBUGGER)
-    ] = 5678,
-    stdin: Annotated[
-        bool, flag("--stdin", "Let pdb read its commands from a stdin that is no terminal.", rich_help_panel=_DEBUGGER)
-    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Replay the recorded history with today's code, and compare.
@@ -74,22 +46,12 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
     is left that advances them. On a damaged log it names the damage, and the
     sagas that may be stuck; exit code 1, since what depends on it is not known.
 
-    --break-at runs one call again, and stops in the debugger at the handler's
-    first line, with the recorded state and event as the handler's arguments; in
-    each handler if several handled the event.
-
     [dim]Examples:[/dim]
       eventlib replay
       eventlib replay --service stock --since 2026-01-31
       eventlib replay --in-flight
       eventlib replay --json | jq '.handlers[] | select(.differences > 0)'
-      eventlib replay --key 536365 --break-at 6dd20bf1
     """
-    if key is not None and break_at is not None:
-        debug(log_options, Break(key, break_at, decider, debugger, port, stdin))
-        return
-    if key is not None or break_at is not None or decider is not None:
-        raise typer.BadParameter("--key and --break-at go together, perhaps with --decider", param_hint="--break-at")
     choreography = load_choreography(log_options.app)
     refuse_missing(log_options.url)
     services = [choreography.service(name).name for name in service or []] or None

@@ -4,69 +4,85 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from eventlib.cli._common import output
-from eventlib.cli._common.act_command import Asked, asking
-from eventlib.cli._common.options import LogOptions, argument, flag, option, run_on_log
-from eventlib.cli._common.rerun_report import print_difference
-from eventlib.cli._common.reruns_here import Effects, EffectsOption, RerunsHere, print_switched
+from eventlib.cli._common.act_command import Asked, ByOption, asking
+from eventlib.cli._common.options import JsonOption, LogOptions, argument, flag, option, run_on_log
+from eventlib.cli._common.prompts import ReasonOption
+from eventlib.cli._common.reruns_here import Effects, EffectsOption, RerunsHere, print_difference, print_switched
+from eventlib.cli._common.typer_ext import group
 from eventlib.operations.reprocessing.listing import KnownRerun, reruns
 from eventlib.operations.rerun_acts import Drop, DropOutcome, Rerun, RerunOutcome, Switch
 from eventlib.values import from_ms
 
+rerun = group("Reprocess a service's history in a shadow, and show what differs.")
 
-@asking(may_ask=True)
-def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
-    asked: Asked,
-    service: Annotated[str | None, argument("SERVICE", "The service's name.")] = None,
-    into: Annotated[str | None, option("--into", "NAME", "Reprocess under this name.")] = None,
-    switch: Annotated[str | None, option("--switch", "NAME", "Make a rerun's states the service's.")] = None,
-    drop: Annotated[str | None, option("--drop", "NAME", "Delete a rerun.")] = None,
-    list_: Annotated[bool, flag("--list", "List the reruns on the log.")] = False,
+ServiceArgument = Annotated[str, argument("SERVICE", "The service's name.")]
+NameArgument = Annotated[str, argument("NAME", "The rerun's name.")]
+LimitOption = Annotated[int, option("--limit", "N", "How many differences are shown in full.")]
+
+
+@rerun.command()
+def begin(  # noqa: PLR0913, PLR0917  one argument for each option
+    log_options: LogOptions,
+    service: ServiceArgument,
+    name: NameArgument,
     until: Annotated[str | None, option("--until", "TIME", "Only the service's inputs up to a time (UTC).")] = None,
     since: Annotated[str | None, option("--since", "TIME", "Decide again only from a time (UTC) on.")] = None,
     follow: Annotated[bool, flag("--follow -f", "Follow the service until Ctrl-C.")] = False,
-    effects: EffectsOption = Effects.RECORDED,
-    limit: Annotated[int, option("--limit", "N", "How many differences are shown in full.")] = 10,
+    limit: LimitOption = 10,
+    reason: ReasonOption = "",
+    by: ByOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Reprocess a service's history in a shadow, and show what differs.
+    """Reprocess a service's history under a name, and show what differs.
 
     Inputs are handled by today's code, in the order in which the service handled
     them; effects give their recorded answers, and no external system is called.
     What the rerun emits goes to its own topics. The service is not affected, and
     an interrupted rerun continues when it is run again.
 
-    --switch makes its states the service's, in one transaction per task,
-    recorded with the reason. Events that only the rerun has emitted are emitted
-    then; events that only the service has emitted cannot be taken back.
+    [dim]Examples:[/dim]
+      eventlib rerun begin payment payment-2
+      eventlib rerun begin payment payment-2 --follow
+    """
+    asked = Asked(log_options, reason, by, dry_run=False, as_previewed="", as_json=as_json)
+    about = {"service": service, "name": name, "since": since, "until": until}
+    here = partial(RerunsHere, asked, limit, follow=follow)
+    asked.carry_out(Rerun, about, partial(_print_rerun, limit), reruns=here, personal=True)
+
+
+@rerun.command()
+@asking(may_ask=True)
+def switch(
+    asked: Asked,
+    service: ServiceArgument,
+    name: NameArgument,
+    effects: EffectsOption = Effects.RECORDED,
+    limit: LimitOption = 10,
+) -> None:
+    """Make a rerun's states the service's, recorded with the reason.
+
+    In one transaction per task. Events that only the rerun has emitted are
+    emitted then; events that only the service has emitted cannot be taken back.
 
     [dim]Examples:[/dim]
-      eventlib rerun payment --into payment-2
-      eventlib rerun payment --switch payment-2 --dry-run
-      eventlib rerun payment --switch payment-2 --reason "refunds were forgotten"
-      eventlib rerun payment --drop payment-2 --dry-run
-      eventlib rerun --list
+      eventlib rerun switch payment payment-2 --dry-run
+      eventlib rerun switch payment payment-2 --reason "refunds were forgotten"
     """
-    if sum([into is not None, switch is not None, drop is not None, list_]) != 1:
-        raise typer.BadParameter("give one of them", param_hint="--into / --switch / --drop / --list")
-    if list_:
-        print_reruns(replace(asked.log_options, personal=True), as_json=asked.as_json)
-        return
-    if service is None:
-        raise typer.BadParameter("name a service", param_hint="SERVICE")
-    about: dict[str, object] = {"service": service, "name": into or switch or drop}
-    here = partial(RerunsHere, asked, limit, follow=follow)
-    if into is not None:
-        if asked.dry_run or asked.as_previewed:
-            raise typer.BadParameter("they need --switch or --drop", param_hint="--dry-run / --as-previewed")
-        times = {"since": since, "until": until}
-        asked.carry_out(Rerun, {**about, **times}, partial(_print_rerun, limit), reruns=here, personal=True)
-    elif switch is not None:
-        about["run_effects"] = effects is Effects.RUN
-        asked.carry_out(Switch, about, print_switched, reruns=here, personal=True)
-    else:
-        asked.carry_out(Drop, about, _print_drop, reruns=here, personal=True)
+    about = {"service": service, "name": name, "run_effects": effects is Effects.RUN}
+    asked.carry_out(Switch, about, print_switched, reruns=partial(RerunsHere, asked, limit), personal=True)
+
+
+@rerun.command()
+@asking()
+def drop(asked: Asked, service: ServiceArgument, name: NameArgument) -> None:
+    """Delete a rerun, with all its outputs.
+
+    [dim]Examples:[/dim]
+      eventlib rerun drop payment payment-2 --dry-run
+    """
+    here = partial(RerunsHere, asked, 0)
+    asked.carry_out(Drop, {"service": service, "name": name}, _print_drop, reruns=here, personal=True)
 
 
 def _print_rerun(limit: int, done: RerunOutcome) -> None:
@@ -77,13 +93,18 @@ def _print_rerun(limit: int, done: RerunOutcome) -> None:
     if not done.job.is_open:
         print(f"{service} has taken over the states of {name}: they are no longer compared.")
         return
-    print(f"Make it the service's: eventlib rerun {service} --switch {name} --reason TEXT")
-    print(f"Delete it:              eventlib rerun {service} --drop {name}")
+    print(f"Make it the service's: eventlib rerun switch {service} {name} --reason TEXT")
+    print(f"Delete it:              eventlib rerun drop {service} {name}")
 
 
-def print_reruns(log_options: LogOptions, *, as_json: bool) -> None:
-    """Print a line for each rerun on the log."""
-    found = run_on_log(log_options, reruns)
+@rerun.command("list")
+def list_(log_options: LogOptions, as_json: JsonOption = False) -> None:
+    """List the reruns on the log.
+
+    [dim]Examples:[/dim]
+      eventlib rerun list
+    """
+    found = run_on_log(replace(log_options, personal=True), reruns)
     if as_json:
         output.print_json({**asdict(each), "status": _status(each)} for each in found)
         return

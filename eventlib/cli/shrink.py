@@ -1,4 +1,4 @@
-"""`eventlib shrink`: a decision that fails, from a log, as a test that is as small as it can be."""
+"""`eventlib prove shrink`: a decision that fails, from a log, as a test that is as small as it can be."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -57,9 +57,9 @@ def shrink(  # noqa: PLR0913, PLR0917  one argument for each option
     The test expects what that revision decides.
 
     [dim]Examples:[/dim]
-      eventlib shrink 536365
-      eventlib shrink --where "country = 'France' and status = 'placed'" --against v1.4
-      eventlib shrink payment 536365 --event 6dd20bf1 -o tests/test_536365.py
+      eventlib prove shrink 536365
+      eventlib prove shrink --where "country = 'France' and status = 'placed'" --against v1.4
+      eventlib prove shrink payment 536365 --event 6dd20bf1 -o tests/test_536365.py
     """
     decider, key = named(names or [], where)
     if decider is None and event is not None:

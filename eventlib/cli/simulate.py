@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOnly, JsonOption, flag, option
+from eventlib.cli._common.options import AppOnly, JsonOption, WorkersOption, flag, option
 from eventlib.cli._common.progress import ProgressBar
 from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli.simulate_report import (
@@ -38,10 +38,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
     schedules: Annotated[int, option("--schedules -n", "N", "How many schedules to run.", min=1)] = 1_000,
     orders: Annotated[int, option("--orders", "N", "How many orders a schedule has at most.", min=1, max=50)] = 2,
     seed: Annotated[int, option("--seed", "N", "The same seed gives the same schedules.")] = 1,
-    workers: Annotated[
-        int | None,
-        option("--workers", "N", "How many processes share the schedules. [dim]Default: one per core[/dim]", min=1),
-    ] = None,
+    workers: WorkersOption = None,
     replay: Annotated[Path | None, option("--replay", "FILE", "Run a saved schedule again.", dir_okay=False)] = None,
     save: Annotated[
         Path | None,

@@ -82,8 +82,8 @@ def first_difference(history: KeyHistory, other: OtherCode, inputs: Inputs = EVE
         return found[0]
     which = f"input {inputs.begin}" if inputs.begin else "every input"
     raise ContractError(
-        f"today's code decides {which} of {history.decider.name} {history.key} as {other.name} does: `eventlib diff` "
-        "shows which decisions differ, `eventlib prove --in-flight` explores what effects do"
+        f"today's code decides {which} of {history.decider.name} {history.key} as {other.name} does: `eventlib prove diff` "
+        "shows which decisions differ, `eventlib prove in-flight` explores what effects do"
     )
 
 

@@ -88,7 +88,7 @@ def _of_effects(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator
     if changed:
         yield (
             f"effects have other code, and their answers are taken from the log: {', '.join(changed)}; "
-            "`eventlib prove --in-flight` explores what they do"
+            "`eventlib prove in-flight` explores what they do"
         )
 
 

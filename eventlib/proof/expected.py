@@ -64,7 +64,9 @@ def _entry(entry: Any, where: str) -> tuple[Signature, str]:
         raise WiringError(f"{where} is no table: write [[difference]]")
     for name in _TEXTS:
         if not isinstance(entry.get(name), str) or not entry[name].strip():
-            raise WiringError(f"{where} needs {name!r}, a text; `eventlib diff --accept REASON` writes whole entries")
+            raise WiringError(
+                f"{where} needs {name!r}, a text; `eventlib prove diff --accept REASON` writes whole entries"
+            )
     unknown = sorted(entry.keys() - {*_TEXTS, "events"})
     events = entry.get("events", [])
     if unknown or not isinstance(events, list) or not all(isinstance(each, str) for each in events):

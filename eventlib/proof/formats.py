@@ -51,7 +51,7 @@ def counts(group: DifferenceGroup) -> str:
 def debugger_command(difference: Difference) -> str:
     """Return the command that stops in the handler with the arguments of a decision."""
     cause, decider = difference.input.cause, difference.decider
-    return f"eventlib replay --key {difference.key} --break-at {cause} --decider {decider}"
+    return f"eventlib debug {difference.key} {cause} --decider {decider}"
 
 
 def amounts(measures: Measures) -> str:

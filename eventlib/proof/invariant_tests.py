@@ -41,7 +41,7 @@ class BreakingCase(NamedTuple):
             return violation is not None and violation.invariant.name == wrong.name
 
         small = _shrunk(self.case, breaks)
-        title = f"What broke an invariant on a log: `eventlib shrink {self.key}`."
+        title = f"What broke an invariant on a log: `eventlib prove shrink {self.key}`."
         text = as_exploration(title, wrong, (stage.declared, scenario), small.before, small.requests)
         return SmallTest(text, sum(map(len, self.case)), sum(map(len, small)))
 

@@ -94,7 +94,7 @@ class SagaHistories:
         if not found:
             key = self.saga.key
             raise ContractError(
-                f"nothing of {key} goes wrong here: give a revision that decides rightly, `eventlib shrink {key} --against "
+                f"nothing of {key} goes wrong here: give a revision that decides rightly, `eventlib prove shrink {key} --against "
                 f"REVISION`; `eventlib history {key} --as-test` writes a test of what was decided"
             )
         return self.histories[min(found)[1]]

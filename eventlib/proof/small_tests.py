@@ -31,7 +31,7 @@ class Shrinking(NamedTuple):
 
     def title(self, what: str, options: str = "") -> str:
         """Return the first line of a test: what happened on a log, and the command that has written it."""
-        command = f"eventlib history {self.named} --as-test" if self.as_it_is else f"eventlib shrink {self.named}"
+        command = f"eventlib history {self.named} --as-test" if self.as_it_is else f"eventlib prove shrink {self.named}"
         return f"{what} on a log: `{command}{options}`."
 
 

@@ -1,4 +1,4 @@
-"""`eventlib replay --break-at`: stops in the handler, at its first line, with the arguments of that moment."""
+"""`eventlib debug`: stops in the handler, at its first line, with the arguments of that moment."""
 
 import inspect
 import json
@@ -92,7 +92,7 @@ Replayed = Callable[..., str]
 
 
 def command(log: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from eventlib.cli import main; main()", "replay", "--log", log, *arguments]
+    return [sys.executable, "-c", "from eventlib.cli import main; main()", "debug", "--log", log, *arguments]
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def first_line(function: Callable[..., Any]) -> int:
 
 
 def test_pdb_stops_at_the_handlers_first_line_with_its_own_arguments(replayed: Replayed, ids: dict[str, str]) -> None:
-    arguments = ("--key", "declined", "--break-at", ids["PaymentFailed"], "--decider", "payment")
+    arguments = ("declined", ids["PaymentFailed"], "--decider", "payment")
     printed = replayed(*arguments, commands="p payment\np event\nc\n")
     assert f"payment.follow on PaymentFailed {ids['PaymentFailed'][:8]} of key declined, as at 20" in printed
     assert "\nemitted then: nothing\n" in printed
@@ -138,7 +138,7 @@ def test_pdb_stops_at_the_handlers_first_line_with_its_own_arguments(replayed: R
 
 
 def test_a_handler_can_be_stepped_through_and_its_answer_changed(replayed: Replayed, ids: dict[str, str]) -> None:
-    arguments = ("--key", "declined", "--break-at", ids["ChargeRequested"][:8])
+    arguments = ("declined", ids["ChargeRequested"][:8])
     printed = replayed(
         *arguments, commands="import dataclasses\npayment = dataclasses.replace(payment, stage=None)\nc\n"
     )
@@ -149,7 +149,7 @@ def test_a_handler_can_be_stepped_through_and_its_answer_changed(replayed: Repla
 
 
 def test_it_stops_in_each_handler_until_the_person_leaves(replayed: Replayed, ids: dict[str, str]) -> None:
-    arguments = ("--key", "declined", "--break-at", ids["PaymentFailed"])
+    arguments = ("declined", ids["PaymentFailed"])
     printed = replayed(*arguments, commands="c\nc\nc\n")
     assert all(f"{n} of 3: " in printed for n in (1, 2, 3))
     assert all(
@@ -159,26 +159,18 @@ def test_it_stops_in_each_handler_until_the_person_leaves(replayed: Replayed, id
 
 
 def test_what_is_no_call_of_a_handler_is_explained(shown: Print, ids: dict[str, str]) -> None:
-    at = ("--break-at", ids["OrderSubmitted"])
+    at = ids["OrderSubmitted"]
     sentences = {
-        ("--key", "declined", *at): "pdb needs a terminal, and stdin is none: give --stdin",
-        ("--key", "nope", *at, "--stdin"): "no decider knows key 'nope'",
-        ("--key", "declined", *at, "--stdin", "--decider", "nobody"): "there is no decider 'nobody'",
-        (
-            "--key",
-            "declined",
-            *at,
-            "--stdin",
-            "--decider",
-            "payment",
-        ): "payment neither consumed nor emitted OrderSubmitted",
-        ("--key", "declined", "--break-at", "0" * 32, "--stdin"): "no event on this log has the id",
-        ("--key", "garbled", "--break-at", "g", "--stdin", "--decider", "payment"): "payment called no handler then: "
+        ("declined", at): "pdb needs a terminal, and stdin is none: give --stdin",
+        ("nope", at, "--stdin"): "no decider knows key 'nope'",
+        ("declined", at, "--stdin", "--decider", "nobody"): "there is no decider 'nobody'",
+        ("declined", at, "--stdin", "--decider", "payment"): "payment neither consumed nor emitted OrderSubmitted",
+        ("declined", "0" * 32, "--stdin"): "no event on this log has the id",
+        ("garbled", "g", "--stdin", "--decider", "payment"): "payment called no handler then: "
         "PaymentTaken was parked: PaymentTaken: the first byte",
     }
     for arguments, sentence in sentences.items():
-        assert sentence in shown("replay", *arguments, code=1)
-    assert "--key and --break-at go together" in shown("replay", *at, code=2)
+        assert sentence in shown("debug", *arguments, code=1)
 
 
 async def test_a_call_that_raised_and_one_of_a_deadline_can_be_made_again() -> None:
@@ -222,7 +214,7 @@ async def test_an_answer_of_an_effect_stops_where_it_was_handled() -> None:
 def test_an_ide_attaches_and_stands_in_the_handler(filled: str, ids: dict[str, str]) -> None:
     pytest.importorskip("debugpy")
     port = free_port()
-    arguments = ("--key", "declined", "--break-at", ids["PaymentFailed"], "--decider", "payment")
+    arguments = ("declined", ids["PaymentFailed"], "--decider", "payment")
     with subprocess.Popen(
         command(filled, *arguments, "--debugger", "debugpy", "--port", str(port)),
         stdout=subprocess.PIPE,
@@ -258,7 +250,7 @@ def test_debugpy_that_is_missing_or_cannot_have_its_port_is_explained(
     def missing(name: str) -> object:
         raise ModuleNotFoundError(name)
 
-    arguments = ("replay", "--key", "declined", "--break-at", ids["PaymentFailed"], "--debugger", "debugpy")
+    arguments = ("debug", "declined", ids["PaymentFailed"], "--debugger", "debugpy")
     monkeypatch.setattr(debugging, "import_module", missing)
     assert "debugpy is not installed here: pip install 'eventlib-sagas[debug]'" in shown(*arguments, code=1)
     monkeypatch.setattr(debugging, "import_module", lambda _name: Taken())

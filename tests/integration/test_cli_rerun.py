@@ -62,37 +62,37 @@ async def shelves(url: str) -> tuple[int, dict[str, int]]:
 
 
 def test_a_rerun_from_the_difference_to_the_switch(typed: Typed, url: str) -> None:
-    printed = typed("rerun", "store", "--into", "again", "--limit", "1")
+    printed = typed("rerun", "begin", "store", "again", "--limit", "1")
     (counts,) = [line.split() for line in printed.splitlines() if line.startswith("basket")]
     assert counts == ["basket", "6", "0", "24", "0", "12", "0"]
     assert re.search(r"^\+ basket s\d  GivenBack  ", printed, re.MULTILINE)
-    assert "Make it the service's: eventlib rerun store --switch again --reason TEXT" in printed
-    (listed,) = json.loads(f"[{typed('rerun', '--list', '--json')}]")
+    assert "Make it the service's: eventlib rerun switch store again --reason TEXT" in printed
+    (listed,) = json.loads(f"[{typed('rerun', 'list', '--json')}]")
     assert (listed["name"], listed["status"], listed["switched"]) == ("again", "beside its service", 0)
     assert "there is no terminal to confirm this on" in typed(
-        "rerun", "store", "--switch", "again", "--reason", "forgotten", code=1
+        "rerun", "switch", "store", "again", "--reason", "forgotten", code=1
     )
     assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 3, "C": 0}), "nothing was done without a yes"
-    printed = typed("rerun", "store", "--switch", "again", "--reason", "forgotten", "--yes")
+    printed = typed("rerun", "switch", "store", "again", "--reason", "forgotten", "--yes")
     assert "Events that only again emits, store emits then." in printed
     assert "12 events emitted now, 0 events could not be taken back." in printed
     assert asyncio.run(shelves(url)) == (12, {"A": 9, "B": 9, "C": 0})
     assert "a rerun was taken over" in typed("history", "basket", "s1")
-    assert "its service's states" in typed("rerun", "--list")
-    assert "store has taken over the states of again" in typed("rerun", "store", "--into", "again")
-    assert "so it stays" in typed("rerun", "store", "--drop", "again", code=1)
+    assert "its service's states" in typed("rerun", "list")
+    assert "store has taken over the states of again" in typed("rerun", "begin", "store", "again")
+    assert "so it stays" in typed("rerun", "drop", "store", "again", code=1)
 
 
 def test_killed_again_and_again_it_comes_to_the_same_end(typed: Typed, url: str) -> None:
     rng = random.Random(5)
-    again = ["rerun", "store", "--into", "again"]
-    switching = ["rerun", "store", "--switch", "again", "--reason", "forgotten", "--yes"]
+    again = ["rerun", "begin", "store", "again"]
+    switching = ["rerun", "switch", "store", "again", "--reason", "forgotten", "--yes"]
     kill_at_some_moment(url, again, rng.uniform(0, 0.2))
     typed(*again)
     for _ in range(2):
         kill_at_some_moment(url, switching, rng.uniform(0, 0.02))
     typed(*switching)
-    (listed,) = json.loads(f"[{typed('rerun', '--list', '--json')}]")
+    (listed,) = json.loads(f"[{typed('rerun', 'list', '--json')}]")
     assert listed["switched"] == listed["tasks"] == 8
     assert asyncio.run(shelves(url)) == (12, {"A": 9, "B": 9, "C": 0}), "each was said once"
 
@@ -116,36 +116,36 @@ def count(url: str) -> int:
 
 
 def test_what_is_thrown_away_changes_nothing(typed: Typed, url: str) -> None:
-    typed("rerun", "store", "--into", "again")
+    typed("rerun", "begin", "store", "again")
     (kind,) = {
         row["kind"] for row in map(json.loads, typed("topics", "--json").splitlines()) if "again." in row["topic"]
     }
     assert kind == "of again, a rerun of store"
     before = count(url)
-    (told,) = map(json.loads, typed("rerun", "store", "--drop", "again", "--dry-run", "--json").splitlines())
+    (told,) = map(json.loads, typed("rerun", "drop", "store", "again", "--dry-run", "--json").splitlines())
     assert told["dropped"] is False
     assert count(url) == before
-    assert "Nothing was deleted." in typed("rerun", "store", "--drop", "again", "--dry-run")
-    refused = typed("rerun", "store", "--drop", "again", "--as-previewed", "0123456789ab", code=1)
+    assert "Nothing was deleted." in typed("rerun", "drop", "store", "again", "--dry-run")
+    refused = typed("rerun", "drop", "store", "again", "--as-previewed", "0123456789ab", code=1)
     assert "nothing was done" in refused
     token = told["as_previewed"]
-    assert "again is deleted" in typed("rerun", "store", "--drop", "again", "--as-previewed", token)
+    assert "again is deleted" in typed("rerun", "drop", "store", "again", "--as-previewed", token)
     assert count(url) == before - sum(told["topics"].values())
-    assert "There is no rerun on this log." in typed("rerun", "--list")
+    assert "There is no rerun on this log." in typed("rerun", "list")
     assert "again." not in typed("topics")
     assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 3, "C": 0})
 
 
 def test_a_switch_is_what_its_dry_run_was_and_refused_when_the_log_has_moved_on(typed: Typed, url: str) -> None:
-    typed("rerun", "store", "--into", "again")
+    typed("rerun", "begin", "store", "again")
     records = count(url)
-    shown = json.loads(typed("rerun", "store", "--switch", "again", "--dry-run", "--json"))
+    shown = json.loads(typed("rerun", "switch", "store", "again", "--dry-run", "--json"))
     assert (count(url), shown["done"], shown["said"]) == (records, False, 12)
-    switch = ["rerun", "store", "--switch", "again", "--reason", "forgotten", "--yes", "--json"]
+    switch = ["rerun", "switch", "store", "again", "--reason", "forgotten", "--yes", "--json"]
     asyncio.run(another_wrong_basket(url))
     token = shown["as_previewed"]
     assert "the log has moved on" in typed(*switch, "--as-previewed", token, code=1)
-    shown = json.loads(typed("rerun", "store", "--switch", "again", "--dry-run", "--json"))
+    shown = json.loads(typed("rerun", "switch", "store", "again", "--dry-run", "--json"))
     done = json.loads(typed(*switch, "--as-previewed", shown.pop("as_previewed")))
     assert done | {"done": False, "why": ""} == shown
     assert asyncio.run(shelves(url))[0] == shown["said"] == 13
@@ -156,7 +156,7 @@ def test_a_reset_backwards_does_again_what_came_after(typed: Typed, url: str) ->
     asyncio.run(another_wrong_basket(url))
     shown = typed("reset", "store", "--to", moment, "--dry-run")
     assert "keys in 8 tasks, and emit 1 event; 0 events could not be taken back." in shown
-    assert "There is no rerun on this log." in typed("rerun", "--list"), "nothing is left of the look"
+    assert "There is no rerun on this log." in typed("rerun", "list"), "nothing is left of the look"
     assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 2, "C": 0})
     done = json.loads(typed("reset", "store", "--to", moment, "--reason", "forgotten", "--yes", "--json"))
     assert (done["said"], done["rerun"]) == (1, "store-reset-1")

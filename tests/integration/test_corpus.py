@@ -36,7 +36,7 @@ def repository(tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def corpus(filled: str, tmp_path: Path) -> Path:
-    said("corpus", "cut", "--from", filled, "--out", str(tmp_path / "corpus"))
+    said("prove", "corpus", "--from", filled, "--out", str(tmp_path / "corpus"))
     return tmp_path / "corpus"
 
 
@@ -60,7 +60,7 @@ def decisions_in(corpus: Path) -> list[CorpusDecision]:
 
 
 def test_few_sagas_cover_all_that_the_log_has(filled: str, tmp_path: Path) -> None:
-    (found,) = json.loads(f"[{said('corpus', 'cut', '--from', filled, '--out', str(tmp_path), '--json')}]")
+    (found,) = json.loads(f"[{said('prove', 'corpus', '--from', filled, '--out', str(tmp_path), '--json')}]")
     assert found["whole"]
     assert found["sagas"] < found["of"]
     kinds = {each[0]: each[1] for each in found["covered"]}
@@ -74,7 +74,7 @@ def test_few_sagas_cover_all_that_the_log_has(filled: str, tmp_path: Path) -> No
 
 
 def test_what_too_few_sagas_leave_out_is_told(filled: str, tmp_path: Path) -> None:
-    text = said("corpus", "cut", "--from", filled, "--out", str(tmp_path), "--sagas", "1")
+    text = said("prove", "corpus", "--from", filled, "--out", str(tmp_path), "--sagas", "1")
     assert text.startswith("1 saga of ")
     assert text.endswith("Allow more sagas with --sagas, and all of it is covered.\n")
 
@@ -158,7 +158,7 @@ def test_a_log_without_a_decision_is_refused(tmp_path: Path) -> None:
             await log.prepare()
 
     asyncio.run(empty())
-    done = ended("corpus", "cut", "--from", url, "--out", str(tmp_path / "corpus"))
+    done = ended("prove", "corpus", "--from", url, "--out", str(tmp_path / "corpus"))
     assert done.returncode == 1
     assert "there is no decision on this log" in done.stderr
 

@@ -1,4 +1,4 @@
-"""`eventlib diff` and `bisect`: what two versions of the code decide differently on a recorded log, which lines do, what it comes to."""
+"""`eventlib prove diff` and `bisect`: what two versions of the code decide differently on a recorded log, which lines do, what it comes to."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def diff(filled: str) -> Diff:
     """Run the command; return its exit code, and what it prints."""
 
     def compared(*arguments: str) -> tuple[int, str]:
-        done = ended("diff", *arguments, "--log", filled, by=run)
+        done = ended("prove", "diff", *arguments, "--log", filled, by=run)
         return done.returncode, done.stdout + done.stderr
 
     return compared
@@ -65,8 +65,8 @@ def test_differences_are_grouped_and_each_has_its_smallest_example(repository: R
     assert "payment/payment.taken on PaymentTaken emits something now (+RefundRequested)" in told
     assert f"changed and run: {repository.line('raise KeyError')} in charge" in told
     assert "the smallest: large, " in told
-    command = next(line for line in rest if "eventlib replay --key large" in line).split()
-    assert command[:4] == ["eventlib", "replay", "--key", "large"]
+    command = next(line for line in rest if "eventlib debug large" in line).split()
+    assert command[:3] == ["eventlib", "debug", "large"]
 
 
 @pytest.mark.extended
@@ -154,7 +154,7 @@ def test_the_commit_that_first_decides_otherwise_is_found(repository: Repository
         repository.commit(f"later {number}")
 
     def bisected(*arguments: str) -> CompletedProcess[str]:
-        return ended("bisect", *arguments, "--log", filled)
+        return ended("prove", "bisect", *arguments, "--log", filled)
 
     found = json.loads(bisected("--from", "recorded", "--json").stdout)
     assert found["commit"]["subject"] == "wrong"

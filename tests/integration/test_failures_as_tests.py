@@ -1,4 +1,4 @@
-"""`eventlib shrink` and `history --as-test`: what failed or was decided becomes a test in the application's repository."""
+"""`eventlib prove shrink` and `history --as-test`: what failed or was decided becomes a test in the application's repository."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from tests.integration.repository import DECIDER, RAISES, Repository
 def test_a_failure_becomes_a_test_that_fails_until_it_is_mended(repository: Repository, filled: str) -> None:
     whole = (repository.directory / DECIDER).read_text()
     repository.change(RAISES)
-    done = subprocess_of("shrink", "payment", "large", "--out", "test_large.py", "--log", filled)
+    done = subprocess_of("prove", "shrink", "payment", "large", "--out", "test_large.py", "--log", filled)
     assert (done.returncode, done.stderr) == (0, "1 event became 1 event\n")
     text = (repository.directory / "test_large.py").read_text()
     assert 'StockReserved(order_id="x", amount_cents=' in text
@@ -24,14 +24,14 @@ def test_a_failure_becomes_a_test_that_fails_until_it_is_mended(repository: Repo
     assert checked(repository.directory).returncode == 0
     assert (
         "today's code fails on no input of payment large"
-        in subprocess_of("shrink", "payment", "large", "--log", filled).stderr
+        in subprocess_of("prove", "shrink", "payment", "large", "--log", filled).stderr
     )
 
 
 def test_what_led_to_a_failure_is_kept_and_nothing_else(repository: Repository, filled: str) -> None:
     ends = ("payments.follows(OrderCompleted, OrderCancelled)", ENDS_BADLY)
     repository.change(ends)
-    done = subprocess_of("shrink", "payment", "completed", "--out", "test_completed.py", "--log", filled)
+    done = subprocess_of("prove", "shrink", "payment", "completed", "--out", "test_completed.py", "--log", filled)
     assert (done.returncode, done.stderr) == (0, "4 events became 3 events\n")
     text = (repository.directory / "test_completed.py").read_text()
     assert "        PaymentTaken(" in text

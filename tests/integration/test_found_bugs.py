@@ -146,27 +146,27 @@ def only(*names: str) -> pytest.MarkDecorator:
 @only(EARLY)
 @pytest.mark.extended
 def test_what_was_decided_wrongly_is_found_by_its_difference(incident: Incident) -> None:
-    (group,) = json.loads(incident.run("diff", "good..wrong", "--format", "json").stdout)["groups"]
+    (group,) = json.loads(incident.run("prove", "diff", "good..wrong", "--format", "json").stdout)["groups"]
     assert (group["handler"], group["delta"], group["sagas"]) == ("order/order.close", ["+OrderCancelled"], [VICTIM])
-    found = json.loads(incident.run("bisect", "--from", "good", "--json").stdout)
+    found = json.loads(incident.run("prove", "bisect", "--from", "good", "--json").stdout)
     assert (found["commit"]["subject"], found["touched"]) == ("wrong", [VICTIM])
-    assert found["mend"] == ["eventlib rerun order --into order-again"]
-    of_its_kind = incident.run("bisect", "--from", "good", "--where", "reason = 'declined'", "--json")
+    assert found["mend"] == ["eventlib rerun begin order order-again"]
+    of_its_kind = incident.run("prove", "bisect", "--from", "good", "--where", "reason = 'declined'", "--json")
     assert json.loads(of_its_kind.stdout)["commit"]["subject"] == "wrong"
-    others = incident.run("bisect", "--from", "good", "--where", "reason = 'overdue'")
+    others = incident.run("prove", "bisect", "--from", "good", "--where", "reason = 'overdue'")
     assert "HEAD decides as good does" in others.stderr
-    none = incident.run("bisect", "--from", "good", "--where", "country = 'Atlantis'")
+    none = incident.run("prove", "bisect", "--from", "good", "--where", "country = 'Atlantis'")
     assert "no saga on the log is so: country = 'Atlantis'" in none.stderr
 
 
 @only(EFFECT, FORGOTTEN)
 def test_what_no_decision_shows_has_no_difference_and_an_effect_is_named(incident: Incident) -> None:
-    done = incident.run("diff", "good..wrong")
+    done = incident.run("prove", "diff", "good..wrong")
     assert done.returncode == 0
     assert "Nothing differs from good" in done.stdout
     told = "effects have other code, and their answers are taken from the log: dispatch/shipment for DispatchRequested"
     assert (told in done.stdout) == (incident.bug == EFFECT)
-    bisected = incident.run("bisect", "--from", "good")
+    bisected = incident.run("prove", "bisect", "--from", "good")
     assert bisected.returncode == 1
     assert "HEAD decides as good does" in bisected.stderr
 
@@ -183,21 +183,23 @@ def test_what_no_decision_shows_has_no_difference_and_an_effect_is_named(inciden
 def test_a_victim_becomes_a_test_that_fails_until_the_bug_is_mended(
     incident: Incident, decider: str, told: Sequence[str]
 ) -> None:
-    done = in_its_directory(incident, "shrink", decider, VICTIM, "--against", "good", "--out", "test_victim.py")
+    done = in_its_directory(
+        incident, "prove", "shrink", decider, VICTIM, "--against", "good", "--out", "test_victim.py"
+    )
     assert done.returncode == 0, done.stderr
     text = (incident.repository.directory / "test_victim.py").read_text()
     assert all(part in text for part in told), text
     assert checked(incident) == 1
     incident.repository.git("checkout", "--quiet", "good", "--", "services")
     assert checked(incident) == 0
-    done = in_its_directory(incident, "shrink", decider, VICTIM, "--against", "good")
+    done = in_its_directory(incident, "prove", "shrink", decider, VICTIM, "--against", "good")
     assert f"today's code decides every input of {decider} {VICTIM} as good does" in done.stderr
 
 
 @only(EFFECT)
 def test_a_decision_that_is_right_becomes_no_test(incident: Incident) -> None:
-    done = in_its_directory(incident, "shrink", "shipment", VICTIM, "--against", "good")
-    assert (done.returncode, "`eventlib prove --in-flight` explores what effects do" in done.stderr) == (1, True)
+    done = in_its_directory(incident, "prove", "shrink", "shipment", VICTIM, "--against", "good")
+    assert (done.returncode, "`eventlib prove in-flight` explores what effects do" in done.stderr) == (1, True)
 
 
 @pytest.mark.extended
@@ -214,7 +216,7 @@ def test_what_is_in_flight_is_found_before_it_is_a_victim(
     incident: Incident, tmp_path: Path, invariant: str, last: str
 ) -> None:
     asyncio.run(put_in_flight(incident.url, tmp_path, FOUND[incident.bug].in_flight))
-    done = incident.run("prove", "--in-flight", "--code", "wrong", "--json", "--workers", "1")
+    done = incident.run("prove", "in-flight", "--code", "wrong", "--json", "--workers", "1")
     (wrong,) = json.loads(done.stdout)["unlawful"]
     assert (done.returncode, wrong["law"]) == (1, invariant)
     assert wrong["story"][-1].startswith(last), "\n".join(wrong["story"])

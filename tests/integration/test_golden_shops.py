@@ -56,7 +56,7 @@ def test_all_that_was_printed_of_a_log_is_printed_still(golden: tuple[str, str])
                 del each["error"], each["data"]
             assert holds(each, records[place(each)])
     for command, text in then.items():
-        what, *arguments = command.split()
+        what, *arguments = command.replace("rerun --list", "rerun list").split()
         if what in {"saga", "state", "history", "parked", "replay", "rerun"}:
             done = ended(what, *arguments, "--log", url)
             before = lines(text.replace('"notes":[]', f'"notes":{json.dumps(LATER)}') if what == "replay" else text)
@@ -71,7 +71,7 @@ def test_a_topic_that_was_declared_since_stops_no_look_at_the_log(golden: tuple[
     assert ".callbacks" not in ended("topics", "--json", "--log", url).stdout
     assert lines(ended("tail", "--json", "--log", url).stdout)
     assert ended("graph", "--log", url).stdout
-    assert "in flight" in ended("prove", "--in-flight", "--moments", "1", "--log", url).stdout
+    assert "in flight" in ended("prove", "in-flight", "--moments", "1", "--log", url).stdout
     (page,) = lines(ended("sagas", "list", "--limit", "1", "--json", "--log", url).stdout)
     assert page["sagas"]
     found = lines(

@@ -65,7 +65,7 @@ def test_what_the_docs_show_works_after_the_demo(tmp_path: Path) -> None:
         ["schemas", "list"],
         ["export", "asyncapi"],
         ["replay"],
-        ["prove", "--deploy"],
+        ["prove", "deploy"],
         ["simulate", "--schedules", "2"],
         ["config"],
         ["doctor", "--deep"],

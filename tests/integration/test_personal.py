@@ -146,5 +146,5 @@ async def test_a_rerun_after_an_erasure_differs_in_nothing(tmp_path: Path, lette
     async with open_log(letters_url, app) as log:
         await posted(log, 0, 1)
     said("forget", "c0", "--reason", "asked", *where)
-    assert "nothing differs" in said("rerun", "letters", "--into", "again", *where)
+    assert "nothing differs" in said("rerun", "begin", "letters", "again", *where)
     assert leaks(tmp_path) == []

@@ -83,7 +83,7 @@ def run_steps(repository: Repository, log: str) -> Ended:
 def test_a_pull_request_is_proved_and_what_it_intends_is_declared(tmp_path: Path, log: str) -> None:
     (tmp_path / "shop").mkdir()
     repository = Repository(tmp_path / "shop")
-    said("corpus", "cut", "--from", log, "--out", str(repository.directory / "tests/corpus"))
+    said("prove", "corpus", "--from", log, "--out", str(repository.directory / "tests/corpus"))
     settings = repository.directory / "pyproject.toml"
     settings.write_text(
         f'{settings.read_text()}simulation = "services.simulation.scenario:ShopScenario"\ncorpus = "tests/corpus"\n'
@@ -103,7 +103,18 @@ def test_a_pull_request_is_proved_and_what_it_intends_is_declared(tmp_path: Path
     assert done.comment.startswith("## Differences: ")
     assert "ChargeRequested" in done.comment
     assert "Nothing is in flight." in done.comment
-    command = [sys.executable, "-m", "eventlib", "diff", "origin/main..HEAD", "--accept", "a surcharge", "--log", log]
+    command = [
+        sys.executable,
+        "-m",
+        "eventlib",
+        "prove",
+        "diff",
+        "origin/main..HEAD",
+        "--accept",
+        "a surcharge",
+        "--log",
+        log,
+    ]
     forked.run(command, cwd=repository.directory, check=True, capture_output=True)
     repository.commit("declared")
     done = run_steps(repository, log)

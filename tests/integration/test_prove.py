@@ -18,7 +18,7 @@ FAILS = (
     "return [CancelRefused(order_id=wish.order_id, reason=order.status)]",
     "raise KeyError(order.status)",
 )
-CHEAP = ("--in-flight", "--moments", "300", "--workers", "1")
+CHEAP = ("in-flight", "--moments", "300", "--workers", "1")
 
 
 def test_what_is_not_explored_is_not_said_to_end(filled: str) -> None:
@@ -102,12 +102,6 @@ def test_what_is_not_explored_is_an_error_for_ci(filled: str) -> None:
     assert markdown.returncode == 1
     assert markdown.stdout.startswith("## In flight: Not proved\n\n2 in flight, 2 shapes: 2 not explored")
     assert "\n- ? broken: not explored to the end: more than 300 moments" in markdown.stdout
-
-
-def test_what_is_to_be_proved_has_to_be_said(filled: str) -> None:
-    done = ended("prove", "--log", filled)
-    assert done.returncode == 2
-    assert "say what is to be proved: --in-flight" in done.stderr
 
 
 def test_a_log_that_is_not_there(tmp_path: Path) -> None:

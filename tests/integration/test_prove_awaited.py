@@ -1,4 +1,4 @@
-"""`eventlib prove --in-flight` on logs with answers that are awaited: all that can be reported is explored, and nothing else."""
+"""`eventlib prove in-flight` on logs with answers that are awaited: all that can be reported is explored, and nothing else."""
 
 import asyncio
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def filled(path: Path, choreography: Choreography, ports: dict[str, Any], *event
 
 
 def prove(url: str, *options: str) -> list[str]:
-    return ended("prove", "--in-flight", "--workers", "1", *options, "--log", url).stdout.splitlines()
+    return ended("prove", "in-flight", "--workers", "1", *options, "--log", url).stdout.splitlines()
 
 
 ASKED = PurchaseSubmitted(purchase_id="P1", amount_cents=100)

@@ -114,7 +114,7 @@ async def test_a_saga_that_began_later_than_damage_does_not_depend_on_it(
 async def test_it_is_said_in_every_form(tmp_path: Path) -> None:
     topics = await late(tmp_path)
     change(tmp_path / "log.db", BEYOND_PROOF, next(at for at, topic in topics.items() if topic == "orders"))
-    asked = ("prove", "--in-flight", "--workers", "1", "--log", f"sqlite:///{tmp_path / 'log.db'}")
+    asked = ("prove", "in-flight", "--workers", "1", "--log", f"sqlite:///{tmp_path / 'log.db'}")
     text, markdown, junit, as_json = [
         await asyncio.to_thread(ended, *asked, "--format", form) for form in ("text", "markdown", "junit", "json")
     ]

@@ -1,4 +1,4 @@
-"""`eventlib prove --deploy`: one verdict about the contracts, the recorded past and what is in flight, before a deployment."""
+"""`eventlib prove deploy`: one verdict about the contracts, the recorded past and what is in flight, before a deployment."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from tests.integration.test_prove import FAILS
 from tests.saga.shop_runs import ROOT
 
 DECIDER = "services/order/decider.py"
-ASKED = ("prove", "--deploy", "--against", "recorded", "--scenario", "services.simulation.scenario:ShopScenario")
+ASKED = ("prove", "deploy", "--against", "recorded", "--scenario", "services.simulation.scenario:ShopScenario")
 PREVIEW = "/deployment/preview"
 TOKEN = "x" * 32
 HURT = (
@@ -63,7 +63,7 @@ def preview(log: str, repository: Repository) -> Preview:
     """Run the command in the repository."""
     assert Path.cwd() == repository.directory
     scenario = ("--scenario", "services.simulation.scenario:ShopScenario")
-    return lambda *options: ended("prove", "--deploy", *scenario, "--workers", "1", *options, "--log", log)
+    return lambda *options: ended("prove", "deploy", *scenario, "--workers", "1", *options, "--log", log)
 
 
 def test_nothing_speaks_against_the_code_that_has_recorded_it(preview: Preview) -> None:
@@ -125,7 +125,7 @@ def test_what_is_decided_otherwise_has_to_be_declared(repository: Repository, pr
     headline, *rest = done.stdout.splitlines()
     assert headline == "Do not deploy surcharge: 1 kind of difference not declared."
     assert any("services/payment/decider.py:" in line for line in rest)
-    assert ended("diff", "recorded", "--accept", "postage", "--log", log).returncode == 0
+    assert ended("prove", "diff", "recorded", "--accept", "postage", "--log", log).returncode == 0
     assert preview(*asked).stdout.splitlines()[0] == "Nothing speaks against deploying surcharge."
 
 
@@ -159,18 +159,10 @@ def test_what_depends_on_damage_is_not_known(preview: Preview, log: str) -> None
 
 
 @pytest.mark.usefixtures("repository")
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (("--in-flight", "--deploy"), "say what is to be proved: --in-flight, or --deploy"),
-        (("--in-flight", "--against", "main"), "--against and --since are about the past: they need --deploy"),
-        (("--deploy", "--code", "nothing"), "there is no revision 'nothing'"),
-    ],
-)
-def test_what_cannot_be_asked(options: tuple[str, ...], told: str, log: str) -> None:
-    done = ended("prove", *options, "--log", log)
+def test_a_revision_that_is_not_there(log: str) -> None:
+    done = ended("prove", "deploy", "--code", "nothing", "--log", log)
     assert done.returncode != 0
-    assert told in " ".join(done.stderr.split())
+    assert "there is no revision 'nothing'" in " ".join(done.stderr.split())
 
 
 async def test_operators_preview_a_deployment_over_http(repository: Repository, log: str, tmp_path: Path) -> None:

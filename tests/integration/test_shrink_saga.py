@@ -1,4 +1,4 @@
-"""`eventlib shrink` of a saga: its first wrong decision, whichever decider and mistake made it, becomes a small test."""
+"""`eventlib prove shrink` of a saga: its first wrong decision, whichever decider and mistake made it, becomes a small test."""
 
 import asyncio
 import subprocess
@@ -57,9 +57,9 @@ def wrong_log(name: str, directory: Path) -> Iterator[str]:
 
 def test_the_input_of_a_saga_that_is_parked_is_found_by_its_key(tmp_path: Path) -> None:
     with wrong_log(RAISES, tmp_path) as url:
-        small = said("shrink", "declined", "--log", url)
+        small = said("prove", "shrink", "declined", "--log", url)
         whole = said("history", "declined", "--as-test", "--log", url)
-        assert '"""What failed on a log: `eventlib shrink declined`."""' in small
+        assert '"""What failed on a log: `eventlib prove shrink declined`."""' in small
         assert '"""What failed on a log: `eventlib history declined --as-test`."""' in whole
         assert "def test_shelf_on_line_release_requested()" in small
         assert len(whole) > len(small)
@@ -70,8 +70,10 @@ def test_the_input_of_a_saga_that_is_parked_is_found_by_its_key(tmp_path: Path) 
 
 def test_the_first_saga_of_a_kind_that_goes_wrong(tmp_path: Path) -> None:
     with wrong_log(RAISES, tmp_path) as url:
-        assert "`eventlib shrink declined`" in said("shrink", "--where", "country = 'France'", "--log", url)
-        none = ended("shrink", "--where", "country = 'France' and status = 'ended'", "--log", url)
+        assert "`eventlib prove shrink declined`" in said(
+            "prove", "shrink", "--where", "country = 'France'", "--log", url
+        )
+        none = ended("prove", "shrink", "--where", "country = 'France' and status = 'ended'", "--log", url)
     assert none.returncode == 1
     assert "nothing goes wrong in the 1 saga that are so: country = " in " ".join(none.stderr.split())
 
@@ -81,7 +83,7 @@ def test_a_saga_of_which_nothing_fails_is_written_as_it_was_decided(tmp_path: Pa
         text = said("history", "completed", "--as-test", "--log", url)
         assert '"""What was decided on a log: `eventlib history completed --as-test`."""' in text
         assert run(text) == ""
-        nothing = ended("shrink", "completed", "--log", url)
+        nothing = ended("prove", "shrink", "completed", "--log", url)
     assert nothing.returncode == 1
     assert "nothing of completed goes wrong here: give a revision that decides rightly" in " ".join(
         nothing.stderr.split()
@@ -90,7 +92,9 @@ def test_a_saga_of_which_nothing_fails_is_written_as_it_was_decided(tmp_path: Pa
 
 def test_requests_that_break_an_invariant(tmp_path: Path) -> None:
     with wrong_log(TWICE, tmp_path) as url:
-        text = said("shrink", "completed", "--scenario", "services.simulation.scenario:ShopScenario", "--log", url)
+        text = said(
+            "prove", "shrink", "completed", "--scenario", "services.simulation.scenario:ShopScenario", "--log", url
+        )
         assert "def test_steps_happen_once() -> None:" in text
         assert text.count("OrderLine(") == 1, "of two lines, one breaks it"
         assert "AssertionError: steps_happen_once" in run(text)
@@ -105,7 +109,7 @@ def test_the_first_decision_of_a_saga_that_a_revision_makes_otherwise(
         monkeypatch.chdir(repository.directory)
         right = ("--app", "services:shop", "--against", "recorded")
         for names in (("completed",), ("--where", "country = 'France'")):
-            text = said("shrink", *names, *right, "--log", url)
+            text = said("prove", "shrink", *names, *right, "--log", url)
             assert "def test_payment_on_stock_reserved()" in text
             assert "AssertionError: expected" in run(text)
     assert run(text) == ""
@@ -114,10 +118,19 @@ def test_the_first_decision_of_a_saga_that_a_revision_makes_otherwise(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("shrink",), "give a saga's key, or a decider and its key, or --where"),
-        (("shrink", "a", "b", "c"), "give a saga's key, or a decider and its key, or --where"),
-        (("shrink", "a", "--where", "status = 'x'"), "give a saga's key, or a decider and its key, or --where"),
-        (("shrink", "a", "--event", "1"), "name the decider whose input it is: DECIDER KEY"),
+        (
+            (
+                "prove",
+                "shrink",
+            ),
+            "give a saga's key, or a decider and its key, or --where",
+        ),
+        (("prove", "shrink", "a", "b", "c"), "give a saga's key, or a decider and its key, or --where"),
+        (
+            ("prove", "shrink", "a", "--where", "status = 'x'"),
+            "give a saga's key, or a decider and its key, or --where",
+        ),
+        (("prove", "shrink", "a", "--event", "1"), "name the decider whose input it is: DECIDER KEY"),
         (("history", "a"), "name the decider, too: `eventlib saga KEY` shows the deciders of a saga"),
     ],
 )
@@ -163,7 +176,7 @@ async def written_with(wrong: WrongDecision) -> Written:
 
 
 def by_decider(wrong: WrongDecision, found: Written, right: OtherCode) -> Iterator[SmallTest]:
-    """Yield the test that `eventlib shrink DECIDER KEY` writes of the first key that shows the mistake."""
+    """Yield the test that `eventlib prove shrink DECIDER KEY` writes of the first key that shows the mistake."""
     for history in found.histories:
         with suppress(ContractError):
             yield of_failure(history) if wrong.raises else of_difference(history, right)
@@ -171,7 +184,7 @@ def by_decider(wrong: WrongDecision, found: Written, right: OtherCode) -> Iterat
 
 
 def by_saga(wrong: WrongDecision, found: Written, right: OtherCode) -> Iterator[SmallTest]:
-    """Yield the test that `eventlib shrink KEY` writes of the first saga that shows the mistake."""
+    """Yield the test that `eventlib prove shrink KEY` writes of the first saga that shows the mistake."""
     for saga in found.sagas:
         with suppress(ContractError):
             yield saga.small_test(None if wrong.raises else right)

@@ -43,6 +43,8 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["state", "order"], "missing argument 'KEY'"),
         (["tail", "--from", "yesterday"], "'yesterday' is no place to start: write earliest, latest, an offset"),
         (["tail", "--from", "-3"], "'-3' is no place to start"),
+        (["diff", "main"], "`eventlib diff` is `eventlib prove diff` now"),
+        (["rerun", "order", "--into=again"], "`eventlib rerun --into` is `eventlib rerun begin SERVICE NAME` now"),
         (["parked", "retry", "order"], "name both, or give --all"),
         (["parked", "retry", "order", "1", "--all"], "it excludes DECIDER and KEY"),
     ],

@@ -90,6 +90,11 @@ MetricsOption = Annotated[
 ]
 
 
+WorkersOption = Annotated[
+    int | None, option("--workers", "N", "How many processes share the work. [dim]Default: one per core[/dim]", min=1)
+]
+
+
 JsonOption = Annotated[bool, flag("--json", "Print JSON, for scripts.")]
 
 

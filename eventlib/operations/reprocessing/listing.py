@@ -40,7 +40,7 @@ async def existing_metadata(log: EventLog, service: Service, name: str) -> Rerun
     if note is None or note.service != service.name:
         of_this = [each.name for each in await reruns(log, service)]
         there = f"it has {', '.join(of_this)}" if of_this else "it has none"
-        raise UnknownRerun(f"{service.name} has no rerun {name!r} on this log ({there}): `eventlib rerun --list`")
+        raise UnknownRerun(f"{service.name} has no rerun {name!r} on this log ({there}): `eventlib rerun list`")
     return note
 
 

@@ -75,7 +75,9 @@ class Corpus:
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            raise WiringError(f"there is no corpus in {directory}: `eventlib corpus cut --out {directory}`") from error
+            raise WiringError(
+                f"there is no corpus in {directory}: `eventlib prove corpus --out {directory}`"
+            ) from error
         except (OSError, ValueError) as error:
             raise WiringError(f"{path} cannot be read: {error}; cut the corpus again") from error
         if not isinstance(manifest, dict) or manifest.get("version") != VERSION:

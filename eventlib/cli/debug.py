@@ -1,15 +1,14 @@
-"""`eventlib replay --break-at`: stops in a handler under the debugger, with the state and event of that step."""
+"""`eventlib debug`: stops in a handler under the debugger, with the state and event of that step."""
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from rich.console import Console
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import LogOptions, run_on_log
+from eventlib.cli._common.options import LogOptions, argument, flag, option, run_on_log
 from eventlib.errors import WiringError
 from eventlib.model.event import Event
 from eventlib.model.kept_error import kept_reason
@@ -19,39 +18,46 @@ from eventlib.values import iso
 Debugger = Literal["pdb", "debugpy"]
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
-    """Where to stop: under a key, where an event was handled, or else emitted; and in which debugger.
+def debug(  # noqa: PLR0913, PLR0917  one argument for each option
+    log_options: LogOptions,
+    key: Annotated[str, argument("KEY", "The decider's key, such as an order's id.")],
+    event: Annotated[
+        str, argument("EVENT_ID", "What the key handled then, or else emitted, by its id; or a deadline's name.")
+    ],
+    decider: Annotated[str | None, option("--decider -d", "NAME", "Stop only in this decider.")] = None,
+    debugger: Annotated[
+        Debugger, option("--debugger", "NAME", "pdb, or debugpy: it waits for an IDE to attach.")
+    ] = "pdb",
+    port: Annotated[int, option("--port", "PORT", "Where debugpy waits.", min=1, max=65_535)] = 5678,
+    stdin: Annotated[bool, flag("--stdin", "Let pdb read its commands from a stdin that is no terminal.")] = False,
+) -> None:
+    """Stop in a handler under the debugger, with the recorded state and event.
 
-    `stdin` lets pdb read its commands from a stdin that is no terminal, `port` is where debugpy waits.
+    One call is run again, and the debugger stops at the handler's first line,
+    with the recorded state and event as the handler's arguments; in each handler
+    if several handled the event. Then it prints whether the same is emitted. The
+    log is only read, and no effect runs.
+
+    [dim]Examples:[/dim]
+      eventlib debug 536365 6dd20bf1
+      eventlib debug 536365 6dd20bf1 --decider payment --debugger debugpy
     """
-
-    key: str
-    event: str
-    decider: str | None
-    debugger: Debugger
-    port: int
-    stdin: bool
-
-
-def debug(log_options: LogOptions, wanted: Break) -> None:
-    """Stop in each handler of an event, one after the other, and print whether it emits the same as before."""
-    if wanted.debugger == "pdb" and not (wanted.stdin or sys.stdin.isatty()):
+    if debugger == "pdb" and not (stdin or sys.stdin.isatty()):
         raise WiringError(
             "pdb needs a terminal, and stdin is none: give --stdin to let it read its commands from there, or "
             "--debugger debugpy to attach an IDE"
         )
-    found = run_on_log(log_options, lambda log: decisions_about(log, wanted.key, wanted.event, wanted.decider))
+    found = run_on_log(log_options, lambda log: decisions_about(log, key, event, decider))
     console = output.terminal()
-    stop = stop_in_pdb if wanted.debugger == "pdb" else debugpy_on(wanted.port, lambda: _print_address(console, wanted))
+    stop = stop_in_pdb if debugger == "pdb" else debugpy_on(port, lambda: _print_address(console, port))
     for number, decision in enumerate(found, 1):
         console.print(_headline(decision, f"{number} of {len(found)}: " if len(found) > 1 else ""), soft_wrap=True)
         if not _stopped(console, stop, decision):
             return
 
 
-def _print_address(console: Console, wanted: Break) -> None:
-    console.print(f"Waiting for a debugger to attach to 127.0.0.1:{wanted.port}; Ctrl-C ends it.", soft_wrap=True)
+def _print_address(console: Console, port: int) -> None:
+    console.print(f"Waiting for a debugger to attach to 127.0.0.1:{port}; Ctrl-C ends it.", soft_wrap=True)
     console.file.flush()
 
 
