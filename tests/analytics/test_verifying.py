@@ -19,6 +19,7 @@ from analytics.verifying import Verifier
 from eventlib.errors import LogCorrupt
 from eventlib.model.record import Record
 from tests.analytics.damages import copied
+from tests.in_rows import change_row
 
 Place = tuple[str, int, int]
 CHANGES = {
@@ -31,6 +32,7 @@ CHANGES = {
     "one bit of the checksum": "checksum = checksum + 1 - 2 * (checksum & 1)",
 }
 """What is done to a record of its own."""
+LOST_VALUE = "UPDATE records SET value = x'00' WHERE position = ?"
 
 
 def rows_of(path: Path) -> dict[Place, dict[str, object]]:
@@ -58,11 +60,9 @@ def test_each_record_is_what_was_written_or_is_named(log: Path, orders: list[tup
     before = rows_of(log)
     (gone, gone_at), *others = orders
     done = dict(zip(CHANGES, others, strict=False))
-    with closing(sqlite3.connect(log)) as connection:
-        for name, change in CHANGES.items():
-            connection.execute(f"UPDATE records SET {change} WHERE position = ?", (done[name][0],))  # noqa: S608  of this file
-        connection.execute("DELETE FROM records WHERE position = ?", (gone,))
-        connection.commit()
+    for name, change in CHANGES.items():
+        change_row(log, f"UPDATE records SET {change} WHERE position = ?", done[name][0])  # noqa: S608  of this file
+    change_row(log, "DELETE FROM records WHERE position = ?", gone)
     after = rows_of(log)
     assert after.keys() == before.keys()
     damaged = {gone_at, *(done[name][1] for name in CHANGES)}
@@ -80,9 +80,7 @@ def test_one_copy_of_sqlite_at_a_time_has_the_file_open(
 ) -> None:
     """Or whichever closes it first drops the other's locks."""
     ((position, _), *_) = orders
-    with closing(sqlite3.connect(log)) as connection:
-        connection.execute("UPDATE records SET value = x'00' WHERE position = ?", (position,))
-        connection.commit()
+    change_row(log, LOST_VALUE, position)
     read, held, file = Verifier.read, list[list[str]](), f":{log.stat().st_ino} "
 
     def watched(verifier: Verifier, offsets: Sequence[int]) -> Iterator[Record]:
@@ -97,29 +95,21 @@ def test_one_copy_of_sqlite_at_a_time_has_the_file_open(
 
 def test_what_is_filtered_is_held_to_its_checksum_too(log: Path, orders: list[tuple[int, Place]]) -> None:
     ((position, place), *_) = orders
-    with closing(sqlite3.connect(log)) as connection:
-        connection.execute("UPDATE records SET value = x'00' WHERE position = ?", (position,))
-        connection.commit()
+    change_row(log, LOST_VALUE, position)
     placed = pa.Table.from_batches(read_here(log, Selection.of(types=["OrderPlaced"]))).to_pylist()
     (found,) = [row for row in placed if row["headers"]]
     assert (found["topic"], found["partition"], found["offset"]) == place
 
 
 def test_a_partition_whose_row_is_damaged_is_named(log: Path) -> None:
-    with closing(sqlite3.connect(log)) as connection:
-        connection.execute(
-            "UPDATE partitions SET next_offset = next_offset + 3 WHERE topic = 'orders' AND partition = 2"
-        )
-        connection.commit()
+    change_row(log, "UPDATE partitions SET next_offset = next_offset + 3 WHERE topic = 'orders' AND partition = 2")
     with pytest.raises(LogCorrupt, match=r"orders/2 of the log .* is damaged: .*doctor --deep"):
         rows_of(log)
 
 
 @pytest.mark.parametrize("name", ["'ord ers'", "CAST(x'6FFF' AS TEXT)"], ids=["no topic's", "no text"])
 def test_a_partition_whose_row_has_no_name_of_a_topic_is_named(log: Path, name: str) -> None:
-    with closing(sqlite3.connect(log)) as connection:
-        connection.execute(f"UPDATE partitions SET topic = {name} WHERE topic = 'orders' AND partition = 2")  # noqa: S608
-        connection.commit()
+    change_row(log, f"UPDATE partitions SET topic = {name} WHERE topic = 'orders' AND partition = 2")  # noqa: S608
     with pytest.raises(LogCorrupt, match=r"o.*/2 of the log .* is damaged: .*doctor --deep"):
         rows_of(log)
 
@@ -128,12 +118,10 @@ def test_the_audit_names_it_and_a_rebuild_leaves_it_out(
     spark: SparkSession, log: Path, orders: list[tuple[int, Place]], tmp_path: Path
 ) -> None:
     ((position, place), *_) = orders
-    with closing(sqlite3.connect(log)) as connection:
-        connection.execute("UPDATE records SET value = x'00' WHERE position = ?", (position,))
-        connection.commit()
+    change_row(log, LOST_VALUE, position)
     (found,) = damage_findings(f"sqlite:///{log}")
     assert found.rule == DAMAGED.name
     assert "/".join(map(str, place)) in found.sentence
-    assert "eventlib repair" in found.sentence
+    assert "restore it from a backup" in found.sentence
     how = How(select=("event_order_placed",))
     assert rebuild(spark, f"sqlite:///{log}", tmp_path / "tables", how=how).undecodable == 1

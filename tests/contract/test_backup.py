@@ -3,10 +3,8 @@
 import asyncio
 import json
 import random
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,7 +23,7 @@ from tests import forked
 from tests.contract.backed_up import ORDERS, beside, cleared, content, incompressible, made, numbered, opened
 from tests.contract.places import tiny_file_system
 from tests.contract.processes import TOPICS, line_of, process
-from tests.in_rows import in_rows
+from tests.in_rows import change_row, in_rows
 
 STATES = Topic("states", partitions=1, compacted=True)
 RECENT = Topic("recent", partitions=1, retention=timedelta(milliseconds=50))
@@ -177,10 +175,8 @@ async def test_what_is_damaged_in_the_log_is_named_in_its_backup(
     log = await opened(place)
     await log.append(numbered("orders", 20))
     await log.close()
-    with closing(sqlite3.connect(in_rows(place))) as connection:
-        connection.execute("UPDATE records SET value = x'00ff' WHERE recorded_at = 12")
-        connection.execute("DELETE FROM records WHERE recorded_at = 17")
-        connection.commit()
+    change_row(in_rows(place), "UPDATE records SET value = x'00ff' WHERE recorded_at = 12")
+    change_row(place, "DELETE FROM records WHERE recorded_at = 17")
     assert run(["backup", "--log", f"sqlite:///{place}", "--to", str(tmp_path / "backup.db")]) == 1
     told = capsys.readouterr().out
     assert "orders/0/12 (" in told

@@ -1,8 +1,6 @@
 """GlobalTable on every log: it begins with all there is, follows, forgets, and says when it cannot."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from eventlib.log.kafka.log import KafkaLog
 from eventlib.model.record import Record
 from eventlib.values import now_ms
 from tests.contract.catalogue import CATALOGUE, GOODS, Customer, Delisted, Listed, Moment, Opened, Renamed, listed
-from tests.in_rows import in_rows
+from tests.in_rows import change_row, in_rows
 
 
 async def test_it_begins_with_the_newest_of_each_key(opened: Opened) -> None:
@@ -137,14 +135,10 @@ def of(key: str) -> int:
 
 def damage(file: Path, key: bytes) -> None:
     """Change the newest record of a product on the disk."""
-    newest = "SELECT max(position) FROM records WHERE key = ? AND position >> 40 = ?"
-    with closing(sqlite3.connect(in_rows(file))) as connection:
-        ((number,),) = connection.execute(
-            "SELECT number FROM partitions WHERE topic = 'goods.latest' AND partition = ?", (of(key.decode()),)
-        )
-        done = connection.execute(f"UPDATE records SET value = x'00ff' WHERE position = ({newest})", (key, number))  # noqa: S608
-        assert done.rowcount == 1
-        connection.commit()
+    number = "SELECT number FROM partitions WHERE topic = 'goods.latest' AND partition = ?"
+    newest = f"SELECT max(position) FROM records WHERE key = ? AND position >> 40 = ({number})"  # noqa: S608
+    change = f"UPDATE records SET value = x'00ff' WHERE position = ({newest})"  # noqa: S608
+    change_row(in_rows(file), change, key, of(key.decode()))
 
 
 async def test_an_external_compacted_topic_is_a_table_too(opened: Opened) -> None:

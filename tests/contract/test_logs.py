@@ -1,8 +1,6 @@
 """Every log and every store of this library passes the public suite."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,6 +21,7 @@ from eventlib.testing.log_fixture import flipped, record
 from eventlib.testing.ownership_contract import until_owns
 from eventlib.testing.reading_contract import ReadingContract
 from eventlib.testing.store_contract import StoreContract
+from tests.in_rows import change_row
 
 
 class TestMemoryLog(LogContract):
@@ -99,10 +98,10 @@ class TestSqliteLog(LogContract):
         await second.leave()
 
     async def change(self, written: Record, bits: int) -> None:
-        with closing(sqlite3.connect(self.place / "log" / "log.db")) as connection:
-            values = (flipped(written.value or b"", bits), written.value)
-            assert connection.execute("UPDATE records SET value = ? WHERE value = ?", values).rowcount == 1
-            connection.commit()
+        changed = flipped(written.value or b"", bits)
+        change_row(
+            self.place / "log" / "log.db", "UPDATE records SET value = ? WHERE value = ?", changed, written.value
+        )
 
 
 class TestMemoryStores(StoreContract):

@@ -19,6 +19,7 @@ from eventlib.state.base import Stores
 from eventlib.state.sqlite import SqliteStores
 from eventlib.values import now_ms
 from tests import compiled_core
+from tests.in_rows import change_row
 
 PATIENCE_S = 120.0
 TOPICS = [
@@ -236,11 +237,8 @@ def test_a_store_whose_damage_shows_later_is_given_up_and_begins_anew(tmp_path: 
 
 def test_a_store_that_may_have_missed_a_tombstone_comes_back_empty(tmp_path: Path) -> None:
     with_key(tmp_path).close()
-    connection = sqlite3.connect(tmp_path / "s.db")
     long_ago = now_ms() - int(TOMBSTONES_KEPT.total_seconds() * 1_000)
-    connection.execute("UPDATE tasks SET flushed_at = ?", (long_ago,))
-    connection.commit()
-    connection.close()
+    change_row(tmp_path / "s.db", "UPDATE tasks SET flushed_at = ?", long_ago)
     stores = SqliteStores(tmp_path)
     store = stores.open("s", 0, 1, "log")
     assert (store.checkpoint, store.get("k1")) == (0, None)

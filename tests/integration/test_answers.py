@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from services.order.events import OrderSubmitted, ProductListed
 from services.simulation.ledger import Ledger
 from services.simulation.systems import SimulatedCarrier, SimulatedGateway
 from tests.connections import Connections, opened_from_here, silent
-from tests.in_rows import in_rows
+from tests.in_rows import change_row, in_rows
 from tests.integration.answers import Asked, Json, Truth, hold, hold_accepted, now_ms
 from tests.integration.api_shop import place, placed_when_it_can_be, refused, stock_up, wanted
 from tests.paused import paused
@@ -233,9 +233,7 @@ async def test_an_order_whose_record_is_damaged_is_not_told_as_none(tmp_path: Pa
     async with open_log(url, shop) as log, asgi(log) as client:
         await stock_up(log)
         lost, kept = [(await place(client, key=key))["order_id"] for key in ("lost", "kept")]
-    with closing(sqlite3.connect(in_rows(tmp_path / LOG))) as connection:
-        assert connection.execute(f"UPDATE records SET value = x'00' WHERE {request}", (lost,)).rowcount == 1  # noqa: S608
-        connection.commit()
+    change_row(in_rows(tmp_path / LOG), f"UPDATE records SET value = x'00' WHERE {request}", lost)  # noqa: S608
     (tmp_path / INDEX).unlink()
     partition_of = contract_of(OrderSubmitted).topic.partition_of
     beside, elsewhere = (

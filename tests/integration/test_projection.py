@@ -19,6 +19,7 @@ from eventlib.state.sqlite import SqliteStores
 from eventlib.values import now_ms
 from tests.connections import silent
 from tests.handling import handle_all
+from tests.in_rows import change_row
 from tests.integration.bank_view import (
     BANK,
     TABLES,
@@ -77,8 +78,7 @@ async def test_what_is_damaged_is_gone_past_and_read_once_it_is_mended(log: Even
     file = tmp_path / "log.db"
     with closing(sqlite3.connect(file)) as connection:
         ((value,),) = connection.execute(WROTE, (lost.offset,)).fetchall()
-        connection.execute(REWRITE, (b"\x00\xff", lost.offset))
-        connection.commit()
+    change_row(file, REWRITE, b"\x00\xff", lost.offset)
     places = [(first.topic, first.partition)]
     async with Projection(log, TOTALS) as projection:
         await log.publish(Paid(customer="c", cents=7))
@@ -92,9 +92,7 @@ async def test_what_is_damaged_is_gone_past_and_read_once_it_is_mended(log: Even
                 ProjectionBehind, match=f"{lost.topic}/{lost.partition}/{lost.offset}, which is damaged"
             ):
                 await projection.up_to_date(places, 60)
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute(REWRITE, (value, lost.offset))
-        connection.commit()
+    change_row(file, REWRITE, value, lost.offset)
     async with Projection(log, TOTALS) as projection:
         await projection.up_to_date(places, 60)
         assert rows(projection) == [("c", 21, 3)]

@@ -3,9 +3,7 @@
 import asyncio
 import json
 import shutil
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ from eventlib.model.topic import Topic
 from eventlib.operations.doctor.sameness import compare
 from tests.analytics.sources import archived
 from tests.commands import ended, said
-from tests.in_rows import in_rows
+from tests.in_rows import change_row, in_rows
 
 FACTS, OTHER = Topic("facts", partitions=2), Topic("notes", partitions=1)
 NEWEST = Topic("newest", partitions=1, compacted=True)
@@ -74,12 +72,6 @@ async def test_a_copy_on_kafka_is_the_log_that_was(url: str, kafka_url: str) -> 
     assert (found.verdict, found.what.split(" are")[0]) == ("ok", "45 records")
 
 
-def changed(path: Path, sql: str, *values: object) -> None:
-    with closing(sqlite3.connect(in_rows(path))) as connection:
-        connection.execute(sql, values)
-        connection.commit()
-
-
 FORGE = """
 UPDATE records SET value = ?, checksum = ?
 WHERE position = (SELECT number << 40 | 3 FROM partitions WHERE topic = 'facts' AND partition = 1)
@@ -93,13 +85,13 @@ WHERE position = (SELECT number << 40 | 3 FROM partitions WHERE topic = 'facts' 
 def forge(path: Path) -> None:
     """Change a record so that its checksum is right again."""
     forged = record(7).replace(offset=3, value=b"forged")
-    changed(path, FORGE, forged.value, record_checksum(forged))
+    change_row(in_rows(path), FORGE, forged.value, record_checksum(forged))
 
 
 CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "forged": (forge, "facts/1/3 (Fact of 'k7') has another value on"),
-    "gone": (lambda path: changed(path, DROP), "facts/1/3 (Fact of 'k7') is on"),
-    "a topic gone": (lambda path: changed(path, "DELETE FROM topics WHERE name = 'notes'"), "notes is on"),
+    "gone": (lambda path: change_row(in_rows(path), DROP), "facts/1/3 (Fact of 'k7') is on"),
+    "a topic gone": (lambda path: change_row(path, "DELETE FROM topics WHERE name = 'notes'"), "notes is on"),
 }
 
 
