@@ -27,6 +27,7 @@ from eventlib.cli._common.stopping import starting_up, stop_signal
 from eventlib.cli._common.typer_ext import Commands
 from eventlib.cli._common.views import faust_or_remedy
 from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.ground.tasks import first_of
 from eventlib.http.serving import host_and_port, serve_insecurely
 from eventlib.model.project import load_choreography
 from eventlib.personal.opening import has_personal
@@ -113,7 +114,7 @@ def reset(
 
 
 async def _run(apps: "list[LiveApp]", at: tuple[str, int] | None, url: str, metrics: str | None) -> None:
-    from eventlib.live.running import first_of, run_views
+    from eventlib.live.running import run_views
 
     stop, runs = stop_signal(), f"live views of {', '.join(app.of for app in apps)}"
     async with AsyncExitStack() as stack:

@@ -11,6 +11,7 @@ from eventlib.cli._common.stopping import Stopped, starting_up, unless_stopped
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.ground.startup import Startup
+from eventlib.ground.tasks import first_of
 from eventlib.http.serving import Listening, Server, gated, metered
 from eventlib.identity.identity import identity_of
 from eventlib.model.choreography import Choreography
@@ -63,11 +64,7 @@ async def serve_until(
                 process = _Process(choreography, what, url, tuning, startup)
                 await process.start(stack)
             tell(f"Running {', '.join([*what.services, *process.places])} on {url}; Ctrl-C stops.")
-            watched = [stop, *process.watched]
-            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-            for each in watched:
-                if each.done():
-                    each.result()
+            await first_of(stop, *process.watched)
             tell("Stopping: finishing the inputs in progress.")
     tell("Stopped.")
 

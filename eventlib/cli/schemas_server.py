@@ -4,11 +4,11 @@ import asyncio
 import socket
 from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
-from typing import Any
 
 from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.config.settings import runtime_config
+from eventlib.ground.tasks import first_of
 from eventlib.http.registry.app import make_app
 from eventlib.http.registry.options import SchemasOptions
 from eventlib.http.registry.service import open_service
@@ -41,11 +41,10 @@ async def _serve(url: str, options: SchemasOptions, listening: Listening) -> Non
             await stack.enter_async_context(late.opened(make_app(service)))
             stack.push_async_callback(server.stop)
             tell(f"schemas of {log.url} on {listening.url} (/docs){_warning()}")
-            ends: set[asyncio.Future[Any]] = {stop, server.task, service.failed}
-            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            service.registrar.end()
-            for each in done:
-                each.result()
+            try:
+                await first_of(stop, server.task, service.failed)
+            finally:
+                service.registrar.end()
 
 
 def _reached(url: str) -> str:

@@ -1,4 +1,4 @@
-"""Ends tasks of asyncio."""
+"""Waits for tasks of asyncio, and ends them."""
 
 import asyncio
 from typing import Any
@@ -10,3 +10,10 @@ async def cancelled(*tasks: "asyncio.Future[Any] | None") -> None:
     for task in begun:
         task.cancel()
     await asyncio.gather(*begun, return_exceptions=True)
+
+
+async def first_of(*futures: "asyncio.Future[Any]") -> None:
+    """Wait until one is done. Raises: what it failed with."""
+    done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+    for each in done:
+        each.result()

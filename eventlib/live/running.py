@@ -6,12 +6,12 @@ import shutil
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from yarl import URL
 
 from eventlib.contracts.view_manifest import views_module
 from eventlib.errors import WiringError
+from eventlib.ground.tasks import cancelled, first_of
 from eventlib.identity.identity import identity_of
 from eventlib.live.app import LiveApp
 from eventlib.log.kafka.admin import forget_group
@@ -63,18 +63,9 @@ async def run_views(
             when_started()
             await first_of(stop, *failing)
     finally:
-        for each in (*starting, *failing):
-            each.cancel()
-        await asyncio.gather(*starting, *failing, return_exceptions=True)
+        await cancelled(*starting, *failing)
         for app in apps:
             await app.stop()
-
-
-async def first_of(*futures: "asyncio.Future[Any]") -> None:
-    """Wait until one is done. Raises: what it failed with."""
-    done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-    for each in done:
-        each.result()
 
 
 def _configure(app: LiveApp, http: tuple[str, int] | None, number: int) -> None:

@@ -10,6 +10,7 @@ from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.eventlog import EventLog
+from eventlib.ground.tasks import first_of
 from eventlib.http.serving import Listening
 from eventlib.identity.identity import Identity
 from eventlib.model.choreography import Choreography
@@ -50,8 +51,6 @@ def serve_on_log(  # noqa: PLR0913  one argument for each thing that it brings t
                 await stack.enter_async_context(late.opened(app(log, state_dir)))
                 stack.push_async_callback(server.stop)
                 tell(f"{what[0].upper()}{what[1:]} of {choreography.name} is at {listening.url}; Ctrl-C stops.")
-                done, _ = await asyncio.wait([stop, server.task], return_when=asyncio.FIRST_COMPLETED)
-                for each in done:
-                    each.result()
+                await first_of(stop, server.task)
 
     asyncio.run(serve())

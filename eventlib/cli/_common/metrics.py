@@ -11,6 +11,7 @@ from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import RetryableError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.ground.startup import Startup
+from eventlib.ground.tasks import cancelled, first_of
 from eventlib.http.serving import Listening, metered
 from eventlib.identity.identity import identity_of
 from eventlib.model.choreography import Choreography
@@ -78,12 +79,9 @@ async def unless_failed(work: Coroutine[Any, Any, None], serving: "asyncio.Task[
     """Do some work while metrics are served. Raises: what either fails with."""
     doing = asyncio.ensure_future(work)
     try:
-        done, _ = await asyncio.wait([doing, *([serving] if serving else [])], return_when=asyncio.FIRST_COMPLETED)
-        for each in done:
-            each.result()
+        await first_of(doing, *([serving] if serving else []))
     finally:
-        doing.cancel()
-        await asyncio.wait([doing])
+        await cancelled(doing)
 
 
 class Work(NamedTuple):
