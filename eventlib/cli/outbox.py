@@ -20,9 +20,8 @@ from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.model.project import load_choreography
 from eventlib.outbox.database import HeldRow, OutboxTable, Waiting
-from eventlib.outbox.declaration import NAME, refuse_name
 from eventlib.outbox.relay import OUTBOXES, Relay
-from eventlib.outbox.rows import TABLE_SQL
+from eventlib.outbox.rows import NAME, TABLE_SQL, refuse_name
 
 if TYPE_CHECKING:
     from eventlib.telemetry.recorder import Recorder

@@ -64,21 +64,21 @@ class _Relaying:
         self.applied = 0
 
     async def begin(self, partitions: object) -> None:
-        """See `Work.begin`."""
+        """See `PartitionWork.begin`."""
         del partitions
         await self._log.port.create_topics([OUTBOXES])
         self._known = await self._past()
 
     async def step(self) -> None:
-        """See `Work.step`."""
+        """See `PartitionWork.step`."""
         if not await self._batch(self._known):
             await asyncio.sleep(self._every_s)
 
     def wake(self) -> None:
-        """See `Work.wake`; a step waits for a moment only."""
+        """See `PartitionWork.wake`; a step waits for a moment only."""
 
     async def end(self) -> None:
-        """See `Work.end`."""
+        """See `PartitionWork.end`."""
 
     async def _batch(self, past: "_Past") -> int:
         rows = await self._table.take(_AT_ONCE)

@@ -6,8 +6,7 @@ from sqlalchemy.orm import Session
 
 from eventlib.errors import WiringError
 from eventlib.model.event import Event
-from eventlib.outbox.declaration import Outbox
-from eventlib.outbox.rows import INSERT_SQL, STATEMENTS
+from eventlib.outbox.rows import INSERT_SQL, STATEMENTS, Outbox
 from eventlib.publication import Publication
 
 _INSERT = text(INSERT_SQL.replace("%(", ":").replace(")s", ""))

@@ -9,7 +9,7 @@ from eventlib.ground.facade import lazy
 
 if TYPE_CHECKING:
     from eventlib.sinks.declaration import SqlSink
-    from eventlib.sinks.django.inbox import DjangoInbox
+    from eventlib.sinks.django import DjangoInbox
     from eventlib.sinks.simulated import SimulatedSink
 
 __all__ = ["DjangoInbox", "SimulatedSink", "SqlSink"]

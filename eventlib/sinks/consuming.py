@@ -248,7 +248,7 @@ class Consumption(ABC):
         )
 
 
-class Work(Protocol):
+class PartitionWork(Protocol):
     """What a process does with partitions that it holds, until another one takes over or something fails."""
 
     applied: int
@@ -279,7 +279,7 @@ class ConsumptionRunner:
         what: str,
         service: str,
         parts: int,
-        work: Callable[[Mapping[int, Claim]], Work],
+        work: Callable[[Mapping[int, Claim]], PartitionWork],
     ) -> None:
         self._log = log
         self._what = what
@@ -287,7 +287,7 @@ class ConsumptionRunner:
         self._parts = parts
         self._open = work
         self._before = 0
-        self._now: Work | None = None
+        self._now: PartitionWork | None = None
 
     @property
     def applied(self) -> int:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from eventlib.ground.facade import lazy
 
 if TYPE_CHECKING:
-    from eventlib.webhooks.inbound import cloud_events_route
-    from eventlib.webhooks.receiving import callback_route
+    from eventlib.webhooks.receiving import callback_route, cloud_events_route
     from eventlib.webhooks.secrets_file import SecretsFile
     from eventlib.webhooks.signing import (
         STANDARD_WEBHOOKS,

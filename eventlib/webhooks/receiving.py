@@ -1,4 +1,4 @@
-"""Takes the callbacks of external systems: signed requests, each put on the log as an event before it is answered."""
+"""Takes callbacks and CloudEvents of external systems: signed requests, put on the log as events before they are answered."""
 
 import asyncio
 import time
@@ -18,13 +18,16 @@ from eventlib.http.traffic import Metrics
 from eventlib.identity.principal import public
 from eventlib.model.event import Event, contract_of
 from eventlib.model.signatures import name_of, reports
+from eventlib.operations.sending import event_of, refuse_masked
 from eventlib.publication import Publication
+from eventlib.webhooks.cloudevents import CloudEvent, Content, events_of
 from eventlib.webhooks.secrets_file import Secrets, as_call
 from eventlib.webhooks.signing import STANDARD_WEBHOOKS, TOLERANCE_S, SignatureScheme
 
 _APPEND_S = 5.0
 _LONGEST_ID = 500
 _MOST_BYTES = 1_000_000
+_MOST = 1_000
 _COUNTERS = {
     "callbacks_accepted": "Callbacks that are on the log, repeated ones included.",
     "callbacks_ignored": "Callbacks with a right signature that are about something else.",
@@ -149,3 +152,37 @@ def _id(signed: str | None, body: bytes, id_member: str) -> str:
     if not (isinstance(found, str) and 0 < len(found) <= _LONGEST_ID):
         raise ValueError(f"member {id_member!r} is not an id of 1 to {_LONGEST_ID} characters")
     return found
+
+
+def cloud_events_route(log: EventLog, path: str, events: Sequence[type[Event]], *, secrets: Secrets) -> APIRouter:
+    """Return a router with `POST path`: signed CloudEvents, one or a batch, are put on the log as events of these classes.
+
+    An event's `type` is its class's name, its `data` are the fields; each class has `request=True`. `secrets` are those of
+    Standard Webhooks: give two while one is replaced, or a `SecretsFile`. The sender needs no token: its signature is what lets it in.
+
+    Guarantee: answered with 204 only when all of them are on the log; of a batch all are, or none. The same source and id
+    give the same event id, so that the event is handled once, however often it is sent. 400: no CloudEvents; 401: the
+    signature or its time is wrong; 422: no event could be made of one; 503: send them again. Raises: WiringError for other
+    classes, and for secrets that cannot sign.
+    """
+    known = {contract_of(event).type: event for event in events}
+
+    def publications(headers: Mapping[str, str], body: bytes, _: str | None) -> Sequence[Publication]:
+        try:
+            found = events_of(Content(body, {name.lower(): value for name, value in headers.items()}))
+        except ContractError as error:
+            raise Refusal(400, "no-cloudevents", str(error)) from error
+        if len(found) > _MOST:
+            raise ContractError(f"a batch has {_MOST:,} events at most, and this one has {len(found):,}")
+        return [_publication(each, known) for each in found]
+
+    receiver = Receiver(log, f"CloudEvents at {path}", events, secrets, publications)
+    return receiver.add_to(APIRouter(tags=["events"]), path, f"CloudEvents {path}", (400, 401, 413, 415, 422, 503))
+
+
+def _publication(found: CloudEvent, known: Mapping[str, type[Event]]) -> Publication:
+    if found.type not in known:
+        raise ContractError(f"type {found.type!r:.60} is not taken here: send {', '.join(known)}")
+    event = event_of(known[found.type], found.data)
+    refuse_masked(event)
+    return Publication(event, f"cloudevent\x1f{found.source}\x1f{found.id}")

@@ -20,7 +20,7 @@ from eventlib.http.gate import guard
 from eventlib.identity.identity import identity_of
 from eventlib.model.event import Event
 from eventlib.model.record import Record
-from eventlib.webhooks.inbound import cloud_events_route
+from eventlib.webhooks.receiving import cloud_events_route
 from eventlib.webhooks.signing import SigningSecret
 from tests.handling import handle_all
 from tests.integration.webhook_app import APP, LAST, Counted, Ended

@@ -20,7 +20,7 @@ from eventlib.log.kafka.options import KafkaOptions
 from eventlib.model.choreography import Choreography
 from eventlib.model.project import load_choreography, load_named, named_connectors
 from eventlib.opening import open_log
-from eventlib.outbox.declaration import Outbox, outbox_of
+from eventlib.outbox.rows import Outbox, outbox_of
 from eventlib.sinks.consuming import Status
 from eventlib.values import iso_ms
 from eventlib.webhooks.subscribers import Subscriber, read_subscribers
@@ -114,7 +114,7 @@ def load_outbox(named: str) -> Outbox:
 
 def _loaded(option: str, named: str) -> object:
     if "DJANGO_SETTINGS_MODULE" in os.environ:  # the module may import models
-        from eventlib.sinks.django.database import set_up
+        from eventlib.sinks.django import set_up
 
         set_up()
     return load_named(option, named, Path.cwd())

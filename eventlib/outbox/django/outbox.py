@@ -7,8 +7,7 @@ from django.db import connections
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event
-from eventlib.outbox.declaration import NAME, Outbox
-from eventlib.outbox.rows import INSERT_SQL
+from eventlib.outbox.rows import INSERT_SQL, NAME, Outbox
 from eventlib.publication import Publication
 
 
