@@ -20,7 +20,6 @@ from eventlib.errors import LogUnavailable
 from eventlib.log.sqlite.connection import file_uri
 from eventlib.log.sqlite.format import IS_BATCH
 from eventlib.log.sqlite.packing import MOST
-from eventlib.log.sqlite.schema import version_of
 from eventlib.log.sqlite.state import OFFSET_BITS, PartitionState
 from eventlib.model.record import Record, text_of
 from eventlib.values import from_ms, to_ms
@@ -42,30 +41,27 @@ _TEXTS = ("type", "id", "source", "subject", "correlation_id", "causation_id", "
 _SELECT = f"""SELECT position, CAST(recorded_at AS INTEGER) AS recorded_at, key IS NOT NULL AS has_key,
     ifnull(CAST(key AS BLOB), x'') AS key, value IS NOT NULL AS has_value, ifnull(CAST(value AS BLOB), x'') AS value,
     ifnull(CAST(sequence AS INTEGER), -1) AS sequence,
-    {", ".join(f"ifnull(CAST({name} AS BLOB), x'') AS {name}" for name in _TEXTS)}"""
-_CHECKED = ", ifnull(CAST(checksum AS INTEGER), -1) AS checksum FROM records"
-_UNCHECKED = ", -1 AS checksum FROM records"  # of the first format
+    {", ".join(f"ifnull(CAST({name} AS BLOB), x'') AS {name}" for name in _TEXTS)},
+    ifnull(CAST(checksum AS INTEGER), -1) AS checksum FROM records"""  # noqa: S608  names of this file
 
 
 def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
     """Return what `analytics.log` does, without schema ids. Raises: LogUnavailable."""
     path = Path(url.removeprefix("sqlite:///")).absolute()
-    states, select = _partitions(path)
+    states = _partitions(path)
     shares = _shares(_ranges(map(state_of, states.values()), selection))
     if not shares:
         return spark.createDataFrame([], STORED)
     numbers = spark.range(0, len(shares), 1, len(shares))  # one task for each
-    return numbers.mapInArrow(
-        partial(_read, path=path, states=states, shares=shares, select=select, selection=selection), STORED
-    )
+    return numbers.mapInArrow(partial(_read, path=path, states=states, shares=shares, selection=selection), STORED)
 
 
 def sources(path: Path, selection: Selection) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
     """Return what reads the parts of what `read` does, in any process. Raises: as `read` does."""
-    states, select = _partitions(path)
+    states = _partitions(path)
     shares = _shares(_ranges(map(state_of, states.values()), selection))
     whole = pa.RecordBatch.from_pydict({"id": [0]})
-    return [partial(_read, [whole], path, states, [share], select, selection) for share in shares]
+    return [partial(_read, [whole], path, states, [share], selection) for share in shares]
 
 
 def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
@@ -90,11 +86,10 @@ def _read(
     path: Path,
     states: Mapping[int, StateRow],
     shares: Sequence[Sequence[Range]],
-    select: str,
     selection: Selection,
 ) -> Iterator[pa.RecordBatch]:
     more, values = _condition(selection)
-    sql = f"{select} WHERE position >= ? AND position < ?{more}"
+    sql = f"{_SELECT} WHERE position >= ? AND position < ?{more}"
     ranges = [each for batch in numbers for number in batch.column(0).to_pylist() for each in shares[number]]
     with closing(Batches(path)) as batches:
         for each in ranges:
@@ -195,17 +190,15 @@ def _canonical(batch: pa.RecordBatch, place: Range) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([columns[name] for name in STORED.names], names=STORED.names)
 
 
-def _partitions(path: Path) -> tuple[dict[int, StateRow], str]:
-    """Return the file's current partitions by number, and the SELECT for its records."""
+def _partitions(path: Path) -> dict[int, StateRow]:
+    """Return the file's current partitions by number."""
     if not path.is_file():
         raise LogUnavailable(f"there is no log at {path}: name one as sqlite:///relative.db or sqlite:////absolute.db")
     try:
         with closing(sqlite3.connect(file_uri(path, reads=True), uri=True)) as connection:
-            select = _SELECT + (_UNCHECKED if version_of(connection) == 1 else _CHECKED)
-            found = {row.number: row for row in state_rows(connection, path)}
+            return {row.number: row for row in state_rows(connection, path)}
     except sqlite3.Error as error:
         raise LogUnavailable(f"the log {path} cannot be read: {error}") from error
-    return found, select
 
 
 def _ranges(states: Iterable[PartitionState], selection: Selection) -> list[Range]:

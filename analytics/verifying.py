@@ -17,10 +17,9 @@ from eventlib.log.sqlite.connection import file_uri
 from eventlib.log.sqlite.errors import REPAIR
 from eventlib.log.sqlite.packing import MOST, extent
 from eventlib.log.sqlite.reading import read_one
-from eventlib.log.sqlite.schema import version_of
+from eventlib.log.sqlite.schema import check_version
 from eventlib.log.sqlite.sealed import partition_rows
 from eventlib.log.sqlite.state import PartitionState
-from eventlib.log.sqlite.upgrade import show_as_newest
 from eventlib.model.record import Record, text_of
 from eventlib.model.topic import Topic
 
@@ -159,9 +158,8 @@ def state_of(row: StateRow) -> PartitionState:
 
 
 def state_rows(connection: sqlite3.Connection, path: Path) -> Iterator[StateRow]:
-    """Yield the partitions of a log's file. Raises: LogCorrupt for a damaged one; sqlite3.Error."""
-    if version_of(connection) == 1:
-        show_as_newest(connection)
+    """Yield the partitions of a log's file. Raises: LogCorrupt for a damaged one; LogVersionMismatch; sqlite3.Error."""
+    check_version(connection, path)
     for (number, topic, partition, *row), why in partition_rows(connection):
         if why:
             raise LogCorrupt(f"{topic}/{partition} of the log {path} is damaged: {why}; {REPAIR}")

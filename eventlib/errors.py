@@ -137,7 +137,7 @@ class DamagedRecord(LogCorrupt):
     def __str__(self) -> str:
         return (
             f"{self.topic}/{self.partition}/{self.offset} is damaged: {self.reason}; `eventlib doctor --deep` names all "
-            "that is, `eventlib repair` does what can be proved"
+            "that is; restore it from a backup"
         )
 
 

@@ -115,7 +115,7 @@ def _print_backup(backup: Backup) -> None:
         print("Damaged in the log already, and so in the backup:")
         for each in manifest.damaged[:_MOST_SHOWN]:
             print(f"  {output.printable(each)}")
-        print("→ `eventlib doctor --deep` lists all damage, `eventlib repair` restores what can be proved")
+        print("→ `eventlib doctor --deep` lists all damage, with the remedies")
 
 
 def _print_restored(done: Restored, target: str) -> None:

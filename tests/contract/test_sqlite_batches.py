@@ -1,4 +1,4 @@
-"""Record batches in an SQLite log: written as one, found by time, dropped, compacted, and put right where that can be proved."""
+"""Record batches in an SQLite log: written as one, found by time, dropped, compacted, and named where they have changed."""
 
 import random
 import sqlite3

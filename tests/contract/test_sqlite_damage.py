@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from eventlib.errors import ContractError, LogCorrupt
+from eventlib.errors import ContractError, LogCorrupt, LogVersionMismatch
 from eventlib.log.checksum import record_checksum
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.integrity import prove
 from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.schema import check_version
 from eventlib.log.sqlite.state import OFFSET_BITS
 from eventlib.model.topic import Topic
 from tests.contract.batched import read_all
@@ -156,15 +157,15 @@ def test_checksums_stay_what_they_are() -> None:
     assert record_checksum(record) == 4273380304618622369
 
 
-async def test_a_file_of_the_first_format_is_read_and_upgraded_by_the_first_write(tmp_path: Path) -> None:
+async def test_a_file_of_the_first_format_is_upgraded_when_it_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript((Path(__file__).parent.parent / "golden" / "sqlite-format-1.sql").read_text("utf-8"))
+    with closing(connect(path)) as connection, pytest.raises(LogVersionMismatch, match="run `eventlib status`"):
+        check_version(connection, path)
     log = await SqliteLog.open(path)
     before = await log.read("orders", 0, 0, 100)
     assert len(before) == 3
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     assert await log.append([written(3)]) == [3]
     other = await SqliteLog.open(path)
     assert await other.read("orders", 0, 0, 100) == [*before, written(3)]

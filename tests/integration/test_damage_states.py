@@ -116,7 +116,7 @@ async def test_a_task_whose_state_cannot_be_proved_stops_alone_and_says_why(
         assert stopped[0] == ("orders", 7)
         assert "orders.changelog/7/" in stopped[1]
         assert "orders.journal/7/" in stopped[1]
-        assert "eventlib repair" in stopped[1]
+        assert "restore it from a backup" in stopped[1]
         assert await charged(log) == {*KEYS, "34"}
         (damaged,) = (await StatusReader(log).read()).damaged
         assert "orders.changelog/7/" in damaged

@@ -18,7 +18,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT
 }
 _FORBIDDEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _NO_SPACE_BYTES = 256 * 1024
-REPAIR = "`eventlib doctor --deep` lists all damage, `eventlib repair` repairs what can be proved"
+REPAIR = "`eventlib repair` writes its row again where its records imply it; else restore it from a backup"
 
 
 def is_busy(error: sqlite3.Error) -> bool:

@@ -18,13 +18,11 @@ from eventlib.errors import LogReplaced, LogUnavailable
 from eventlib.ground.private_files import create_private, make_private_directory
 from eventlib.log.sqlite.connection import connect, identity, log_id_in, refuse_cut_off
 from eventlib.log.sqlite.errors import damaged, explained, is_busy, read_only, replaced
-from eventlib.log.sqlite.format import FORMAT_VERSION
 from eventlib.log.sqlite.high_water import HighWaterMark, missing_offsets, now_another, tail_lost
-from eventlib.log.sqlite.schema import prepare, version_of
+from eventlib.log.sqlite.schema import prepare
 from eventlib.log.sqlite.sealed import meta_value
 from eventlib.log.sqlite.small_tables import SmallTables
 from eventlib.log.sqlite.state import PartitionState, SqliteOptions
-from eventlib.log.sqlite.upgrade import show_as_it_is, upgrade
 
 T = TypeVar("T")
 _NOTHING_YET = -1
@@ -45,7 +43,6 @@ class LogFile(SmallTables):
         self._mark = HighWaterMark(path, log_id)
         self._version = _NOTHING_YET
         self._is_fresh = False
-        self._is_older = version_of(connection) < FORMAT_VERSION
         named = [(each, identity(each)) for each in (path.with_name(f"{path.name}-wal"), path)]
         self._lost: LogReplaced | None = None
         self._names = [(each, before) for each, before in named if before is not None]
@@ -126,7 +123,6 @@ class LogFile(SmallTables):
         """
         self.open_connection().execute("BEGIN IMMEDIATE")
         try:
-            self._upgrade_older_format()
             self.catch_up()
             self._refuse_lost_tail()
         except BaseException:
@@ -157,9 +153,6 @@ class LogFile(SmallTables):
         version = self.open_connection().execute("PRAGMA data_version").fetchone()[0]
         if version == self._version:
             return
-        if self._is_older and version_of(self.connection) == FORMAT_VERSION:
-            self._is_older = False  # another process has written to it
-            show_as_it_is(self.connection)
         with well_formed(self.path):
             self._reload_as_of_one_moment()
         self._version = version
@@ -192,11 +185,6 @@ class LogFile(SmallTables):
     def _refuse_lost_tail(self) -> None:
         if self.offsets >= 0 and (missing := self._mark.missing(self.offsets)):
             raise tail_lost(self.path, missing)
-
-    def _upgrade_older_format(self) -> None:
-        if self._is_older and (version := version_of(self.connection)) < FORMAT_VERSION:
-            upgrade(self.connection, version)
-            self._version = _NOTHING_YET
 
     def _reload_as_of_one_moment(self) -> None:
         if self.connection.in_transaction:

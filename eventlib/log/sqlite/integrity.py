@@ -9,8 +9,7 @@ from eventlib.log.sqlite.damage import Damage, as_it_stands
 from eventlib.log.sqlite.format import FORMAT_VERSION
 from eventlib.log.sqlite.scan import Progress, Scan
 from eventlib.log.sqlite.schema import foreign_texts, version_of
-from eventlib.log.sqlite.sealed import UNSEALED
-from eventlib.log.sqlite.upgrade import SEALED, show_as_newest
+from eventlib.log.sqlite.upgrade import SEALED
 
 _FAULTS = 100
 _AFTER = {
@@ -38,8 +37,6 @@ def prove(connection: sqlite3.Connection, progress: Progress = lambda _: None) -
 
     The connection is dedicated to this, and unusable afterwards. Raises: sqlite3.Error for what cannot be read at all.
     """
-    if version_of(connection) == 1:
-        show_as_newest(connection)
     connection.execute("BEGIN")
     connection.text_factory = as_it_stands
     damages = [*_prove_structure(connection), *_prove_schema(connection)]
@@ -77,6 +74,6 @@ def _prove_table(connection: sqlite3.Connection, table: str) -> Iterator[Damage]
         return
     for *values, checksum in rows:
         row = tuple(values)
-        if checksum not in {UNSEALED, seal_of(row)}:
+        if checksum != seal_of(row):
             named = f"the row {', '.join(map(repr, row[: len(key)]))} of table {table}"
             yield Damage("tables", f"{named} does not match its checksum", likely=_AFTER.get(table, ""))

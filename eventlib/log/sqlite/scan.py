@@ -13,7 +13,7 @@ from eventlib.log.rules import NO_RECORD, why_changed
 from eventlib.log.sqlite.damage import COLUMNS, OFFSETS, Damage, as_it_stands, between, of_record
 from eventlib.log.sqlite.packing import checksums, extent
 from eventlib.log.sqlite.scan_part import ScanPart
-from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, partition_checksum, partition_update
+from eventlib.log.sqlite.sealed import PARTITIONS, partition_checksum, partition_update
 from eventlib.log.sqlite.state import OFFSET_BITS
 
 Progress = Callable[[int], None]
@@ -50,7 +50,7 @@ class Scan:
 
     def _learn(self, row: tuple[Any, ...], checksum: object) -> None:
         """Load a partition's row; without one that can be trusted, its records describe it."""
-        if checksum in {UNSEALED, computed(row, partition_checksum)}:
+        if checksum == computed(row, partition_checksum):
             self.parts[row[0]] = ScanPart(row)
             return
         number = row[0]

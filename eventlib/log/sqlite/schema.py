@@ -17,9 +17,11 @@ from eventlib.log.sqlite.errors import Transaction, read_only
 from eventlib.log.sqlite.format import FORMAT_VERSION, LOG_VIEW
 from eventlib.log.sqlite.high_water import refuse_lost
 from eventlib.log.sqlite.sealed import meta_value, write_meta
-from eventlib.log.sqlite.upgrade import OLDER_TEXTS, show_as_newest
+from eventlib.log.sqlite.upgrade import OLDER_TEXTS, upgrade
 from eventlib.values import now_ms
 
+_OLDEST_READ = 2
+"""The oldest format version that is read as it is."""
 APPLICATION_ID = 0x65766C67  # "evlg"
 _RETIRED = "retired"
 _TEXTS = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE sql IS NOT NULL"
@@ -124,15 +126,17 @@ def archived_ends(connection: sqlite3.Connection) -> dict[int, int] | None:
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> str:
-    """Check that the file is a log, initialize it when it is new, and return its log_id.
+    """Check that the file is a log, initialize it when it is new, upgrade it when it is older, and return its log_id.
 
     Raises: LogCorrupt, TailLost, LogVersionMismatch, LogReadOnly; sqlite3.Error.
     """
     if _is_empty(connection):
         _create(connection, path)
+    if _is_log(connection) and version_of(connection) < FORMAT_VERSION:
+        with Transaction(connection):
+            if (version := version_of(connection)) < FORMAT_VERSION:  # no other process has upgraded it first
+                upgrade(connection, version)
     check_version(connection, path)
-    if version_of(connection) == 1:
-        show_as_newest(connection)
     log_id = meta_value(connection, "log_id")
     if log_id is None:
         raise LogCorrupt(f"the log {path} has lost its log_id: restore it from a backup")
@@ -158,8 +162,11 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a database that is not a log, or is newer than this. Raises: LogCorrupt, LogVersionMismatch, sqlite3.Error."""
-    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+    """Refuse a database that is not a log, or is newer than this, or of release 0.1.
+
+    Raises: LogCorrupt, LogVersionMismatch, sqlite3.Error.
+    """
+    if not _is_log(connection):
         raise LogCorrupt(f"{path} is an SQLite database, but not a log of this library: give the log another path")
     version = version_of(connection)
     if version > FORMAT_VERSION:
@@ -167,6 +174,15 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
             f"the log {path} has format version {version}, and this eventlib reads up to {FORMAT_VERSION}: it was "
             "written by a newer release; upgrade eventlib here"
         )
+    if version < _OLDEST_READ:
+        raise LogVersionMismatch(
+            f"the log {path} has format version {version}, which is upgraded when it is opened: run `eventlib status`, "
+            "and try again"
+        )
+
+
+def _is_log(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -23,8 +23,6 @@ SELECT number, topic, partition, next_offset, newest_at, clean_to, kept, kept_by
     checksum
 FROM partitions
 """
-UNSEALED = -1
-"""In place of a checksum, for a row in a file of the first format, which has none."""
 _MOVE = """
 UPDATE partitions SET next_offset = ?, newest_at = ?, clean_to = ?, kept = ?, kept_bytes = ?, dense_from = ?,
     checked_from = ?, digest = ?, checksum = ? WHERE number = ?
@@ -185,7 +183,7 @@ def write_milestones(connection: sqlite3.Connection, milestones: Iterable[tuple[
 def milestone_before(connection: sqlite3.Connection, state: PartitionState, at_ms: int) -> int:
     """Return a position of a partition before which all records are older than a time. Raises: sqlite3.Error."""
     for position, newest_at, checksum in connection.execute(_MILESTONES, {"at": at_ms, **state.range}):
-        if checksum in {seal(position, newest_at), UNSEALED}:
+        if checksum == seal(position, newest_at):
             return int(position)
     return state.base
 
@@ -234,6 +232,6 @@ def write_meta(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None
 
 def _damage(row: tuple[Any, ...], checksum: Any, checksum_of: Any, table: str) -> str:
     """Return what is wrong with a row; "" for an intact one."""
-    if checksum in {computed(row, checksum_of), UNSEALED}:
+    if checksum == computed(row, checksum_of):
         return ""
     return f"a row of table {table} ({', '.join(map(repr, row[:3]))}) does not match its checksum"

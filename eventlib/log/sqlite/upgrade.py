@@ -1,30 +1,17 @@
-"""Upgrades files of older formats: readable as they are, and given checksums of their small tables by an upgrade."""
+"""Upgrades files of older formats."""
 
 import sqlite3
 
 from eventlib.log.checksum import seal
-from eventlib.log.sqlite.damage import COLUMNS
 from eventlib.log.sqlite.format import FORMAT_VERSION, LOG_VIEW
-from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, seal_partitions
+from eventlib.log.sqlite.sealed import PARTITIONS, seal_partitions
 
-_PARTITIONS = "number, topic, partition, next_offset, newest_at, clean_to, kept, kept_bytes"
 OLDER_TEXTS = frozenset((
     *(226684847383073435, 234435361758398390, 739089622231232859, 769297669372583137, 2497334376515474543),
     *(2880933781208575331, 3797671311263995297, 4239526835062498411, 7155700674699173922, 7227462552776342581),
     *(8298243595742787451, 8377426911475200505, 8892200643999867346, 8940623070822526748, 9159755708799081934),
 ))  # fmt: skip
 """The seals of the first format's rows in sqlite_schema, as they were and as `upgrade` leaves them."""
-# The columns of each table, as they read in a file that has fewer.
-_VIEWS = {
-    "meta": f"name, value, {UNSEALED} AS checksum",
-    "topics": f"*, {UNSEALED} AS checksum",
-    "partitions": (
-        f"{_PARTITIONS}, next_offset AS dense_from, next_offset AS checked_from, 0 AS digest, {UNSEALED} AS checksum"
-    ),
-    "records": f"position, {', '.join(COLUMNS[:-1])}, NULL AS checksum",
-    "milestones": f"position, newest_at, {UNSEALED} AS checksum",
-    "owners": f"service, partition, epoch, owner, seen_at, {UNSEALED} AS checksum",
-}
 _COLUMNS = (
     "meta ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
     "topics ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
@@ -50,18 +37,6 @@ SEALED = {
 """Each small table's key, and the columns under its rows' checksums; partitions are handled separately."""
 
 
-def show_as_newest(connection: sqlite3.Connection) -> None:
-    """Let this connection read a file of the first format as the newest format. Raises: sqlite3.Error."""
-    for name, columns in _VIEWS.items():
-        connection.execute(f"CREATE TEMP VIEW IF NOT EXISTS {name} AS SELECT {columns} FROM main.{name}")  # noqa: S608  names of this file
-
-
-def show_as_it_is(connection: sqlite3.Connection) -> None:
-    """Undo `show_as_newest`. Raises: sqlite3.Error."""
-    for name in _VIEWS:
-        connection.execute(f"DROP VIEW IF EXISTS temp.{name}")
-
-
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
     """Upgrade a file of an older format, in the transaction that was begun. Raises: sqlite3.Error.
 
@@ -75,7 +50,6 @@ def upgrade(connection: sqlite3.Connection, version: int) -> None:
 
 
 def _seal_tables(connection: sqlite3.Connection) -> None:
-    show_as_it_is(connection)
     for column in _COLUMNS:
         connection.execute(f"ALTER TABLE {column}")
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}

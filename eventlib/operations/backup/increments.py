@@ -97,8 +97,7 @@ def put_on_top(connection: sqlite3.Connection, increment: Path) -> None:
             connection.execute(sql)
         connection.execute(f"DELETE FROM main.{name}")  # noqa: S608  names of this file
         connection.execute(f"INSERT INTO main.{name} SELECT * FROM increment.{name}")  # noqa: S608  names of this file
-    if version_of(connection) > 1:  # the first format has no increments
-        upgrade(connection, version_of(connection))
+    upgrade(connection, version_of(connection))
     reason = retired(connection)
     if reason is not None:
         retire(connection, reason)

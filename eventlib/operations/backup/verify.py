@@ -9,9 +9,8 @@ from urllib.parse import quote
 
 from eventlib.log.sqlite.damage import as_it_stands
 from eventlib.log.sqlite.scan import Scan
-from eventlib.log.sqlite.schema import check_version, version_of
+from eventlib.log.sqlite.schema import check_version
 from eventlib.log.sqlite.sealed import meta_value, partition_rows
-from eventlib.log.sqlite.upgrade import show_as_newest
 from eventlib.operations.backup.manifest import PartitionEnd
 from eventlib.operations.doctor.deep import finding
 
@@ -32,8 +31,6 @@ def content_of(path: Path) -> Content:
     """Read a whole log file that has no writer. Raises: LogCorrupt, LogVersionMismatch; sqlite3.Error."""
     with untouched(path) as connection:
         check_version(connection, path)
-        if version_of(connection) == 1:
-            show_as_newest(connection)
         damaged, records = damages_of(connection, "records")
         return Content(meta_value(connection, "log_id") or "", partitions_of(connection), records, damaged)
 

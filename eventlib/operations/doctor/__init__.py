@@ -1,1 +1,1 @@
-"""Examines logs, clusters and stores, and repairs what can be proved."""
+"""Examines logs, clusters and stores, and writes again what a log's records imply."""

@@ -14,12 +14,10 @@ from eventlib.log.processes import described, is_dead, is_here
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.damage import Damage
 from eventlib.log.sqlite.errors import Transaction, explained
-from eventlib.log.sqlite.format import FORMAT_VERSION
 from eventlib.log.sqlite.integrity import Proof, prove
 from eventlib.log.sqlite.scan import Progress
-from eventlib.log.sqlite.schema import check_version, version_of
+from eventlib.log.sqlite.schema import check_version
 from eventlib.log.sqlite.state import SqliteOptions
-from eventlib.log.sqlite.upgrade import upgrade
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +86,6 @@ def _kept(path: Path) -> Path:
 def _write(path: Path, proved: Sequence[Damage]) -> None:
     """Write what is proved in one transaction."""
     with closing(connect(path)) as connection, Transaction(connection):
-        if (version := version_of(connection)) < FORMAT_VERSION:
-            upgrade(connection, version)
         for damage in proved:
             for sql, values in damage.repair:
                 connection.execute(sql, values)

@@ -12,8 +12,7 @@ from eventlib.log.processes import is_dead
 from eventlib.log.sqlite.connection import connect, refuse_cut_off
 from eventlib.log.sqlite.errors import explained, is_busy
 from eventlib.log.sqlite.high_water import losses, missing_in, why_no_mark
-from eventlib.log.sqlite.schema import check_version, retired, version_of
-from eventlib.log.sqlite.upgrade import show_as_newest
+from eventlib.log.sqlite.schema import check_version, retired
 from eventlib.operations.doctor.disk import examine_room, network_file_system
 from eventlib.operations.doctor.finding import Diagnosis, error, fine, warning
 from eventlib.values import from_ms
@@ -38,8 +37,6 @@ def examine_file(path: Path) -> list[Diagnosis]:
             return [*found, _examine_place(path)]
         with closing(connect(path)) as connection:
             check_version(connection, path)
-            if version_of(connection) == 1:
-                show_as_newest(connection)
             checks: tuple[Callable[[sqlite3.Connection, Path], Diagnosis | None], ...] = (
                 _examine_retirement,
                 _examine_journal,
