@@ -16,10 +16,10 @@ from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.project import nearest
 from eventlib.proof.against import OtherCode, other_code
-from eventlib.proof.cases import Inputs, recorded_case
+from eventlib.proof.cases import InputFilter, recorded_case
 from eventlib.proof.saga_tests import SagaHistories
 from eventlib.proof.small_tests import SmallTest, of_difference, of_failure
-from eventlib.proof.writing import Expected, as_test
+from eventlib.proof.writing import Answer, as_test
 from eventlib.replay.key_history import KeyHistory, key_history
 
 EventOption = Annotated[str | None, option("--event", "EVENT_ID", "The input, by its id or the beginning of it.")]
@@ -69,7 +69,7 @@ def shrink(  # noqa: PLR0913, PLR0917  one argument for each option
         if against is not None:
             other = open_now.enter_context(other_code(nearest(Path.cwd())[0], log_options.app, against))
         if decider is not None:
-            history, inputs = _history(log_options, decider, key), Inputs(event or "")
+            history, inputs = _history(log_options, decider, key), InputFilter(event or "")
             found = of_failure(history, inputs) if other is None else of_difference(history, other, inputs)
         elif key:
             found = _of_saga(log_options, key, other, scenario)
@@ -93,9 +93,9 @@ def write_recorded(log_options: LogOptions, names: Sequence[str], event: str | N
     if decider is None:
         _write(_saga(log_options, key).recorded_test(), None)
         return
-    case, decided = recorded_case(_history(log_options, decider, key), Inputs(event or ""))
+    case, decided = recorded_case(_history(log_options, decider, key), InputFilter(event or ""))
     title = f"What was decided on a log: `eventlib history {decider} {key} --as-test`."
-    _write(as_test(case, title, "It decides as it did.", Expected(decided)), None)
+    _write(as_test(case, title, "It decides as it did.", Answer(decided)), None)
 
 
 def _saga(log_options: LogOptions, key: str) -> SagaHistories:

@@ -3,31 +3,22 @@
 import pickle
 import subprocess
 import sys
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO
 
 from eventlib.errors import ContractError, EventlibError, TerminalError, WiringError
 from eventlib.ground.short_process import look_for_cycles_seldom
 from eventlib.model.event import Event
-from eventlib.proof.cases import EVERY, Case, Inputs, cases_of
+from eventlib.proof.cases import EVERY, Case, InputFilter, cases_of
 from eventlib.proof.decided import Code
 from eventlib.proof.revisions import Repository
-from eventlib.proof.writing import Expected
+from eventlib.proof.writing import Answer
 from eventlib.replay.comparison import changes
 from eventlib.replay.key_history import KeyHistory
-
-
-class Answer(NamedTuple):
-    """What a version of the code makes of a case: what it emits, the state after it by field, what is due, what it raises."""
-
-    emitted: tuple[Event, ...] = ()
-    state: Mapping[str, Any] = {}
-    due: Mapping[str, datetime] = {}
-    error: str = ""
 
 
 class OtherCode:
@@ -63,7 +54,7 @@ class OtherCode:
         return tuple(emitted) or tuple(state) or tuple(changed_due(now, then))
 
 
-def first_difference(history: KeyHistory, other: OtherCode, inputs: Inputs = EVERY) -> Case:
+def first_difference(history: KeyHistory, other: OtherCode, inputs: InputFilter = EVERY) -> Case:
     """Return the first call on such an input that today's code decides otherwise than a revision.
 
     One that emits the same and only leaves another state counts where none emits anything else; one on which the
@@ -98,15 +89,15 @@ def changed_due(now: Answer, then: Answer) -> dict[str, datetime | None]:
     return {name: then.due.get(name) for name in names if now.due.get(name) != then.due.get(name)}
 
 
-def what_is_right(case: Case, right: Answer) -> Expected:
+def what_is_right(case: Case, right: Answer) -> Answer:
     """Return what a revision makes of a case, as far as today's code does not: of its state and deadlines only what differs."""
     now = _answer(case)
     if (now.error, now.emitted) != (right.error, right.emitted):
-        return Expected(right.emitted)
+        return Answer(right.emitted)
     if now.state == right.state:
-        return Expected(right.emitted, due=changed_due(now, right))
+        return Answer(right.emitted, due=changed_due(now, right))
     names = {change.path.partition(".")[0].partition("[")[0] for change in changes(now.state, right.state)}
-    return Expected(right.emitted, {name: value for name, value in right.state.items() if name in names})
+    return Answer(right.emitted, {name: value for name, value in right.state.items() if name in names})
 
 
 def _types(events: Sequence[Event]) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def _replaced(value: Any, instead: Mapping[str, str]) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class InputFilter:
     """Which inputs of a key are meant: those whose ids begin so, or are among these; all of them, and deadlines, by default."""
 
     begin: str = ""
@@ -144,10 +144,10 @@ class Inputs:
         return step.input.id.startswith(self.begin) and (self.among is None or step.input.id in self.among)
 
 
-EVERY = Inputs()
+EVERY = InputFilter()
 
 
-def failing_case(history: KeyHistory, inputs: Inputs = EVERY) -> tuple[Case, Failure, str]:
+def failing_case(history: KeyHistory, inputs: InputFilter = EVERY) -> tuple[Case, Failure, str]:
     """Return the newest call on such an input that fails under the current code. Raises: ContractError when none does."""
     for step, case in cases_of(history):
         if inputs.has(step):
@@ -167,7 +167,7 @@ def how_it_fails(case: Case) -> Failure | None:
     return None if found is None else found[0]
 
 
-def recorded_case(history: KeyHistory, inputs: Inputs = EVERY) -> tuple[Case, list[Event]]:
+def recorded_case(history: KeyHistory, inputs: InputFilter = EVERY) -> tuple[Case, list[Event]]:
     """Return the newest call on such an input that was handled, and what today's code emits for it.
 
     The ids of a test are others than those of a log, so what it emits is decided again. Raises: ContractError when there is none, or

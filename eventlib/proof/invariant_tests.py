@@ -9,7 +9,7 @@ from eventlib.invariants import Fold, Invariant, InvariantChecker
 from eventlib.log.reading import records_between
 from eventlib.model.event import Event, contract_of
 from eventlib.model.saga import Saga
-from eventlib.proof.cases import Inputs, changed_event
+from eventlib.proof.cases import InputFilter, changed_event
 from eventlib.proof.small_tests import SmallTest
 from eventlib.proof.writing import as_exploration
 from eventlib.queries.decoding import event_topics_there
@@ -46,7 +46,7 @@ class BreakingCase(NamedTuple):
         return SmallTest(text, sum(map(len, self.case)), sum(map(len, small)))
 
 
-async def breaking_case(log: EventLog, saga: Saga, histories: Sequence[tuple[KeyHistory, Inputs]]) -> BreakingCase:
+async def breaking_case(log: EventLog, saga: Saga, histories: Sequence[tuple[KeyHistory, InputFilter]]) -> BreakingCase:
     """Read what a saga was asked for, and from the histories of what it shares what was asked of these before."""
     roots = {each.record.event_id: each.event for each in saga.roots if each.event is not None}
     field = {contract_of(type(event)).key for event in roots.values()}

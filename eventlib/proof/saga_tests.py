@@ -11,10 +11,10 @@ from eventlib.model.event import contract_of
 from eventlib.model.record import key_text
 from eventlib.model.saga import Saga
 from eventlib.proof.against import OtherCode, first_difference
-from eventlib.proof.cases import EVERY, Case, Inputs, failing_case, recorded_case
+from eventlib.proof.cases import EVERY, Case, InputFilter, failing_case, recorded_case
 from eventlib.proof.invariant_tests import BreakingCase, breaking_case
 from eventlib.proof.small_tests import Shrinking, SmallTest, of_difference, of_failure
-from eventlib.proof.writing import Expected, as_test
+from eventlib.proof.writing import Answer, as_test
 from eventlib.queries.sagas import find_saga
 from eventlib.replay.key_history import KeyHistory, key_history
 
@@ -26,13 +26,13 @@ class SagaHistories:
     """A saga, and the histories of all keys that decided it; of a key of its own every input counts, of others only its own."""
 
     saga: Saga
-    histories: Sequence[tuple[KeyHistory, Inputs]]
+    histories: Sequence[tuple[KeyHistory, InputFilter]]
     breaking: BreakingCase
 
     @classmethod
     async def read(cls, log: EventLog, key: str) -> "SagaHistories":
         """Read them. Raises: ContractError when no event has this key."""
-        saga, found = await find_saga(log, key), list[tuple[KeyHistory, Inputs]]()
+        saga, found = await find_saga(log, key), list[tuple[KeyHistory, InputFilter]]()
         ids = frozenset(each.record.event_id for each in saga.events)
         handled = {
             (decider.name, contract_of(event).type)
@@ -48,7 +48,7 @@ class SagaHistories:
         for name, of in keys:
             with suppress(UnknownKey):
                 history = await key_history(log, log.choreography.decider(name), of)
-                found.append((history, EVERY if of == key else Inputs(among=ids)))
+                found.append((history, EVERY if of == key else InputFilter(among=ids)))
         if not found:
             raise ContractError(
                 f"no decider has handled anything of {key} yet: `eventlib saga {key}` shows what is there"
@@ -83,12 +83,12 @@ class SagaHistories:
                 f"today's code decides nothing of {self.saga.key} as it was recorded: `eventlib replay` shows it"
             )
         _, (case, decided) = max(newest, key=lambda each: each[0])
-        return as_test(case, shrinking.title("What was decided"), "It decides as it did.", Expected(decided))
+        return as_test(case, shrinking.title("What was decided"), "It decides as it did.", Answer(decided))
 
     def _failure(self, shrinking: Shrinking) -> SmallTest:
         return of_failure(*self._first(lambda history, inputs: failing_case(history, inputs)[0]), shrinking)
 
-    def _first(self, find: Callable[[KeyHistory, Inputs], Case]) -> tuple[KeyHistory, Inputs]:
+    def _first(self, find: Callable[[KeyHistory, InputFilter], Case]) -> tuple[KeyHistory, InputFilter]:
         """Return the history in which something is found first. Raises: ContractError when it is in none."""
         found = [(case.at, n) for n, each in enumerate(self.histories) for case in _tried(find, *each)]
         if not found:
@@ -100,6 +100,6 @@ class SagaHistories:
         return self.histories[min(found)[1]]
 
 
-def _tried(find: Callable[[KeyHistory, Inputs], T], history: KeyHistory, inputs: Inputs) -> Iterator[T]:
+def _tried(find: Callable[[KeyHistory, InputFilter], T], history: KeyHistory, inputs: InputFilter) -> Iterator[T]:
     with suppress(ContractError):
         yield find(history, inputs)

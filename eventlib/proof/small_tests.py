@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from eventlib.proof.against import OtherCode, first_difference, what_is_right
-from eventlib.proof.cases import EVERY, Case, Inputs, failing_case, how_it_fails
+from eventlib.proof.cases import EVERY, Case, InputFilter, failing_case, how_it_fails
 from eventlib.proof.shrinking import shrunk
 from eventlib.proof.writing import as_test
 from eventlib.replay.key_history import KeyHistory
@@ -35,7 +35,7 @@ class Shrinking(NamedTuple):
         return f"{what} on a log: `{command}{options}`."
 
 
-def of_failure(history: KeyHistory, inputs: Inputs = EVERY, shrinking: Shrinking | None = None) -> SmallTest:
+def of_failure(history: KeyHistory, inputs: InputFilter = EVERY, shrinking: Shrinking | None = None) -> SmallTest:
     """Return a test of the newest of some inputs on which today's code raises. Raises: ContractError for none."""
     case, failure, message = failing_case(history, inputs)
     shrinking = shrinking or _named(history)
@@ -48,7 +48,7 @@ def of_failure(history: KeyHistory, inputs: Inputs = EVERY, shrinking: Shrinking
 
 
 def of_difference(
-    history: KeyHistory, other: OtherCode, inputs: Inputs = EVERY, shrinking: Shrinking | None = None
+    history: KeyHistory, other: OtherCode, inputs: InputFilter = EVERY, shrinking: Shrinking | None = None
 ) -> SmallTest:
     """Return a test of the first of some inputs that a revision decides otherwise. Raises: ContractError for none."""
     case = first_difference(history, other, inputs)

@@ -4,11 +4,10 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -103,19 +102,19 @@ class _Source:
         return f"{head}\n" + "".join(f"{inner}{part},\n" for part in parts) + f"{' ' * indent}{tail}"
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What a case has to come to: what it emits, and, where that is not enough, fields of its state and deadlines.
+class Answer(NamedTuple):
+    """What code makes of a case, or has to: what it emits, fields of the state after it, what is due, what it raises.
 
     A deadline that is None is not due.
     """
 
-    emitted: Sequence[Event]
-    state: Mapping[str, object] = field(default_factory=dict)
-    due: Mapping[str, datetime | None] = field(default_factory=dict)
+    emitted: Sequence[Event] = ()
+    state: Mapping[str, Any] = {}
+    due: Mapping[str, datetime | None] = {}
+    error: str = ""
 
 
-def as_test(case: Case, title: str, why: str, expected: Expected | None = None) -> str:
+def as_test(case: Case, title: str, why: str, expected: Answer | None = None) -> str:
     """Return a test file: that the case comes to what is `expected`, or, without that, that it does not fail.
 
     Raises: ContractError when the decider has no name in its module.
