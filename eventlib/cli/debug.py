@@ -12,7 +12,7 @@ from eventlib.cli._common.options import LogOptions, argument, flag, option, run
 from eventlib.errors import WiringError
 from eventlib.model.event import Event
 from eventlib.model.kept_error import kept_reason
-from eventlib.replay.debugging import Decision, Stop, debugpy_on, decisions_about, stop_in_pdb
+from eventlib.replay.debugging import HandlerCall, Stop, debugpy_on, decisions_about, stop_in_pdb
 from eventlib.values import iso
 
 Debugger = Literal["pdb", "debugpy"]
@@ -61,7 +61,7 @@ def _print_address(console: Console, port: int) -> None:
     console.file.flush()
 
 
-def _headline(decision: Decision, count: str) -> Text:
+def _headline(decision: HandlerCall, count: str) -> Text:
     history, step = decision.past, decision.step
     what = f"deadline {step.deadline}" if step.input is None else f"{step.input.type} {output.short_id(step.input.id)}"
     then = (
@@ -76,7 +76,7 @@ def _headline(decision: Decision, count: str) -> Text:
     )
 
 
-def _stopped(console: Console, stop: Stop, decision: Decision) -> bool:
+def _stopped(console: Console, stop: Stop, decision: HandlerCall) -> bool:
     """Stop in the debugger, and print the comparison; False when the user has quit."""
     try:
         said = stop(decision)

@@ -20,7 +20,7 @@ from eventlib.replay.steps import HistoryStep
 from eventlib.runtime.parking.parked import WAITS_BEHIND
 
 
-class Decision(NamedTuple):
+class HandlerCall(NamedTuple):
     """One call of a handler (of `evolve` for an event without one), with its arguments."""
 
     past: KeyHistory
@@ -38,7 +38,7 @@ class Decision(NamedTuple):
         return [each.event for each in self.step.emitted]
 
 
-async def decisions_about(log: EventLog, key: str, cause: str, decider_name: str | None = None) -> list[Decision]:
+async def decisions_about(log: EventLog, key: str, cause: str, decider_name: str | None = None) -> list[HandlerCall]:
     """Return the handler calls under a key that an event caused; if none, those that emitted it.
 
     `cause` is the event's id or a prefix of it, or a deadline's name. Calls that raised, so that the input was parked,
@@ -80,7 +80,7 @@ def _is_input(step: HistoryStep[Any], event_id: str) -> bool:
     return step.kind in {"handled", "parked"} and step.input is not None and step.input.id == event_id
 
 
-def _decision(history: KeyHistory, step: HistoryStep[Any]) -> Decision | None:
+def _decision(history: KeyHistory, step: HistoryStep[Any]) -> HandlerCall | None:
     """Return a step's call of a handler; None if there was none."""
     decider: Decider[Any] = history.decider
     before = decider.initial if step.before is None else step.before
@@ -101,7 +101,7 @@ def _decision(history: KeyHistory, step: HistoryStep[Any]) -> Decision | None:
         arguments = (before, event)
     if handler is None:
         return None
-    return Decision(history, step, handler, (*arguments, step.meta) if handler.wants_meta else (*arguments,))
+    return HandlerCall(history, step, handler, (*arguments, step.meta) if handler.wants_meta else (*arguments,))
 
 
 def _was_called(step: HistoryStep[Any]) -> bool:
@@ -119,11 +119,11 @@ def _why_none(step: HistoryStep[Any]) -> str:
             return f"{name} has no handler in the current code"
 
 
-Stop = Callable[[Decision], Sequence[Event] | None]
+Stop = Callable[[HandlerCall], Sequence[Event] | None]
 """Calls a decision's handler in a debugger; returns what it emits, None if the user quit before it returned."""
 
 
-def stop_in_pdb(decision: Decision) -> Sequence[Event] | None:
+def stop_in_pdb(decision: HandlerCall) -> Sequence[Event] | None:
     """Call the handler in pdb, which reads its commands from stdin. Raises: what the handler raises."""
     try:
         return decision.emitted(pdb.Pdb(nosigint=True).runcall(decision.handler.call, *decision.arguments))
@@ -153,7 +153,7 @@ def debugpy_on(port: int, waiting: Callable[[], None]) -> Stop:
     return _stop_in_debugpy
 
 
-def _stop_in_debugpy(decision: Decision) -> Sequence[Event]:
+def _stop_in_debugpy(decision: HandlerCall) -> Sequence[Event]:
     """Call the handler; the IDE stops in its frame on entry."""
     call = decision.handler.call
     settrace: Callable[..., None] = import_module("pydevd").settrace
