@@ -18,7 +18,7 @@ from eventlib.model.record import key_text
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_json
 from eventlib.replay.context import after
-from eventlib.replay.deadlines import PassedDeadline
+from eventlib.replay.journal_steps import DeadlinePassed
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.plans import Plan, change_by
 from eventlib.replay.spilling_cache import SpillFile, SpillingCache
@@ -185,7 +185,7 @@ class KeyChanges:
             entry.answered = entry.answered or plan.is_request
             self._change(table, key, entry, state, _Change(*change, at_ms))
 
-    def pass_deadline(self, table: DeciderTable, deadline: PassedDeadline, emitted: Sequence[Item]) -> None:
+    def pass_deadline(self, table: DeciderTable, deadline: DeadlinePassed, emitted: Sequence[Item]) -> None:
         """Apply a deadline that has passed."""
         name, key, at_ms = deadline.name, deadline.key, deadline.at_ms
         entry = table.entries.get(key)

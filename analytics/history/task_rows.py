@@ -19,7 +19,6 @@ from eventlib.model.identity import deadline_id
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.replay.amendments import rerun_changelog
-from eventlib.replay.deadlines import PassedDeadline
 from eventlib.replay.decider_player import DeciderPlayer, Parked
 from eventlib.replay.journal_steps import (
     Act,
@@ -146,7 +145,7 @@ class TaskRows:
         emitted = self._scanner.read(found, ()) if found else ()
         self._changes.handle(plan, self._tables[name], (record, event), emitted, player.at_ms)
 
-    def pass_deadline(self, deadline: PassedDeadline) -> None:
+    def pass_deadline(self, deadline: DeadlinePassed) -> None:
         """See `DeciderVisitor.pass_deadline`."""
         table = self._tables.get(deadline.decider)
         if table is not None:

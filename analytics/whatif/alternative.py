@@ -12,7 +12,8 @@ from eventlib.eventlog import EventLog
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.identity import derived_id
 from eventlib.model.record import Record, key_text
-from eventlib.replay.journal_steps import NONE_REFUSED, Answered, Begun, DeadlinePassed, Refusal
+from eventlib.replay.journal_steps import NONE_REFUSED, Answered, DeadlinePassed, Refusal
+from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.records import JournalEntry, TaskTime
 from eventlib.runtime.transaction import Answer
 
@@ -140,8 +141,8 @@ class Alternative(Timeline):
             self._handle_slot(name, item.slot, at_ms, item.refused)
             return
         match item.act:
-            case Begun(beginning):
-                self._tasks[name].begin(beginning.topic, beginning.past_end)
+            case InputStart(topic, past_end=past_end):
+                self._tasks[name].begin(topic, past_end)
             case DeadlinePassed(decider, key, deadline, due_ms):
                 due = Due(due_ms, decider, key, deadline)
                 self._announced.discard((name, due))

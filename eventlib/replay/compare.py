@@ -16,9 +16,9 @@ from eventlib.model.service import Service
 from eventlib.replay.amendments import rerun_changelog
 from eventlib.replay.comparison import Decision, input_of, same
 from eventlib.replay.context import SAME_CODE, ReplayContext, Taken, after
-from eventlib.replay.deadlines import Deadlines, PassedDeadline
+from eventlib.replay.deadlines import Deadlines
 from eventlib.replay.decider_player import DeciderPlayer, Parked
-from eventlib.replay.journal_steps import Act, Consumed, Moved, Other
+from eventlib.replay.journal_steps import Act, Consumed, DeadlinePassed, Moved, Other
 from eventlib.replay.partition_buffer import UNREAD, Buffered, Item
 from eventlib.replay.plans import Plan, change_by, decide_now, plans_of
 from eventlib.runtime.emit import cause_of_input
@@ -55,7 +55,7 @@ class Compare:
         await self.player.play(entry)
         self._doubtful.lacks = False
 
-    def pass_deadline(self, deadline: PassedDeadline) -> None:
+    def pass_deadline(self, deadline: DeadlinePassed) -> None:
         """See `DeciderVisitor.pass_deadline`."""
         then = self._context.window.read(self.player.claim_deadline(deadline), ())
         source = self.player.source(deadline.decider)

@@ -1,34 +1,19 @@
 """Replays deadlines: whether the current code would have those that passed, and which others would have passed."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event
-from eventlib.model.identity import deadline_id
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Decision
 from eventlib.replay.context import SAME_CODE, ReplayContext, Taken, after
+from eventlib.replay.journal_steps import DeadlinePassed
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Input, Kind
 from eventlib.runtime.emit import Cause, cause_of_deadline, entry_after, meta_of_deadline
 from eventlib.runtime.keyed_state import KeyedState, due_times
 from eventlib.values import from_ms
-
-
-class PassedDeadline(NamedTuple):
-    """A deadline of a decider's key that passes, at a time (ms) not before it is due."""
-
-    decider: str
-    name: str
-    key: str
-    due_ms: int
-    at_ms: int
-
-    @property
-    def id(self) -> str:
-        """The id from which the ids of the events emitted for it derive."""
-        return deadline_id(self.decider, self.key, self.name, self.due_ms)
 
 
 class Deadlines:
@@ -38,9 +23,9 @@ class Deadlines:
         self._service = service.name
         self._context = context
         self._deciders = {decider.name: decider for decider in service.deciders}
-        self._reported: set[PassedDeadline] = set()
+        self._reported: set[DeadlinePassed] = set()
 
-    def passed(self, deadline: PassedDeadline, then: Sequence[Item], *, judges: bool, same_code: bool) -> None:
+    def passed(self, deadline: DeadlinePassed, then: Sequence[Item], *, judges: bool, same_code: bool) -> None:
         """Apply a deadline that passed; `then` is what was emitted for it."""
         decider = self._deciders.get(deadline.decider)
         if decider is None:
@@ -84,7 +69,7 @@ class Deadlines:
                 continue
             if name == FORGET:
                 return entry.replace(state=None)
-            deadline = PassedDeadline(decider.name, name, key, due_ms, until_ms)
+            deadline = DeadlinePassed(decider.name, key, name, due_ms, at_ms=until_ms)
             if judged and deadline._replace(at_ms=0) not in self._reported:
                 self._reported.add(deadline._replace(at_ms=0))
                 now, failure = self._emit(decider, deadline, entry)
@@ -96,7 +81,7 @@ class Deadlines:
         return entry
 
     def _emit(
-        self, decider: Decider[Any], deadline: PassedDeadline, entry: KeyedState
+        self, decider: Decider[Any], deadline: DeadlinePassed, entry: KeyedState
     ) -> tuple[Sequence[Event], Exception | None]:
         """Return what the current code emits when a deadline passes, or what it raises."""
         cause = cause_of_deadline((decider.name, deadline.key), deadline.name, deadline.due_ms, entry)
@@ -107,7 +92,7 @@ class Deadlines:
             return (), error.with_traceback(None)
 
     def _tell(
-        self, decider: Decider[Any], deadline: PassedDeadline, entry: KeyedState, cause: Cause, then: Sequence[Item]
+        self, decider: Decider[Any], deadline: DeadlinePassed, entry: KeyedState, cause: Cause, then: Sequence[Item]
     ) -> None:
         if self._context.tap is not None:
             source, at_ms = f"{self._service}/{decider.name}", deadline.at_ms
@@ -115,12 +100,12 @@ class Deadlines:
             name, saga = deadline.name, cause.correlation_id
             self._context.tap(Taken(source, decider, deadline.key, saga, at_ms, entry.state, None, name, meta, then))
 
-    def _differs(self, deadline: PassedDeadline, then: Sequence[Item], *, kind: Kind, why: str) -> None:
+    def _differs(self, deadline: DeadlinePassed, then: Sequence[Item], *, kind: Kind, why: str) -> None:
         self._context.judge(self._decision(deadline, then, (), kind=kind, why=why), None)
 
     def _decision(
         self,
-        deadline: PassedDeadline,
+        deadline: DeadlinePassed,
         then: Sequence[Item],
         now: Sequence[Event],
         *,

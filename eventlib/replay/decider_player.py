@@ -7,11 +7,9 @@ from eventlib.errors import UndecodableRecord
 from eventlib.model.event import Event
 from eventlib.model.record import Record, key_text
 from eventlib.model.service import Service
-from eventlib.replay.deadlines import PassedDeadline
 from eventlib.replay.journal_steps import (
     Act,
     Answered,
-    Begun,
     Consumed,
     DeadlinePassed,
     Discarded,
@@ -24,7 +22,7 @@ from eventlib.replay.plans import Plan
 from eventlib.replay.player import Player
 from eventlib.replay.scanner import LogScanner
 from eventlib.replay.task_inputs import TaskInputs
-from eventlib.runtime.bootstrap import mark_of
+from eventlib.runtime.bootstrap import InputStart, mark_of
 from eventlib.runtime.records import JournalEntry
 
 
@@ -46,7 +44,7 @@ class DeciderVisitor(Protocol):
     def handle(self, plan: Plan, record: Record, event: Event | UndecodableRecord, *, waited: bool = False) -> None:
         """Take an input that a decider handled; `waited`: it was parked before."""
 
-    def pass_deadline(self, deadline: PassedDeadline) -> None:
+    def pass_deadline(self, deadline: DeadlinePassed) -> None:
         """Take a deadline that passed."""
 
     def note(self, act: Act | Parked, emitted: Sequence[Buffered] = ()) -> None:
@@ -93,8 +91,8 @@ class DeciderPlayer:
             case Consumed():
                 self._visitor.note(act)
                 self._consume(act)
-            case DeadlinePassed(decider, key, name, due_ms, None):
-                self._visitor.pass_deadline(PassedDeadline(decider, name, key, due_ms, self.at_ms))
+            case DeadlinePassed(refused=None):
+                self._visitor.pass_deadline(act._replace(at_ms=self.at_ms))
             case Released():
                 await self._release(act)
             case Answered(decider, key, request_id):  # external; its decider consumes it later
@@ -107,8 +105,8 @@ class DeciderPlayer:
                     self.parked.add((act.decider, act.key))
                 elif isinstance(act, Discarded):
                     self.parked.discard((act.decider, act.key))
-                elif isinstance(act, Begun) and self.service.effects == "new":
-                    self._past_ends[act.beginning.topic] = act.beginning.past_end
+                elif isinstance(act, InputStart) and self.service.effects == "new":
+                    self._past_ends[act.topic] = act.past_end
                 self._visitor.note(act)
 
     def each(self, items: Sequence[Buffered]) -> None:
@@ -180,7 +178,7 @@ class DeciderPlayer:
         """Remove and return a cause's outputs."""
         return claimed(self.outputs, by, cause_id, decider)
 
-    def claim_deadline(self, deadline: PassedDeadline) -> Sequence[Buffered]:
+    def claim_deadline(self, deadline: DeadlinePassed) -> Sequence[Buffered]:
         """Remove and return the outputs of a deadline, which do not name it as their cause."""
         source, key = self.source(deadline.decider), deadline.key
         all_of_key = [by for by in self.outputs if by[:2] == (source, key)]

@@ -17,7 +17,6 @@ from eventlib.model.record import Record
 from eventlib.replay.journal_steps import (
     Act,
     Answered,
-    Begun,
     DeadlinePassed,
     Done,
     EffectDiscarded,
@@ -122,8 +121,8 @@ class KeyHistoryBuilder:
 
     def _apply(self, at_ms: int, act: Act | ConsumedInput | StateTakenOver) -> _StepResult | None:  # noqa: PLR0911  one return for each kind
         match act:
-            case Begun(beginning):
-                self._begin(at_ms, beginning)
+            case InputStart():
+                self._begin(at_ms, act)
                 return None
             case ConsumedInput(refused=Refusal(kind, reason)):
                 return _StepResult(_REFUSED[kind], act.input, meta=act.input.meta, reason=reason)

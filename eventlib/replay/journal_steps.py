@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from eventlib.errors import ContractError
+from eventlib.model.identity import deadline_id
 from eventlib.model.record import Record
 from eventlib.replay.partition_buffer import Buffered
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.parking.releasing import edited
 from eventlib.runtime.records import Step
-from eventlib.runtime.transaction import Discard, Edit, Hold
+from eventlib.runtime.transaction import Discard, Edit, Hold, ResetClock, SkipInput
 
 
 class Refusal(NamedTuple):
@@ -79,13 +80,22 @@ class EffectDiscarded(NamedTuple):
 
 
 class DeadlinePassed(NamedTuple):
-    """A deadline that passed; with `refused` its handler raised, and the key was parked."""
+    """A deadline that passed; with `refused` its handler raised, and the key was parked.
+
+    `at_ms` is not before it is due; 0 where it is the transaction's time.
+    """
 
     decider: str
     key: str
     name: str
     due_ms: int
     refused: Refusal | None = None
+    at_ms: int = 0
+
+    @property
+    def id(self) -> str:
+        """The id from which the ids of the events emitted for it derive."""
+        return deadline_id(self.decider, self.key, self.name, self.due_ms)
 
 
 class Answered(NamedTuple):
@@ -111,19 +121,6 @@ class EffectReleased(NamedTuple):
     decider: str
     key: str
     request_id: str
-
-
-class Begun(NamedTuple):
-    """The task read a topic for the first time."""
-
-    beginning: InputStart
-
-
-class Skipped(NamedTuple):
-    """An operator put an input on the skip list: it is dropped when consumed; `why` names who, and why."""
-
-    event_id: str
-    why: str
 
 
 class Moved(NamedTuple):
@@ -154,20 +151,6 @@ class Moved(NamedTuple):
         return f"{service} went on without inputs that were gone before it read them: {self.why}"
 
 
-class ClockSet(NamedTuple):
-    """An operator reset the task's time to that of the transaction: from `first_ms` to `last_ms` a wrong clock had set it."""
-
-    first_ms: int
-    last_ms: int
-    why: str
-
-
-class Held(NamedTuple):
-    """An operator paused something, or let it go on; only where they are asked for."""
-
-    hold: Hold
-
-
 class TookOver(NamedTuple):
     """The task replaced all its states by those of a rerun of its service; `why` names who did it, and why.
 
@@ -191,12 +174,12 @@ Act = (
     | DeadlinePassed
     | Answered
     | Stalled
-    | Held
-    | ClockSet
+    | Hold
+    | ResetClock
     | EffectReleased
     | EffectDiscarded
-    | Begun
-    | Skipped
+    | InputStart
+    | SkipInput
     | Moved
     | TookOver
     | Other
@@ -220,7 +203,7 @@ def act_of(step: Step, refused: Refusal | None) -> Act | None:  # noqa: C901, PL
     """Return the act that a step is, but for a run of inputs and for what names a parked input; None if it changes nothing."""
     match step:
         case Step(kind="begin"):
-            return Begun(InputStart(step.topic, step.first, step.last, step.detail))
+            return InputStart(step.topic, step.first, step.last, step.detail)
         case Step(kind="reset" | "lose"):
             return Moved(step.topic, step.first, step.last, step.detail, is_loss=step.kind == "lose")
         case Step(kind="deadline"):
@@ -234,9 +217,9 @@ def act_of(step: Step, refused: Refusal | None) -> Act | None:  # noqa: C901, PL
         case Step(kind="discard", topic=""):
             return EffectDiscarded(step.decider, step.key, step.request, step.detail)
         case Step(kind="skip"):
-            return Skipped(step.request, step.detail)
+            return SkipInput(step.request, step.detail)
         case Step(kind="clock"):
-            return ClockSet(step.first, step.last, step.detail)
+            return ResetClock(step.first, step.last, step.detail)
         case Step(kind="switch"):
             return TookOver(step.topic, step.detail)
         case Step(kind="refuse" | "mend"):

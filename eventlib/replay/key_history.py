@@ -17,11 +17,12 @@ from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key, task_of, unknown_key
 from eventlib.replay.history_builder import ConsumedInput, KeyHistoryBuilder, StateTakenOver
 from eventlib.replay.journal import TaskJournal
-from eventlib.replay.journal_steps import Act, Begun, Consumed, Discarded, Done, Moved, Refusal, Released, TookOver
+from eventlib.replay.journal_steps import Act, Consumed, Discarded, Done, Moved, Refusal, Released, TookOver
 from eventlib.replay.outputs import find_emitted, recorded, refuse_dropped
 from eventlib.replay.player import Player
 from eventlib.replay.steps import HistoryStep, RecordedEvent
 from eventlib.replay.task_inputs import PullScanner, TaskInputs
+from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import entry_of
 from eventlib.runtime.records import TaskClock, state_key
@@ -54,7 +55,7 @@ class ActsOfKey:
             acts, self._acts = self._acts, []
             # A takeover concerns all keys: it is no step of this one while neither side knows it.
             if any(not isinstance(act, StateTakenOver) or act.record is not None or is_known for act in acts):
-                is_known |= not all(isinstance(act, Begun) for act in acts)
+                is_known |= not all(isinstance(act, InputStart) for act in acts)
                 found.append((Done(record.offset, entry.at_ms, entry.code_version, entry.said, ()), acts))
         return found
 
@@ -145,7 +146,8 @@ async def key_history(log: EventLog, decider: Decider[Any], key: str, *, is_newe
     acts_of_key = ActsOfKey(log, (service, partition), decider, own_key)
     transactions = await acts_of_key.read()
     since_ms = min(
-        (done.at_ms for done, acts in transactions if any(not isinstance(act, Begun) for act in acts)), default=None
+        (done.at_ms for done, acts in transactions if any(not isinstance(act, InputStart) for act in acts)),
+        default=None,
     )
     if since_ms is None:
         raise unknown_key(decider, key)

@@ -10,10 +10,8 @@ from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.replay.journal_steps import (
     Act,
-    Begun,
     Consumed,
     Discarded,
-    Held,
     Moved,
     Refusal,
     Released,
@@ -21,11 +19,12 @@ from eventlib.replay.journal_steps import (
     with_refusals,
 )
 from eventlib.replay.task_inputs import TaskInputs
+from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.inputs import as_written
 from eventlib.runtime.parking.control import PauseRequested, ResumeRequested, edit_at, hold_in, request_in
 from eventlib.runtime.parking.parked import original_of
 from eventlib.runtime.records import JournalEntry, Step
-from eventlib.runtime.transaction import Discard
+from eventlib.runtime.transaction import Discard, Hold
 
 _PAUSES = {wire_name_of(PauseRequested), wire_name_of(ResumeRequested)}
 _OF_ALL_KEYS = {"begin", "reset", "lose", "switch"}
@@ -90,8 +89,8 @@ class Player:
             return await self._act_about_parked(step, refused)
         act = act_of(step, refused)
         match act:
-            case Begun(beginning):
-                self.inputs.begin(beginning.topic, beginning.first)
+            case InputStart(topic, first):
+                self.inputs.begin(topic, first)
             case Moved(topic, to=to):
                 self.inputs.go_to(topic, to)
             case _:
@@ -124,7 +123,7 @@ class _Collected:
         self.acts.append(act)
 
 
-async def holds_in(entry: JournalEntry, log: EventLog, control: TopicPartition) -> list[Held]:
+async def holds_in(entry: JournalEntry, log: EventLog, control: TopicPartition) -> list[Hold]:
     """Return the pauses that begin or end in a transaction; a request, refused or not, has it to itself."""
     runs = [step for step in entry.steps if step.topic == control[0]]
     if not runs or any(step.kind != "run" for step in runs):
@@ -133,4 +132,4 @@ async def holds_in(entry: JournalEntry, log: EventLog, control: TopicPartition) 
     records = await log.port.read(*control, first, last - first + 1)
     found = [each for each in records if each.offset <= last and each.type in _PAUSES]
     requests = [await request_in(each, log.codec) for each in found]
-    return [Held(hold_in(each)) for each in requests if isinstance(each, PauseRequested | ResumeRequested)]
+    return [hold_in(each) for each in requests if isinstance(each, PauseRequested | ResumeRequested)]

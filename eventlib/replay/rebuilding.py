@@ -136,8 +136,8 @@ class _Rebuilding:
         async for _, entry in journal.entries():
             self._advance(entry)
             is_around = around.since_ms <= entry.at_ms <= around.until_ms
-            for held in await holds_in(entry, self._log, (self._service.control.name, self._partition)):
-                self._hold(held.hold, entry.at_ms, is_around=is_around)
+            for hold in await holds_in(entry, self._log, (self._service.control.name, self._partition)):
+                self._hold(hold, entry.at_ms, is_around=is_around)
             self._parked.update((step.decider, step.key) for step in entry.steps if step.kind == "park")
             if is_around:
                 self._unprovable |= _UNPROVABLE & {

@@ -11,7 +11,8 @@ from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
 from eventlib.operations.seek import move, seek_plans
 from eventlib.operations.skip import SkipOutcome, SkippedNow, preview_skip, skip
-from eventlib.replay.journal_steps import Act, Consumed, Moved, Released, Skipped
+from eventlib.replay.journal_steps import Act, Consumed, Moved, Released
+from eventlib.runtime.transaction import SkipInput
 from tests.apps.small_shop import Noted, Ordered, Outside, make_shop, settle
 from tests.integration.reopening import Opened, done_by, events, everything
 from tests.integration.test_parked_previews import contents
@@ -149,7 +150,7 @@ async def test_an_input_to_come_is_skipped_however_often_it_comes(opened: Opened
         await settle(log)
         assert await noted(log) == ["0", "good"]
         found = await acts(log)
-        assert [act for act in found if isinstance(act, Skipped)] == [Skipped(event_id, WHY)]
+        assert [act for act in found if isinstance(act, SkipInput)] == [SkipInput(event_id, WHY)]
         left_out = [act.refused["order"] for act in found if isinstance(act, Consumed) and act.refused]
         assert left_out == [("drop", WHY)] * 3
 

@@ -9,18 +9,14 @@ from eventlib.model.identity import derived_id
 from eventlib.model.record import Record
 from eventlib.replay.journal_steps import (
     Answered,
-    Begun,
-    ClockSet,
     Consumed,
     DeadlinePassed,
     Discarded,
     Done,
     EffectDiscarded,
     EffectReleased,
-    Held,
     Moved,
     Released,
-    Skipped,
     Stalled,
 )
 from eventlib.replay.task_inputs import TaskInputs
@@ -110,14 +106,12 @@ class Planner:
     def _add_rare(self, part: _Part, act: object) -> None:
         position = self._task.positions.next
         match act:
-            case Begun(beginning) if beginning.topic not in position:
-                part.beginnings.append(beginning)
-            case Skipped(event_id, why):
-                part.acts.append(SkipInput(event_id, why))
-            case ClockSet(first_ms, last_ms, why):
-                part.acts.append(ResetClock(first_ms, last_ms, why))
-            case Held(hold):
-                part.hold = hold
+            case InputStart(topic) if topic not in position:
+                part.beginnings.append(act)
+            case SkipInput() | ResetClock():
+                part.acts.append(act)
+            case Hold():
+                part.hold = act
             case Moved(topic, _, to, why) if to > position.get(topic, to):
                 self._rerun.pending.skip(topic, self._task.partition, to)
                 part.acts.append(SeekOffset(topic, to, why))
