@@ -83,10 +83,10 @@ class DeciderPlayer:
         """Play the next transaction. Raises: ContractError for an input that is not there any more."""
         self.at_ms, name = entry.at_ms, self.service.name
         self.outputs = self.scanner.outputs(name, self.scanner.time(name, self.partition, entry.at_ms))
-        await self._player.play(entry, self)
+        for act in await self._player.play(entry):
+            await self._visit(act)
 
-    async def visit(self, act: Act) -> None:
-        """Take the task's next act."""
+    async def _visit(self, act: Act) -> None:
         match act:
             case Consumed():
                 self._visitor.note(act)

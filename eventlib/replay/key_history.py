@@ -51,7 +51,8 @@ class ActsOfKey:
         player = Player(self._log, task, inputs, only=(self._decider, self._key))
         async for record, entry in TaskJournal(self._log, *task).entries():
             self.clock = self.clock.after(entry)
-            await player.play(entry, self)
+            for act in await player.play(entry):
+                await self._visit(act)
             acts, self._acts = self._acts, []
             # A takeover concerns all keys: it is no step of this one while neither side knows it.
             if any(not isinstance(act, StateTakenOver) or act.record is not None or is_known for act in acts):
@@ -59,8 +60,7 @@ class ActsOfKey:
                 found.append((Done(record.offset, entry.at_ms, entry.code_version, entry.said, ()), acts))
         return found
 
-    async def visit(self, act: Act) -> None:
-        """Take the task's next act."""
+    async def _visit(self, act: Act) -> None:
         match act:
             case Consumed(topic, first):
                 is_external = topic in self._reader.external  # its records may have another key than their events

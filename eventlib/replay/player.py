@@ -1,7 +1,5 @@
 """Plays a task's journal: the one place where a step is given its meaning, with the records that it refers to."""
 
-from typing import Protocol
-
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
@@ -30,13 +28,6 @@ _PAUSES = {wire_name_of(PauseRequested), wire_name_of(ResumeRequested)}
 _OF_ALL_KEYS = {"begin", "reset", "lose", "switch"}
 
 
-class Visitor(Protocol):
-    """Makes something of what a task did."""
-
-    async def visit(self, act: Act) -> None:
-        """Take the task's next act."""
-
-
 class Player:
     """Plays one task, transaction by transaction.
 
@@ -60,29 +51,24 @@ class Player:
         self._holds = holds
         self.inputs = inputs
 
-    async def play(self, entry: JournalEntry, visitor: Visitor) -> None:
-        """Let a visitor take a transaction's acts. Entries must be passed in order, each once.
+    async def play(self, entry: JournalEntry) -> list[Act]:
+        """Return a transaction's acts. Entries must be passed in order, each once.
 
         Raises: ContractError when retention has dropped an input, or what was parked.
         """
+        found = list[Act]()
         if self._holds:
-            for held in await holds_in(entry, self._log, (self._control, self._partition)):
-                await visitor.visit(held)
+            found += await holds_in(entry, self._log, (self._control, self._partition))
         for step, refused in with_refusals(entry.steps):
             if step.kind == "run":
                 if step.topic != self._control:
                     inputs = await self.inputs.take(step.topic, step.last)
-                    await visitor.visit(Consumed(step.topic, step.first, step.last, inputs, refused))
+                    found.append(Consumed(step.topic, step.first, step.last, inputs, refused))
             elif self._only is None or self._only == (step.decider, step.key) or step.kind in _OF_ALL_KEYS:
                 act = await self._act(step, refused.get(step.decider))
                 if act is not None:
-                    await visitor.visit(act)
-
-    async def acts(self, entry: JournalEntry) -> list[Act]:
-        """Return a transaction's acts; see `play`."""
-        found = _Collected()
-        await self.play(entry, found)
-        return found.acts
+                    found.append(act)
+        return found
 
     async def _act(self, step: Step, refused: Refusal | None) -> Act | None:
         if step.kind in {"release", "edit", "discard"} and step.topic:
@@ -111,16 +97,6 @@ class Player:
         if not records or records[0].offset != offset:
             raise ContractError(f"{topic}/{self._partition}/{offset} was released, and is no longer there")
         return await as_written(records[0], self._log.port) or original_of(records[0])[1]
-
-
-class _Collected:
-    """Collects acts."""
-
-    def __init__(self) -> None:
-        self.acts = list[Act]()
-
-    async def visit(self, act: Act) -> None:
-        self.acts.append(act)
 
 
 async def holds_in(entry: JournalEntry, log: EventLog, control: TopicPartition) -> list[Hold]:

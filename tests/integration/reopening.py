@@ -34,6 +34,6 @@ async def done_by(log: EventLog, partition: int) -> list[Done]:
     task = log.choreography.services[0], partition
     player = Player(log, task, TaskInputs(PullScanner(log), task))
     return [
-        Done(record.offset, entry.at_ms, entry.code_version, entry.said, await player.acts(entry))
+        Done(record.offset, entry.at_ms, entry.code_version, entry.said, await player.play(entry))
         async for record, entry in TaskJournal(log, *task).entries()
     ]

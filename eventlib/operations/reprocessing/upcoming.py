@@ -41,7 +41,7 @@ class Upcoming:
                 self._entries = None
                 return
             record, entry = found
-            acts = await self._player.acts(entry)
+            acts = await self._player.play(entry)
             for moved in (act for act in acts if isinstance(act, Moved)):
                 moved.loss(self._service)
             known.append(Done(record.offset, entry.at_ms, entry.code_version, entry.said, acts))
