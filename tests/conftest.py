@@ -131,12 +131,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _begin_with_the_longest(items: list[pytest.Item]) -> None:
-    """Put folders that one process runs first, and files of light tests last: else three processes wait for a fourth."""
+    """Put folders that one process runs first, and files of light tests last: else three processes wait for a fourth.
+
+    What the extended run has of sagas (explorations, chaos) takes minutes a test, and would come last.
+    """
     heavy = {_file(item.nodeid) for item in items if item.get_closest_marker("heavy")}
+    minutes = {_file(item.nodeid) for item in items if item.get_closest_marker("extended")}
 
     def rank(item: pytest.Item) -> int:
         file = _file(item.nodeid)
-        if _scope(item.nodeid) in _TOGETHER:
+        if _scope(item.nodeid) in _TOGETHER or (file in minutes and file.startswith("tests/saga/")):
             return 0
         return 1 if file in heavy else 2 if file.startswith(_STARTS_PROCESSES) else 3
 
