@@ -108,9 +108,8 @@ async def fill(url: str, directory: Path, monkeypatch: pytest.MonkeyPatch, broug
         assert (await replay(running.log)).same
 
 
-@pytest.mark.parametrize(
-    "brought_back", [pytest.param(SERVICES[1:3], marks=pytest.mark.extended), SERVICES], ids="-".join
-)
+@pytest.mark.extended
+@pytest.mark.parametrize("brought_back", [SERVICES[1:3], SERVICES], ids="-".join)
 def test_the_audit_and_what_if_find_nothing_where_some_services_or_all_are_brought_back(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brought_back: Sequence[str]
 ) -> None:

@@ -39,7 +39,8 @@ def as_parquet(spark: SparkSession, grown: tuple[Path, Rebuilt]) -> dict[int, Ro
     return {number: {name: spark_rows(rows[name]) for name in names} for number, rows in versions.items()}
 
 
-@pytest.mark.parametrize("table_format", ["iceberg", pytest.param("delta", marks=pytest.mark.extended)])
+@pytest.mark.extended
+@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
 def test_engines_read_the_rows_that_parquet_has_and_older_versions_stay(
     spark: SparkSession, repair_log: str, tmp_path: Path, as_parquet: dict[int, Rows], table_format: TableFormat
 ) -> None:

@@ -55,6 +55,7 @@ def test_todays_code_gives_no_difference(spark: SparkSession, shop_log: str, tmp
     assert origins == {("recorded", False), ("recorded", True), ("decided", False)}
 
 
+@pytest.mark.extended
 def test_with_plenty_of_stock_what_was_refused_depends_on_the_model(
     spark: SparkSession, shop_log: str, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from eventlib import Publication, open_log
 from services import shop
@@ -157,6 +158,7 @@ def facts(order: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in order.items() if name != "position"}
 
 
+@pytest.mark.extended
 async def test_every_instance_answers_for_every_order(kafka_url: str, tmp_path: Path) -> None:
     async with open_log(kafka_url, shop) as log:
         await stock_up(log)

@@ -238,6 +238,7 @@ def test_without_any_extra_services_run_and_the_command_says_what_it_lacks(
     assert err == "eventlib: this needs the package typer: pip install 'eventlib-sagas[cli]'\n"
 
 
+@pytest.mark.extended
 def test_without_an_extra_everything_works_that_needs_none(installed: Installed) -> None:
     for command, code, out, err in installed.commands(WORKS):
         assert (code, err) == (0, ""), (command, err)

@@ -98,7 +98,7 @@ def count(samples: Samples, name: str, **labels: str) -> float:
     return samples[f"{METRICS[name].prometheus}_count", frozenset(labels.items())]
 
 
-@pytest.fixture(params=["sqlite", "kafka"])
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.extended)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/shop.db"

@@ -90,6 +90,7 @@ def test_a_saga_of_which_nothing_fails_is_written_as_it_was_decided(tmp_path: Pa
     )
 
 
+@pytest.mark.extended
 def test_requests_that_break_an_invariant(tmp_path: Path) -> None:
     with wrong_log(TWICE, tmp_path) as url:
         text = said(

@@ -112,7 +112,7 @@ async def orders_of(url: str, directory: Path, receiver: Taking) -> ExternalStat
     return ExternalStates(url, spans_of(receiver), order_ids)
 
 
-@pytest.fixture(scope="module", params=["sqlite", "kafka"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("kafka", marks=pytest.mark.extended)])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ExternalStates:
     directory = tmp_path_factory.mktemp("traced")
     if request.param == "sqlite":

@@ -84,7 +84,7 @@ def test_an_exploration_that_is_cut_short_says_so() -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("seed", [10, 25])
+@pytest.mark.parametrize("seed", [10, pytest.param(25, marks=pytest.mark.extended)])
 def test_the_seed_of_hashes_changes_nothing(seed: int) -> None:
     case = "from tests.saga.test_exhaustive import *; print(explore(Stage(shop), OutOfStock()).moments)"
     command = [sys.executable, "-c", case]
@@ -130,7 +130,11 @@ def test_a_scenario_without_a_small_case_is_told_so() -> None:
 
 
 SMALL = pytest.mark.parametrize(
-    ("scenario", "reliable"), [(SmallGatewayScenario, ("carrier",)), (SmallCarrierScenario, ("gateway",))]
+    ("scenario", "reliable"),
+    [
+        pytest.param(SmallGatewayScenario, ("carrier",), marks=pytest.mark.extended),
+        (SmallCarrierScenario, ("gateway",)),
+    ],
 )
 
 
