@@ -1,7 +1,9 @@
 """Settings of any kind, read from variables under a prefix: a wrong or unknown one is reported by its name."""
 
+import logging
 import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -13,6 +15,8 @@ from eventlib.ground.arguments import check_class, did_you_mean
 from eventlib.ground.url import without_userinfo
 
 S = TypeVar("S", bound=BaseSettings)
+
+_log = logging.getLogger("eventlib.config")
 
 
 class SettingsError(WiringError):
@@ -45,7 +49,6 @@ _EVERY_SERVER = "all HTTP servers of the process have it"
 _AS_USER = (
     "make a token, `eventlib token NAME --role operator`, which a client sends as its password, with NAME as its user"
 )
-_FIXED = "leave it out; its value is fixed now, "
 _GONE = {
     "SCHEMAS_CERTIFICATE": f"set EVENTLIB_TLS_CERTIFICATE; {_EVERY_SERVER}",
     "SCHEMAS_KEY": f"set EVENTLIB_TLS_KEY; {_EVERY_SERVER}",
@@ -53,32 +56,45 @@ _GONE = {
     "SCHEMAS_CA": "set EVENTLIB_REGISTRY_CA, by which clients trust a registry, too",
     "SCHEMAS_READERS": _AS_USER,
     "SCHEMAS_WRITERS": _AS_USER,
-    "SCHEMAS_COMPARE_PAIRS": f"{_FIXED}500,000",
-    "SCHEMAS_COMPARE_S": f"{_FIXED}10 s",
-    "HTTP_HEADER_BYTES": f"{_FIXED}65,536",
-    "HTTP_HEADER_COUNT": f"{_FIXED}100",
-    "HTTP_BODY_RATE": f"{_FIXED}10,000 bytes a second",
-    "HTTP_BODY_LONGEST_S": f"{_FIXED}300 s",
-    "IDENTITY_LEEWAY_S": f"{_FIXED}60 s",
-    "IDENTITY_INTROSPECTION_S": f"{_FIXED}30 s",
-    "KAFKA_COMPACTION_LAG_S": f"{_FIXED}0",
-    "RESTORE_CHUNK": f"{_FIXED}2,000",
-    "SKIPPED_INPUTS": f"{_FIXED}5,000",
-    "RETRY_PAUSE_S": f"{_FIXED}0.2 s",
-    "COMPARE_TOPICS_S": f"{_FIXED}5 s",
-    "FLUSH_S": f"{_FIXED}5 s",
-    "BREAKER_LONGEST_PAUSE_S": "leave it out; it is five times EVENTLIB_BREAKER_PAUSE_S",
 }
-"""The remedies for variables EVENTLIB_… of earlier releases."""
+"""Variables EVENTLIB_… of earlier releases that are refused, with the remedy."""
+
+_FIXED = {
+    "SCHEMAS_COMPARE_PAIRS": "500,000",
+    "SCHEMAS_COMPARE_S": "10 s",
+    "HTTP_HEADER_BYTES": "65,536",
+    "HTTP_HEADER_COUNT": "100",
+    "HTTP_BODY_RATE": "10,000 bytes a second",
+    "HTTP_BODY_LONGEST_S": "300 s",
+    "IDENTITY_LEEWAY_S": "60 s",
+    "IDENTITY_INTROSPECTION_S": "30 s",
+    "KAFKA_COMPACTION_LAG_S": "0",
+    "RESTORE_CHUNK": "2,000",
+    "SKIPPED_INPUTS": "5,000",
+    "RETRY_PAUSE_S": "0.2 s",
+    "COMPARE_TOPICS_S": "5 s",
+    "FLUSH_S": "5 s",
+    "BREAKER_LONGEST_PAUSE_S": "five times EVENTLIB_BREAKER_PAUSE_S",
+}
+"""Variables EVENTLIB_… of earlier releases that are ignored with a warning, with the value that they have now."""
 
 
 def _refuse_unknown(prefix: str, names: Iterable[str]) -> None:
     known = sorted(f"{prefix}{name.upper()}" for name in names)
     for variable in sorted(os.environ):
         if variable.upper().startswith(prefix) and variable.upper() not in known:
-            hint = _GONE.get(variable.upper().removeprefix("EVENTLIB_")) or did_you_mean(variable, known).rstrip()
+            name = variable.upper().removeprefix("EVENTLIB_")
+            if (value := _FIXED.get(name)) is not None:
+                _warn_once(f"{variable} is ignored: it is {value} now; leave it out")
+                continue
+            hint = _GONE.get(name) or did_you_mean(variable, known).rstrip()
             hint = hint or f"known are {', '.join(known)}"
             raise SettingsError(f"there is no setting {variable}: {hint}")
+
+
+@cache
+def _warn_once(sentence: str) -> None:
+    _log.warning(sentence)
 
 
 def _sentence(prefix: str, error: ErrorDetails) -> str:

@@ -93,6 +93,14 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, variable: str
     assert isinstance(refused.value, WiringError)
 
 
+def test_a_setting_whose_value_is_fixed_by_now_is_ignored_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("EVENTLIB_FLUSH_S", "2")
+    assert [runtime_config().flush_s for _ in range(2)] == [5.0, 5.0]
+    assert caplog.messages == ["EVENTLIB_FLUSH_S is ignored: it is 5 s now; leave it out"]
+
+
 @pytest.mark.parametrize("name", ["services.setings:ShopSettings", "services.settings:Settings", "Shop Settings"])
 def test_settings_that_are_named_wrongly_are_refused_with_the_name(name: str) -> None:
     named = Choreography("shop", [], settings=[name])

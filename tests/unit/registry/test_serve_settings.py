@@ -10,7 +10,6 @@ from eventlib.cli import run
     [
         ({"SCHEMAS_WRITERS": '{"ann": "s3cret"}'}, "there is no setting EVENTLIB_SCHEMAS_WRITERS: make a token"),
         ({"SCHEMAS_CERTIFICATE": "/nowhere.pem"}, "set EVENTLIB_TLS_CERTIFICATE"),
-        ({"SCHEMAS_COMPARE_S": "3"}, "leave it out; its value is fixed now, 10 s"),
         ({"TLS_CERTIFICATE": "/nowhere.pem"}, "go together"),
         ({"TLS_CERTIFICATE": "/nowhere.pem", "TLS_KEY": "/nowhere.key"}, "/nowhere.pem"),
         ({"SCHEMAS_COMPATIBILITY": "SOME"}, "EVENTLIB_SCHEMAS_COMPATIBILITY='SOME': expected 'NONE', 'BACKWARD'"),
