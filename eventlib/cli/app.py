@@ -1,5 +1,6 @@
 """The command `eventlib`: its common options and its table of commands; a command's module is imported when it runs."""
 
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
@@ -95,19 +96,45 @@ PANELS = {
 
 
 MOVED = {
-    "bisect": "prove bisect",
-    "corpus": "prove corpus",
-    "diff": "prove diff",
-    "prove --deploy": "prove deploy",
-    "prove --in-flight": "prove in-flight",
-    "replay --break-at": "debug KEY EVENT_ID",
-    "rerun --drop": "rerun drop SERVICE NAME",
-    "rerun --into": "rerun begin SERVICE NAME",
-    "rerun --list": "rerun list",
-    "rerun --switch": "rerun switch SERVICE NAME",
-    "shrink": "prove shrink",
+    "bisect": ("prove bisect", []),
+    "corpus cut": ("prove corpus", []),
+    "diff": ("prove diff", []),
+    "prove --deploy": ("prove deploy", []),
+    "prove --in-flight": ("prove in-flight", []),
+    "replay --break-at": ("debug", ["--key -k", "--break-at"]),
+    "rerun --drop --yes": ("rerun drop", ["--drop"]),
+    "rerun --drop": ("rerun drop", ["--drop"]),
+    "rerun --into": ("rerun begin", ["--into"]),
+    "rerun --list": ("rerun list", []),
+    "rerun --switch": ("rerun switch", ["--switch"]),
+    "shrink": ("prove shrink", []),
 }
-"""Where commands of earlier releases are, by name, or by name and option."""
+"""Commands of earlier releases: where each is now, and which of its options are arguments there, behind the others."""
+
+
+def as_of_now(args: list[str]) -> list[str]:
+    """Return what a command line of an earlier release is now, and name the new command on stderr."""
+    given = {args[0], *(arg.partition("=")[0] for arg in args[1:])}
+    for old, (new, options) in MOVED.items():
+        if args[0] == old.split()[0] and given >= {*old.split()}:
+            sys.stderr.write(f"`eventlib {old}` is `eventlib {new}` now\n")
+            gone, behind = {*old.split()[1:]} - {*options}, list[str]()
+            rest = [arg for arg in args[1:] if arg not in gone]
+            for option in options:
+                rest, value = _without(rest, option.split())
+                behind += value
+            return [*new.split(), *rest, *behind]
+    return args
+
+
+def _without(args: list[str], names: list[str]) -> tuple[list[str], list[str]]:
+    """Return arguments without an option, and its value."""
+    for number, arg in enumerate(args):
+        name, sign, value = arg.partition("=")
+        if name in names:
+            end = number + 1 if sign else number + 2
+            return [*args[:number], *args[end:]], [value] if sign else args[number + 1 : end]
+    return args, []
 
 
 class _LazyGroup(Group):
@@ -120,11 +147,8 @@ class _LazyGroup(Group):
                 self.commands[name] = Command(name, help=command.summary, rich_help_panel=panel)
 
     def resolve_command(self, ctx: Any, args: Sequence[str]) -> Any:
-        """Return the name, the imported command and the remaining arguments; of a name that has moved, tell where it is."""
-        for old, new in MOVED.items():
-            if {*old.split()} <= {args[0], *(each.partition("=")[0] for each in args[1:] if each.startswith("--"))}:
-                ctx.fail(f"`eventlib {old}` is `eventlib {new}` now")
-        name, _, rest = super().resolve_command(ctx, [*args])
+        """Return the name, the imported command and the remaining arguments."""
+        name, _, rest = super().resolve_command(ctx, as_of_now([*args]))
         found = {name: each for commands in PANELS.values() for name, each in commands.items()}
         return name, None if name is None else found[name].load(name), rest
 

@@ -9,7 +9,7 @@ import pytest
 import eventlib
 from eventlib import Choreography
 from eventlib.cli import run
-from eventlib.cli.app import PANELS, LazyCommand
+from eventlib.cli.app import PANELS, LazyCommand, as_of_now
 from eventlib.ground.url import log_file
 from tests.unit.faulty_app import APP, Refused
 
@@ -43,8 +43,6 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["state", "order"], "missing argument 'KEY'"),
         (["tail", "--from", "yesterday"], "'yesterday' is no place to start: write earliest, latest, an offset"),
         (["tail", "--from", "-3"], "'-3' is no place to start"),
-        (["diff", "main"], "`eventlib diff` is `eventlib prove diff` now"),
-        (["rerun", "order", "--into=again"], "`eventlib rerun --into` is `eventlib rerun begin SERVICE NAME` now"),
         (["parked", "retry", "order"], "name both, or give --all"),
         (["parked", "retry", "order", "1", "--all"], "it excludes DECIDER and KEY"),
     ],
@@ -245,3 +243,36 @@ def test_without_a_log_and_an_application_both_are_asked_for(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("EVENTLIB_LOG", raising=False)
     assert refused("pack").startswith("no log is named: give --log or set EVENTLIB_LOG")
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("diff main --json", "prove diff main --json"),
+        ("corpus cut --out there", "prove corpus --out there"),
+        ("prove --deploy --against main", "prove deploy --against main"),
+        ("prove --in-flight", "prove in-flight"),
+        ("prove in-flight", "prove in-flight"),
+        ("replay --key 536365 --break-at=e1 -d order", "debug -d order 536365 e1"),
+        ("replay -k=536365 --break-at e1", "debug 536365 e1"),
+        ("replay --in-flight", "replay --in-flight"),
+        ("rerun rerun --into again --follow", "rerun begin rerun --follow again"),
+        ("rerun order --switch=again --reason mended", "rerun switch order --reason mended again"),
+        ("rerun order --drop again --yes", "rerun drop order again"),
+        ("rerun --list", "rerun list"),
+        ("rerun drop order again", "rerun drop order again"),
+    ],
+)
+def test_a_command_of_an_earlier_release_is_run_as_what_it_is_now(
+    before: str, now: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert as_of_now(before.split()) == now.split()
+    assert ("` now\n" in capsys.readouterr().err) is (before != now)
+
+
+def test_the_new_name_of_a_command_is_told_and_nothing_else_differs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diff", "--help"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "`eventlib diff` is `eventlib prove diff` now\n"
+    assert run(["prove", "diff", "--help"]) == 0
+    assert capsys.readouterr().out == printed.out
