@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from eventlib.codec.avro.resolution import validator_of
+from eventlib.codec.avro.resolution import each_item, each_value, validator_of
 from eventlib.errors import ContractError
 from eventlib.ground.pydantic_errors import sentence_of
 from eventlib.model.schema.types import NULL, Array, Exact, Node, Plain, Record, StringMap, Symbols, Union, name_of
@@ -64,9 +64,9 @@ class _Shapes:
             case Symbols(members=members, unknown=unknown):
                 return _symbol(members, unknown)
             case Array(items=items):
-                return _items(self.of(items))
+                return each_item(self.of(items))
             case StringMap(values=values):
-                return _values(self.of(values))
+                return each_value(self.of(values))
             case Record():
                 return self.record(node)
             case Union():
@@ -175,11 +175,3 @@ def _symbol(members: Mapping[str, Any], unknown: str | None) -> Convert:
         return found
 
     return read
-
-
-def _items(to: Convert | None) -> Convert | None:
-    return None if to is None else lambda raw: [to(item) for item in raw]
-
-
-def _values(to: Convert | None) -> Convert | None:
-    return None if to is None else lambda raw: {key: to(item) for key, item in raw.items()}

@@ -8,6 +8,7 @@ Source: Apache Avro 1.12 specification, "Binary Encoding".
 
 from collections.abc import Callable
 
+from eventlib.codec.avro.scalars import long_at
 from eventlib.model.schema.types import Json
 
 MAX_DEPTH = 200
@@ -20,7 +21,6 @@ Guard = Callable[[bytes, int], None]
 _Walk = Callable[[bytes, int, int], int]
 
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
-_LONGEST_VARINT = 10
 _MANY = 1_000
 """A class with more fields than that which take no bytes is read with the check, too."""
 
@@ -80,7 +80,7 @@ class _Walks:
         if name in _SIZES:
             return _fixed(_SIZES[name])
         if name in {"int", "long"}:
-            return lambda data, at, _: _long(data, at)[1]
+            return lambda data, at, _: long_at(data, at)[1]
         if name in {"bytes", "string"}:
             return _text
         if name not in self._named:
@@ -143,22 +143,8 @@ class _Walks:
         return 0 if kind in {"array", "map"} else self._empty_in(kind)
 
 
-def _long(data: bytes, at: int) -> tuple[int, int]:
-    """Return a zigzag varint and the position behind it."""
-    value = 0
-    for place in range(_LONGEST_VARINT):
-        if at >= len(data):
-            raise ValueError("the bytes end within a number")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:  # noqa: PLR2004  the continuation bit
-            return (value >> 1) ^ -(value & 1), at
-    raise ValueError(f"a number has more than {_LONGEST_VARINT} bytes")
-
-
 def _text(data: bytes, at: int, _: int) -> int:
-    length, at = _long(data, at)
+    length, at = long_at(data, at)
     if not 0 <= length <= len(data) - at:
         raise ValueError(f"a length of {length}, but {len(data) - at} bytes are left")
     return at + length
@@ -175,7 +161,7 @@ def _fixed(size: int) -> _Walk:
 
 def _enum(symbols: int) -> _Walk:
     def walk(data: bytes, at: int, _: int) -> int:
-        index, at = _long(data, at)
+        index, at = long_at(data, at)
         if not 0 <= index < symbols:
             raise ValueError(f"symbol {index} of {symbols}")
         return at
@@ -185,7 +171,7 @@ def _enum(symbols: int) -> _Walk:
 
 def _union(branches: list[_Walk]) -> _Walk:
     def walk(data: bytes, at: int, depth: int) -> int:
-        index, at = _long(data, at)
+        index, at = long_at(data, at)
         if not 0 <= index < len(branches):
             raise ValueError(f"branch {index} of a union of {len(branches)}")
         return branches[index](data, at, depth)
@@ -210,9 +196,9 @@ def _blocks(item: _Walk) -> _Walk:
 
 
 def _block(data: bytes, at: int) -> tuple[int, int]:
-    count, at = _long(data, at)
+    count, at = long_at(data, at)
     if count < 0:  # then the block's size in bytes follows
-        size, at = _long(data, at)
+        size, at = long_at(data, at)
         if size < 0:
             raise ValueError(f"a block of {size} bytes")
         return -count, at

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import Any, cast
 
+from eventlib.codec.avro.scalars import long_at
 from eventlib.model.schema.types import Json
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
@@ -23,7 +24,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICKS = {"timestamp-millis": timedelta(milliseconds=1), "timestamp-micros": timedelta(microseconds=1)}
 _OPTIONAL = 2  # branches: null, and the type
 _DEEPEST = 8  # blocks in blocks; Python compiles some more than that
-_LONGEST_VARINT = 10
 
 
 def quick_reader_of(schema: Json) -> Reader | None:
@@ -50,7 +50,7 @@ class _Source:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"long_at": _long_at, "length_at": _length_at}
+        self.names: dict[str, Any] = {"long_at": long_at, "length_at": _length_at}
         self._depth = 1
         self._count = 0
         self._named: dict[str, Json] = {}
@@ -175,22 +175,9 @@ class _Source:
         self.lines.append("    " * self._depth + line)
 
 
-def _long_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return the int or long at a position, and the position behind it."""
-    value = shift = 0
-    for _ in range(_LONGEST_VARINT):
-        digit = data[at]
-        at += 1
-        value |= (digit & 127) << shift
-        if digit < 128:  # noqa: PLR2004  the bit that says that another byte follows
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-    raise ValueError("a number has too many bytes")
-
-
 def _length_at(data: bytes, at: int) -> tuple[int, int]:
     """Return the length or index at a position, and the position behind it."""
-    length, at = _long_at(data, at)
+    length, at = long_at(data, at)
     if length < 0:
         raise ValueError("a length is negative")
     return length, at

@@ -8,6 +8,7 @@ from typing import Any
 from fastavro import parse_schema, schemaless_reader
 
 from eventlib.codec.avro.bounds_check import guard_of
+from eventlib.codec.avro.resolution import each_item, each_value
 from eventlib.errors import ContractError, WiringError
 from eventlib.model.schema.scalars import Convert, exact_reader
 from eventlib.model.schema.types import Json, without_logical_types
@@ -67,9 +68,9 @@ class _Decimals:
             case "record" | "error":
                 return self._record(schema)
             case "array":
-                return _items(self.of(schema["items"]))
+                return each_item(self.of(schema["items"]))
             case "map":
-                return _values(self.of(schema["values"]))
+                return each_value(self.of(schema["values"]))
             case dict() | list() as inner:
                 return self.of(inner)
             case _:
@@ -123,11 +124,3 @@ def _fields(changes: dict[str, Convert]) -> Convert:
         return raw
 
     return convert
-
-
-def _items(convert: Convert | None) -> Convert | None:
-    return None if convert is None else lambda raw: [convert(item) for item in raw]
-
-
-def _values(convert: Convert | None) -> Convert | None:
-    return None if convert is None else lambda raw: {name: convert(item) for name, item in raw.items()}

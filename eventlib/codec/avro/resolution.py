@@ -121,9 +121,9 @@ class Pairing:
             case Symbols(members=members):
                 return members.__getitem__
             case Array(items=items) if _kind(schema) == "array":
-                return _each(self._of(schema["items"], items, final=final))
+                return each_item(self._of(schema["items"], items, final=final))
             case StringMap(values=values) if _kind(schema) == "map":
-                return _each_value(self._of(schema["values"], values, final=final))
+                return each_value(self._of(schema["values"], values, final=final))
             case Record() if _kind(schema) == "record":
                 return self._record(schema, node, final=final)
             case _:
@@ -210,11 +210,13 @@ def _exact(schema: Json) -> Convert:
     return exact_reader(schema["precision"], schema.get("scale", 0))
 
 
-def _each(convert: Convert | None) -> Convert | None:
+def each_item(convert: Convert | None) -> Convert | None:
+    """Return the converter of a list, given that of its items."""
     return None if convert is None else lambda raw: [convert(item) for item in raw]
 
 
-def _each_value(convert: Convert | None) -> Convert | None:
+def each_value(convert: Convert | None) -> Convert | None:
+    """Return the converter of a map, given that of its values."""
     return None if convert is None else lambda raw: {key: convert(item) for key, item in raw.items()}
 
 

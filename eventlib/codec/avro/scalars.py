@@ -7,6 +7,7 @@ NOTHING = b""
 _SMALL = range(-64, 1 << 13)  # written out once: lengths, counts, branches, symbols, and most amounts
 _LONGS = range(-(1 << 63), 1 << 63)
 _LOW, _MORE = 0x7F, 0x80  # a varint's digit, and the bit that says that another one follows
+_LONGEST_VARINT = 10
 
 
 @lru_cache(maxsize=1_024)  # the large ones are times, and all that one transaction emits has one time
@@ -56,3 +57,19 @@ double = Struct("<d").pack
 def items(parts: list[bytes]) -> bytes:
     """Return an array, or a map of keys and values, whose parts are written already: one block, then the end."""
     return long(len(parts)) + NOTHING.join(parts) + b"\x00" if parts else b"\x00"
+
+
+def long_at(data: bytes, at: int) -> tuple[int, int]:
+    """Return the int or long at a position, and the position behind it. Raises: ValueError for bytes that are none."""
+    value = shift = 0
+    try:
+        for _ in range(_LONGEST_VARINT):
+            digit = data[at]
+            at += 1
+            value |= (digit & _LOW) << shift
+            if digit < _MORE:
+                return (value >> 1) ^ -(value & 1), at
+            shift += 7
+    except IndexError:
+        raise ValueError("the bytes end within a number") from None
+    raise ValueError(f"a number has more than {_LONGEST_VARINT} bytes")

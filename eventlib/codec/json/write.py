@@ -14,7 +14,19 @@ from eventlib.codec.avro.write import MISFITS
 from eventlib.codec.plain_values import json_types
 from eventlib.errors import ContractError, WiringError
 from eventlib.model.schema.scalars import scalar_writer
-from eventlib.model.schema.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
+from eventlib.model.schema.types import (
+    NULL,
+    Array,
+    Choice,
+    Exact,
+    Node,
+    Plain,
+    Record,
+    StringMap,
+    Symbols,
+    Union,
+    class_of,
+)
 
 Convert = Callable[[Any], Any]
 
@@ -88,7 +100,7 @@ class _Writers:
                 "model with a field for each, or use another format on this topic"
             )
         optional = self.of(branches[0], where) if len(branches) == 1 else None
-        by_type = {kind: self.of(branch, where) for branch in branches for kind in classes_of(branch)}
+        by_type = {class_of(branch): self.of(branch, where) for branch in branches}
 
         def write(value: Any) -> Any:
             if value is None:
@@ -103,19 +115,6 @@ class _Writers:
             return to(value)
 
         return write
-
-
-def classes_of(node: Node) -> tuple[type, ...]:
-    """Return the Python classes of a type's values."""
-    match node:
-        case Plain(python=cls) | Symbols(cls=cls) | Record(cls=cls) | Array(container=cls):
-            return (cls,)
-        case Exact():
-            return (Decimal,)
-        case Choice(values=values):
-            return (type(values[0]),)
-        case _:
-            return (dict,)
 
 
 def _same(value: Any) -> Any:

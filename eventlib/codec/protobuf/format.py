@@ -12,6 +12,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from eventlib.codec.avro.read import upcast_from
+from eventlib.codec.avro.scalars import long_at
 from eventlib.codec.avro.write import MISFITS
 from eventlib.codec.format import Format, Read, Write
 from eventlib.codec.plain_values import OneOf, guarded, shape_of
@@ -184,27 +185,13 @@ def _full_name(file: FileDescriptorProto, name: str) -> str:
 
 def _indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
     """Return the indexes of the message, and the position behind them."""
-    count, at = _varint(data, at)
+    count, at = long_at(data, at)
     if count == 0:
         return (0,), at
     if not 0 < count <= _MOST_INDEXES:
         raise ValueError(f"it claims {count} message indexes")
     found = list[int]()
     for _ in range(count):
-        index, at = _varint(data, at)
+        index, at = long_at(data, at)
         found.append(index)
     return tuple(found), at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a zigzag varint and the position behind it."""
-    value = shift = 0
-    while True:
-        digit = data[at]
-        at += 1
-        value |= (digit & 0x7F) << shift
-        if digit < 0x80:  # noqa: PLR2004  the bit that says that another byte follows
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:  # noqa: PLR2004  the most that 64 bits need
-            raise ValueError("a number has too many bytes")

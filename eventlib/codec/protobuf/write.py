@@ -6,10 +6,10 @@ from typing import Any
 from google.protobuf.message import Message
 
 from eventlib.codec.avro.write import MISFITS
-from eventlib.codec.json.write import TEXTS, classes_of, digits
+from eventlib.codec.json.write import TEXTS, digits
 from eventlib.codec.protobuf.schema import branch_field
 from eventlib.model.schema.scalars import scalar_writer
-from eventlib.model.schema.types import NULL, Array, Exact, Node, Plain, Record, StringMap, Symbols, Union
+from eventlib.model.schema.types import NULL, Array, Exact, Node, Plain, Record, StringMap, Symbols, Union, class_of
 
 Convert = Callable[[Any], Any]
 Fill = Callable[[Any, Any], None]
@@ -92,7 +92,7 @@ class Fills:
 
     def _one_of(self, union: Union) -> Put:
         branches = [branch for branch in union.branches if branch != NULL]
-        puts = {cls: (branch_field(branch), self._put(branch)) for branch in branches for cls in classes_of(branch)}
+        puts = {class_of(branch): (branch_field(branch), self._put(branch)) for branch in branches}
 
         def put(message: Any, name: str, value: Any) -> None:
             found = next((puts[base] for base in type(value).__mro__ if base in puts), None)

@@ -7,8 +7,7 @@ those have a schema of their own.
 from typing import TYPE_CHECKING, Any
 
 from eventlib.registry.compatibility.base import Found, Incompatibility
-from eventlib.registry.compatibility.json_scalars import matches
-from eventlib.registry.compatibility.json_types import is_empty
+from eventlib.registry.compatibility.json_scalars import is_empty, matches
 from eventlib.registry.parsing.json_schema import Node
 
 if TYPE_CHECKING:  # it calls these

@@ -14,8 +14,15 @@ from typing import Any
 from eventlib.registry.compatibility.base import Found, Incompatibility, Pairs, spend
 from eventlib.registry.compatibility.json_combinators import choices, products
 from eventlib.registry.compatibility.json_objects import objects
-from eventlib.registry.compatibility.json_scalars import enumeration, limits, scalars
-from eventlib.registry.compatibility.json_types import FAMILIES, is_empty, type_names, types_of
+from eventlib.registry.compatibility.json_scalars import (
+    FAMILIES,
+    enumeration,
+    is_empty,
+    limits,
+    scalars,
+    type_names,
+    types_of,
+)
 from eventlib.registry.parsing.json_schema import Document, Node
 
 _ANYTHING: dict[str, Any] = {}
