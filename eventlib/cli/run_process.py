@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eventlib.cli._common.late import LateApp
+from eventlib.cli._common.metrics import started_telemetry
 from eventlib.cli._common.stopping import Stopped, starting_up, unless_stopped
-from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.ground.startup import Startup
 from eventlib.ground.tasks import first_of
@@ -103,7 +103,7 @@ class _Process:
             None if at is None else stack.enter_context(closing(Listening(at, option=option, identity=identity)))
             for at, option in ((what.http, "--http"), (what.metrics, "--metrics-port"))
         )
-        telemetry = _telemetry(stack, self._choreography, self._url, options, metrics=measured is not None)
+        telemetry = started_telemetry(stack, self._choreography, self._url, options, metrics=measured is not None)
         late = LateApp(lambda: self._startup.lacks)
         servers: list[Server] = []
         if listening is not None:
@@ -142,21 +142,6 @@ class _Process:
         if telemetry is not None:
             telemetry.observe(event_log, runtime, config)
         return event_log
-
-
-def _telemetry(
-    stack: AsyncExitStack, choreography: Choreography, url: str, options: TelemetryOptions, *, metrics: bool
-) -> "Telemetry | None":
-    """Start the requested telemetry; without any, OpenTelemetry is not imported."""
-    if options.sdk_disabled or not (options.traces or metrics):
-        return None
-    try:
-        from eventlib.telemetry.process import telemetry_of
-    except ModuleNotFoundError as error:
-        raise WiringError(
-            f"traces and metrics need the package {error.name}: install eventlib-sagas[telemetry]"
-        ) from error
-    return stack.enter_context(telemetry_of(choreography, url, options, metrics=metrics))
 
 
 async def _tell_restoring(runtime: Runtime) -> None:

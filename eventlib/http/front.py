@@ -4,8 +4,29 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eventlib.ground.body_limit import bounded
 from eventlib.http.problems import Refusal, problem
-from eventlib.identity.foreign import foreign
 from eventlib.identity.identity import Identity, host_name
+
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def refuse_foreign(scope: Scope, identity: Identity, own_host: str | None = None) -> None:
+    """Refuse a request that names another host, and a write that a page of another origin makes a browser send.
+
+    `own_host` is a name that this server has besides those that the identity knows. Raises: Refusal.
+    """
+    headers = dict(scope["headers"])
+    host = headers.get(b"host", b"").decode("latin-1")
+    if host and host_name(host) != own_host and not identity.serves_host(host, peer_of(scope)):
+        raise Refusal(421, "another-host", "this server does not serve the host that the request names")
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    is_own = not origin or origin.partition("://")[2] == host or origin in identity.options.listed("origins")
+    if scope["method"] not in READS and not is_own:
+        raise Refusal(403, "another-origin", "pages of this origin may not call: see EVENTLIB_IDENTITY_ORIGINS")
+
+
+def peer_of(scope: Scope) -> str | None:
+    """Return the address that a request comes from; None for a local socket."""
+    return scope["client"][0] if scope.get("client") else None
 
 
 class Front:
@@ -43,8 +64,8 @@ class Front:
             await problem(refusal, None)(scope, receive, send)
 
     def _judge(self, scope: Scope) -> None:
-        if self._identity is not None and (why := foreign(scope, self._identity, self._own_name(scope))) is not None:
-            raise Refusal(*why)
+        if self._identity is not None:
+            refuse_foreign(scope, self._identity, self._own_name(scope))
         if declared_bytes(scope) > self._body_bytes:
             raise too_large(self._body_bytes)
 

@@ -11,9 +11,9 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eventlib.errors import WiringError
+from eventlib.http.front import READS, peer_of, refuse_foreign
 from eventlib.http.problems import Refusal, problem, try_later
 from eventlib.http.rate_limit import CALLER
-from eventlib.identity.foreign import READS, foreign, peer_of
 from eventlib.identity.identity import Identity
 from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Rule, Unauthenticated, rule_of
 
@@ -71,8 +71,7 @@ class Gate:
 
     async def _admit(self, scope: Scope, routes: "_Routes") -> None:
         """Let a request pass. Raises: Refusal."""
-        if (why := foreign(scope, self._identity)) is not None:
-            raise Refusal(*why)
+        refuse_foreign(scope, self._identity)
         headers, peer = dict(scope["headers"]), peer_of(scope)
         rule = _rule(routes, scope["method"], scope["path"].removeprefix(scope.get("root_path", "")))
         if rule is not None and not rule.roles:

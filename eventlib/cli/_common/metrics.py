@@ -18,7 +18,7 @@ from eventlib.model.choreography import Choreography
 from eventlib.opening import open_log
 from eventlib.personal.opening import has_personal
 from eventlib.telemetry.logs import set_up_logging, tell
-from eventlib.telemetry.options import telemetry_options
+from eventlib.telemetry.options import TelemetryOptions, telemetry_options
 
 if TYPE_CHECKING:
     from eventlib.outbox.database import OutboxTable
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from eventlib.sinks.database import SinkDatabase
     from eventlib.telemetry.catalogue import Meter
     from eventlib.telemetry.counters import Snapshot
+    from eventlib.telemetry.process import Telemetry
     from eventlib.telemetry.recorder import Recorder
     from eventlib.webhooks.running import WebhookRunner
 
@@ -59,16 +60,27 @@ async def serve_metrics(
     return listening.url, (await stack.enter_async_context(listening.serve(app))).task
 
 
-def trace(stack: AsyncExitStack, log: EventLog, url: str) -> "Recorder | None":
-    """Export spans of what is put on a log, if the environment asks for them; return what notes more. Raises: WiringError."""
-    options = telemetry_options()
-    if not options.traces:
+def started_telemetry(
+    stack: AsyncExitStack, choreography: Choreography, url: str, options: TelemetryOptions, *, metrics: bool
+) -> "Telemetry | None":
+    """Start the telemetry that is asked for, until the stack is left; without any, OpenTelemetry is not imported.
+
+    Raises: WiringError without its packages.
+    """
+    if options.sdk_disabled or not (options.traces or metrics):
         return None
     try:
         from eventlib.telemetry.process import telemetry_of
     except ModuleNotFoundError as error:
-        raise WiringError(f"traces need the package {error.name}: install eventlib-sagas[telemetry]") from error
-    telemetry = stack.enter_context(telemetry_of(log.choreography, url, options, metrics=False))
+        raise WiringError(
+            f"traces and metrics need the package {error.name}: install eventlib-sagas[telemetry]"
+        ) from error
+    return stack.enter_context(telemetry_of(choreography, url, options, metrics=metrics))
+
+
+def trace(stack: AsyncExitStack, log: EventLog, url: str) -> "Recorder | None":
+    """Export spans of what is put on a log, if the environment asks for them; return what notes more. Raises: WiringError."""
+    telemetry = started_telemetry(stack, log.choreography, url, telemetry_options(), metrics=False)
     if telemetry is None:
         return None
     log.observer = telemetry.recorder

@@ -16,10 +16,10 @@ from eventlib.ground.http_client import http_client
 from eventlib.ground.startup import Startup
 from eventlib.ground.tasks import cancelled
 from eventlib.ground.variables import read_settings
+from eventlib.http.front import READS
 from eventlib.http.rate_limit import CALLER
 from eventlib.http.registry.forwarding import Forwarding
 from eventlib.http.registry.options import SchemasOptions
-from eventlib.identity.foreign import READS
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import IdentityUnavailable, Role, Unauthenticated
 from eventlib.log.base import Log
