@@ -14,10 +14,8 @@ from eventlib.log.processes import described, is_dead, is_here
 from eventlib.log.sqlite.connection import connect
 from eventlib.log.sqlite.damage import Damage
 from eventlib.log.sqlite.errors import Transaction, explained
-from eventlib.log.sqlite.integrity import Proof, prove
-from eventlib.log.sqlite.scan import Progress
-from eventlib.log.sqlite.schema import check_version
 from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.operations.doctor.deep import Progress, prove_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +28,23 @@ class Repaired:
     kept: Path | None
 
 
-def repair_file(path: Path, *, dry_run: bool, progress: Progress = lambda _: None) -> Repaired:
+def repair_file(path: Path, *, dry_run: bool, progress: Progress = lambda *_: None) -> Repaired:
     """Restore partitions' rows from their records, whose checksums prove them.
 
     Guarantee: the original file is copied beside it before anything is written, and all that is proved is written in one
     transaction. Raises: WiringError while services run on it; LogCorrupt, LogUnavailable.
     """
     try:
-        before = _proved(path, progress)
+        before = prove_file(path, progress)
         proved = [each for each in before.damages if each.repair]
         if dry_run or not proved:
             return Repaired(proved, [each for each in before.damages if not each.repair], before.unsealed, None)
         _refuse_running(path)
         kept = _kept(path)
         _write(path, proved)
-        return Repaired(proved, _proved(path, progress).damages, before.unsealed, kept)
+        return Repaired(proved, prove_file(path, progress).damages, before.unsealed, kept)
     except sqlite3.Error as error:
         raise explained(error, path) from error
-
-
-def _proved(path: Path, progress: Progress) -> Proof:
-    with closing(connect(path)) as connection:
-        check_version(connection, path)
-        return prove(connection, progress)
 
 
 def _refuse_running(path: Path) -> None:
