@@ -17,13 +17,7 @@ from eventlib.model.record import Record, text_of
 from eventlib.sinks.consuming import Consumption, Location, ParkedEvent, partitions_of
 from eventlib.values import escaped, now_ms
 from eventlib.webhooks.endpoint import Answer
-from eventlib.webhooks.ledger import (
-    WEBHOOKS,
-    parked_record,
-    position_record,
-    read_ledger,
-    unparked_record,
-)
+from eventlib.webhooks.ledger import WEBHOOKS, ledger_records, read_ledger
 from eventlib.webhooks.sending import Sender
 from eventlib.webhooks.subscribers import Subscriber
 
@@ -217,10 +211,8 @@ class Delivering(Consumption):
         parked |= {location: delivery for location, delivery in self._changed.items() if delivery is not None}
         done = [location for location, delivery in self._changed.items() if delivery is None]
         if offsets or parked or done:
-            name = self._subscriber.name
-            records = [position_record(name, {**self.positions, **offsets}, self.disabled)]
-            records += [parked_record(name, each) for each in parked.values()]
-            records += [unparked_record(name, location) for location in done]
+            moved = {**self.positions, **offsets}
+            records = ledger_records(self._subscriber.name, moved, self.disabled, parked.values(), done)
             await self._log.port.append(records, self._claim)
         self._on_log = (self._on_log | parked.keys()) - set(done)
         self._changed.clear()

@@ -1,7 +1,7 @@
 """How far a subscriber is, and its parked deliveries: records of the topic `_webhooks`, written under a claim."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from eventlib.eventlog import EventLog
@@ -54,22 +54,24 @@ async def read_ledger(log: EventLog, name: str) -> Ledger:
     return ledger
 
 
-def position_record(name: str, positions: Mapping[TopicPartition, int], disabled: str | None) -> Record:
-    """Return the record that moves a subscriber's position."""
+def ledger_records(
+    name: str,
+    positions: Mapping[TopicPartition, int],
+    disabled: str | None,
+    parked: Iterable[ParkedEvent],
+    done: Iterable[Location],
+) -> list[Record]:
+    """Return the records that move a subscriber's position, park deliveries, and end parked ones."""
     ends = dict[str, dict[str, int]]()
     for (topic, partition), offset in positions.items():
         ends.setdefault(topic, {})[str(partition)] = offset
-    return _record(_key(name, "position"), {"next": ends, "disabled": disabled})
-
-
-def parked_record(name: str, delivery: ParkedEvent) -> Record:
-    """Return the record of a parked delivery."""
-    return _record(_key(name, "parked", delivery.id), asdict(delivery))
-
-
-def unparked_record(name: str, location: Location) -> Record:
-    """Return the record that ends a parked delivery."""
-    return _record(_key(name, "parked", "/".join(map(str, location))), None)
+    values: dict[bytes, object] = {_key(name, "position"): {"next": ends, "disabled": disabled}}
+    values |= {_key(name, "parked", each.id): asdict(each) for each in parked}
+    values |= {_key(name, "parked", *map(str, location)): None for location in done}
+    return [
+        Record(WEBHOOKS.name, 0, -1, now_ms(), key, None if value is None else json.dumps(value).encode())
+        for key, value in values.items()
+    ]
 
 
 async def change_ledger(log: EventLog, name: str, change: Change) -> int:
@@ -85,9 +87,9 @@ async def change_ledger(log: EventLog, name: str, change: Change) -> int:
         ledger = await read_ledger(log, name)
         before = set(ledger.parked)
         changed = await change(ledger)
-        records = [parked_record(name, each) for each in changed if each.location in ledger.parked]
-        gone = [unparked_record(name, location) for location in before - set(ledger.parked)]
-        await log.port.append([position_record(name, ledger.positions, ledger.disabled), *records, *gone], claim)
+        parked = [each for each in changed if each.location in ledger.parked]
+        done = before - set(ledger.parked)
+        await log.port.append(ledger_records(name, ledger.positions, ledger.disabled, parked, done), claim)
         return len(changed)
 
     return await seizing(changed)
@@ -95,8 +97,3 @@ async def change_ledger(log: EventLog, name: str, change: Change) -> int:
 
 def _key(*parts: str) -> bytes:
     return "/".join(parts).encode()
-
-
-def _record(key: bytes, value: object) -> Record:
-    content = None if value is None else json.dumps(value).encode()
-    return Record(WEBHOOKS.name, 0, -1, now_ms(), key, content)
