@@ -5,8 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from rich.text import Text
-
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, ServicesOption, SinceOption, option, refuse_missing
 from eventlib.cli._common.searching import WhereOption, keys_of, run_on_sagas
@@ -49,11 +47,10 @@ def bisect(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     refuse_missing(log_options.url)
     wanted = Wanted(service or None, since)
-    console = output.terminal(stderr=True)
 
     def told(commit: Commit, left: int, differing: int) -> None:
         line = f"{output.counted(left + 1, 'commit')} left, {differing:,} decisions differ: trying {commit.id[:10]}"
-        console.print(Text(line, style="dim"), soft_wrap=True)
+        output.say(line, "dim", stderr=True)
 
     directory, counts = nearest(Path.cwd())[0], _counting(log_options, frozenset(key or ()), where)
     found = search(log_options.url, directory, log_options.app, Versions(good, bad), wanted, counts, told)
@@ -82,26 +79,22 @@ def _print(found: Bisected, *, as_json: bool) -> None:
     if as_json:
         output.print_json([_json(found, reruns)])
         return
-    console, commit = output.terminal(), found.commit
+    commit = found.commit
     head = f"{commit.id[:10]} is the first that decides otherwise: {commit.subject} ({commit.author}, {commit.at})"
-    console.print(Text(output.printable(head), style="bold"), soft_wrap=True)
+    output.say(head, "bold")
     first = found.first
     where = f"First on the log: {first.saga}, {first.handler} on {first.input.type}, {iso_ms(first.at_ms)}"
-    console.print(Text(output.printable(where)), soft_wrap=True)
+    output.say(where)
     for skipped in found.skipped:
-        console.print(
-            Text(f"Not tried, since it cannot be imported: {skipped.id[:10]}", style="yellow"), soft_wrap=True
-        )
+        output.say(f"Not tried, since it cannot be imported: {skipped.id[:10]}", "yellow")
     if found.touched:
         names = ", ".join(found.touched[:_NAMED]) + (", …" if len(found.touched) > _NAMED else "")
-        console.print(
-            Text(f"Recorded otherwise in {output.counted(len(found.touched), 'saga')}: {names}"), soft_wrap=True
-        )
+        output.say(f"Recorded otherwise in {output.counted(len(found.touched), 'saga')}: {names}")
         for each in reruns:
-            console.print(Text(f"  mended by: {each}, with the right code"), soft_wrap=True)
+            output.say(f"  mended by: {each}, with the right code")
     else:
-        console.print("Nothing wrong was recorded yet: no saga has to be mended.")
-    console.print()
+        output.say("Nothing wrong was recorded yet: no saga has to be mended.")
+    output.say()
     print_diff(found.diff, _NAMED)
 
 

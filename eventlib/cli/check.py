@@ -63,11 +63,11 @@ def _print(choreography: Choreography, findings: list[Finding], errors: int, war
     for finding in findings:
         _print_finding(console, finding)
     if not errors and not warnings:
-        console.print(_well_wired(choreography) + ("" if findings else _proof(choreography)))
+        output.say(_well_wired(choreography) + ("" if findings else _proof(choreography)))
     accepted = len(findings) - errors - warnings
     if findings:
         more = f", {accepted} accepted" if accepted else ""
-        console.print(f"{_counted(errors, 'error')}, {_counted(warnings, 'warning')}{more}.")
+        output.say(f"{_counted(errors, 'error')}, {_counted(warnings, 'warning')}{more}.")
 
 
 def _print_finding(console: Console, finding: Finding) -> None:
@@ -82,7 +82,7 @@ def _print_finding(console: Console, finding: Finding) -> None:
         lines = [Text(finding.what), Text(f"so {finding.why}", style="dim"), Text(f"→  {finding.remedy}")]
     for line in lines:
         console.print(Padding(line, (0, 0, 0, _INDENT), expand=False))
-    console.print()
+    output.say()
 
 
 def _well_wired(choreography: Choreography) -> str:

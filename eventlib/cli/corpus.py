@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, option, refuse_missing
@@ -62,18 +61,14 @@ def corpus(
 
 
 def _print(found: Cut, out: Path) -> None:
-    console = output.terminal()
-    console.print(
-        Text(
-            f"{output.counted(found.sagas, 'saga')} of {found.of:,}, {output.counted(found.decisions, 'decision')}, "
-            f"{found.size / 1000:,.0f} kB in {out}"
-        ),
-        soft_wrap=True,
+    output.say(
+        f"{output.counted(found.sagas, 'saga')} of {found.of:,}, {output.counted(found.decisions, 'decision')}, "
+        f"{found.size / 1000:,.0f} kB in {out}"
     )
     for each in found.covered:
         style = "" if each.there == each.covered else "yellow"
-        console.print(Text(f"{each.covered:>7,} of {each.there:,} {KINDS[each.kind]}", style=style))
+        output.say(f"{each.covered:>7,} of {each.there:,} {KINDS[each.kind]}", style)
     for line in found.left_out:
-        console.print(Text(f"left out: {line}", style="yellow"), soft_wrap=True)
+        output.say(f"left out: {line}", "yellow")
     if not found.is_whole:
-        console.print("Allow more sagas with --sagas, and all of it is covered.")
+        output.say("Allow more sagas with --sagas, and all of it is covered.")

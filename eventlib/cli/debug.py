@@ -4,7 +4,6 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from rich.console import Console
 from rich.text import Text
 
 from eventlib.cli._common import output
@@ -48,17 +47,16 @@ def debug(  # noqa: PLR0913, PLR0917  one argument for each option
             "--debugger debugpy to attach an IDE"
         )
     found = run_on_log(log_options, lambda log: decisions_about(log, key, event, decider))
-    console = output.terminal()
-    stop = stop_in_pdb if debugger == "pdb" else debugpy_on(port, lambda: _print_address(console, port))
+    stop = stop_in_pdb if debugger == "pdb" else debugpy_on(port, lambda: _print_address(port))
     for number, decision in enumerate(found, 1):
-        console.print(_headline(decision, f"{number} of {len(found)}: " if len(found) > 1 else ""), soft_wrap=True)
-        if not _stopped(console, stop, decision):
+        output.say(_headline(decision, f"{number} of {len(found)}: " if len(found) > 1 else ""))
+        if not _stopped(stop, decision):
             return
 
 
-def _print_address(console: Console, port: int) -> None:
-    console.print(f"Waiting for a debugger to attach to 127.0.0.1:{port}; Ctrl-C ends it.", soft_wrap=True)
-    console.file.flush()
+def _print_address(port: int) -> None:
+    output.say(f"Waiting for a debugger to attach to 127.0.0.1:{port}; Ctrl-C ends it.")
+    sys.stdout.flush()
 
 
 def _headline(decision: HandlerCall, count: str) -> Text:
@@ -76,17 +74,17 @@ def _headline(decision: HandlerCall, count: str) -> Text:
     )
 
 
-def _stopped(console: Console, stop: Stop, decision: HandlerCall) -> bool:
+def _stopped(stop: Stop, decision: HandlerCall) -> bool:
     """Stop in the debugger, and print the comparison; False when the user has quit."""
     try:
         said = stop(decision)
     except Exception as error:  # noqa: BLE001  whatever the handler raises is what the person looks at
-        console.print(Text(f"raises now: {kept_reason(error, personal=False)}", style="red"), soft_wrap=True)
+        output.say(f"raises now: {kept_reason(error, personal=False)}", "red")
         return True
     if said is None:
         return False
     same = [*said] == decision.said and decision.step.kind != "parked"
-    console.print("emits the same now" if same else f"emits now: {_emitted(said, decision.past.key)}", soft_wrap=True)
+    output.say("emits the same now" if same else f"emits now: {_emitted(said, decision.past.key)}")
     return True
 
 

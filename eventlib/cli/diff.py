@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import LogOptions, ServicesOption, SinceOption, argument, option, refuse_missing
@@ -89,9 +87,7 @@ def _accept(directory: Path, found: Diff, reason: str) -> None:
         raise WiringError("--accept needs a reason: it is what a reviewer reads")
     expected = Expected.read(directory)
     count = expected.accept(found.groups, reason.strip())
-    output.terminal().print(
-        f"{output.counted(count, 'kind')} of difference declared in {expected.path}", soft_wrap=True
-    )
+    output.say(f"{output.counted(count, 'kind')} of difference declared in {expected.path}")
 
 
 def _print(found: Diff, form: Form, limit: int) -> None:
@@ -109,34 +105,35 @@ def _print(found: Diff, form: Form, limit: int) -> None:
 
 def print_diff(found: Diff, limit: int) -> None:
     """Print what differs, the `limit` most frequent groups in full."""
-    console = output.terminal()
     for each in found.damaged:
-        console.print(Text(f"Damage: {output.printable(each)}; what depends on it is not compared.", style="red"))
+        output.say(f"Damage: {each}; what depends on it is not compared.", "red")
     for note in found.notes:
-        console.print(Text(f"Note: {note}.", style="yellow"), soft_wrap=True)
-    console.print(Text(output.printable(headline(found)), style="bold" if found.groups else ""), soft_wrap=True)
+        output.say(f"Note: {note}.", "yellow")
+    output.say(headline(found), "bold" if found.groups else "")
     for group in found.groups[:limit]:
-        console.print()
-        _print_group(console, group)
+        output.say()
+        _print_group(group)
     if len(found.groups) > limit:
-        console.print(f"\n… and {output.counted(len(found.groups) - limit, 'group')} more: --limit shows them")
+        output.say()
+        output.say(f"… and {output.counted(len(found.groups) - limit, 'group')} more: --limit shows them")
     for each in found.stale:
         told = f"Expected, and not there: {output.printable(each)}; remove it from expected-differences.toml"
-        console.print(Text(told, style="yellow"), soft_wrap=True)
+        output.say(told, "yellow")
     if found.groups and not found.unexpected:
-        console.print("\nAll of it is expected.")
+        output.say()
+        output.say("All of it is expected.")
 
 
-def _print_group(console: Console, group: DifferenceGroup) -> None:
+def _print_group(group: DifferenceGroup) -> None:
     difference = group.example.difference
-    console.print(Text(output.printable(group_line(group)), style="bold"), soft_wrap=True)
+    output.say(group_line(group), "bold")
     names = ", ".join(map(output.printable, group.sagas[:_NAMED])) + (", …" if len(group.sagas) > _NAMED else "")
-    console.print(Text(f"  {counts(group)}: {names}"), soft_wrap=True)
+    output.say(f"  {counts(group)}: {names}")
     if group.is_expected:
-        console.print(Text(f"  expected: {output.printable(group.reason)}", style="green"), soft_wrap=True)
+        output.say(f"  expected: {group.reason}", "green")
     for line in group.lines:
-        console.print(Text(f"  changed and run: {output.printable(line)}"), soft_wrap=True)
+        output.say(f"  changed and run: {line}")
     at = iso_ms(difference.at_ms)
-    console.print(Text(f"  the smallest: {output.printable(difference.saga)}, {at}", style="dim"), soft_wrap=True)
-    print_lines(console, difference_lines(group.example.before, group.example.after, difference.why))
-    console.print(Text(f"  {output.printable(debugger_command(difference))}", style="dim"), soft_wrap=True)
+    output.say(f"  the smallest: {difference.saga}, {at}", "dim")
+    print_lines(difference_lines(group.example.before, group.example.after, difference.why))
+    output.say(f"  {debugger_command(difference)}", "dim")

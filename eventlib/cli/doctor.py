@@ -93,7 +93,7 @@ def _print(url: str, found: Sequence[Diagnosis]) -> None:
             said.append("\n→ " + output.printable(each.remedy), style="bold")
         shown.add_row(each.check, Text(each.verdict, style=_STYLES[each.verdict]), said)
     console = output.terminal()
-    console.print(Text(url))
+    output.say(url)
     console.print(shown)
     counts = [f"{sum(each.verdict == verdict for each in found)} {verdict}s" for verdict in ("error", "warning")]
     console.print(f"\n{counts[0]}, {counts[1]}.".replace("1 errors", "1 error").replace("1 warnings", "1 warning"))

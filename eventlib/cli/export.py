@@ -91,7 +91,7 @@ def export(  # noqa: PLR0913, PLR0917  one argument for each option
         out.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
             (out / file).write_text(text, encoding="utf-8")
-        output.terminal().print(f"{output.counted(len(files), 'file')} in {out}.")
+        output.say(f"{output.counted(len(files), 'file')} in {out}.")
     elif as_json:
         output.print_json({"file": file, "text": text} for file, text in files.items())
     else:

@@ -1,7 +1,5 @@
 """`eventlib forget`: erases a person by destroying the key of their personal data."""
 
-from rich.text import Text
-
 from eventlib.cli._common import output
 from eventlib.cli._common.act_command import act_command
 from eventlib.operations.erasure import Forget, ForgetPreview, Forgotten
@@ -26,22 +24,18 @@ def forget(done: ForgetPreview | Forgotten) -> None:
     if isinstance(done, Forgotten):
         _print(done.receipt)
         return
-    console = output.terminal()
     key = "its key would be destroyed" if done.has_key else "it has no key, and gets none"
     told = f"is erased since {done.erased_at} already" if done.erased_at else f"would be erased: {key}"
-    console.print(Text(output.printable(f"{done.subject} {told}."), style="bold"))
+    output.say(f"{done.subject} {told}.", "bold")
     cannot = "can" if done.erased_at else "could then"
     for topic, records in (done.records or {}).items():
-        console.print(f"  {output.counted(records, 'record')} of {topic} {cannot} no longer be decrypted")
+        output.say(f"  {output.counted(records, 'record')} of {topic} {cannot} no longer be decrypted")
 
 
 def _print(receipt: Receipt) -> None:
-    console = output.terminal()
     key = "its key is destroyed" if receipt.had_key else "it had no key, and gets none"
-    console.print(
-        Text(output.printable(f"{receipt.subject} is erased since {receipt.erased_at}: {key}."), style="bold")
-    )
-    console.print(output.printable(f"erasure {receipt.erasure}, by {receipt.by}: {receipt.reason}"), soft_wrap=True)
+    output.say(f"{receipt.subject} is erased since {receipt.erased_at}: {key}.", "bold")
+    output.say(f"erasure {receipt.erasure}, by {receipt.by}: {receipt.reason}")
     for topic, records in (receipt.records or {}).items():
-        console.print(f"  {output.counted(records, 'record')} of {topic} can no longer be decrypted")
-    console.print(Text("not covered: " + "; ".join(receipt.not_covered), style="dim"), soft_wrap=True)
+        output.say(f"  {output.counted(records, 'record')} of {topic} can no longer be decrypted")
+    output.say("not covered: " + "; ".join(receipt.not_covered), "dim")

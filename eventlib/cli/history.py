@@ -78,7 +78,7 @@ def history(
     else:
         console = output.terminal()
         console.print(_headline(history, today))
-        console.print()
+        output.say()
         console.print(_rows(history, most=sys.maxsize if unfold else _MOST))
     output.warn(history.doubt)
 

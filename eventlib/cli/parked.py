@@ -62,9 +62,8 @@ def list_(
     if as_json:
         output.print_json(parking_json(parking) for parking in found)
         return
-    console = output.terminal()
     if not found:
-        console.print("Nothing is parked.")
+        output.say("Nothing is parked.")
         return
     rows = list[output.Row]()
     for each in found:
@@ -79,7 +78,7 @@ def list_(
     waits = output.counted(sum(each.waiting for each in keys), "input")
     effects = len(found) - len(keys)
     also = f", and {output.counted(effects, 'effect')}" if effects else ""
-    console.print(Text(f"{output.counted(len(keys), 'key')} with {waits}{also}", style="dim"))
+    output.say(f"{output.counted(len(keys), 'key')} with {waits}{also}", "dim")
 
 
 @parked.command()
@@ -112,15 +111,14 @@ def show(
 
 
 def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
-    console = output.terminal()
     what = f"effect {parking.effect}" if parking.effect else f"{len(lines)} waiting"
-    console.print(
+    output.say(
         Text.assemble((f"{parking.decider} {output.printable(parking.key)}", "bold"), f"  {parking.service}, {what}")
     )
     if parking.traceback:
         code = f" in code {parking.code_version}" if parking.code_version else ""
-        console.print(Text(f"since {output.readable(parking.since)}{code}", style="dim"))
-        console.print(Text(parking.traceback.rstrip(), style="red"))
+        output.say(f"since {output.readable(parking.since)}{code}", "dim")
+        output.terminal().print(Text(parking.traceback.rstrip(), style="red"))
     for line in lines:
         grid = output.grid()
         location = f"{line['topic']}/{line['partition']}@{line['offset']}" if line["topic"] else "a deadline"
@@ -131,11 +129,11 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
         if line.get("error") not in (None, line["reason"]):
             rows["error"] = line["error"]
         rows["bytes" if "bytes" in line else "data"] = content
-        console.print()
-        console.print(Text(output.printable(str(line["type"] or "(no type)")), style="bold"))
+        output.say()
+        output.say(output.printable(str(line["type"] or "(no type)")), "bold")
         for name, value in rows.items():
             grid.add_row(Text(name, style="dim"), Text(output.printable(str(value))))
-        console.print(grid)
+        output.terminal().print(grid)
 
 
 parked.command()(retry)

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 from pydantic_core import from_json
-from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.act_command import Asked, asking
@@ -140,26 +139,26 @@ def _print_previews(found: Sequence[Preview]) -> None:
     if found:
         counts = Counter(each.would for each in found)
         said = ", ".join(f"{count:,} would {would}" for would, count in counts.most_common())
-        output.terminal().print(f"{said}.")
+        output.say(f"{said}.")
 
 
 def _print(done: ParkedOutcome) -> None:
     if done.token:
         _print_previews(done.previews)
         return
-    console, requests = output.terminal(), done.requests
+    requests = done.requests
     outcomes, again = ([], {}) if done.outcomes is None else (done.outcomes.all, done.outcomes.parked_again)
     if not requests:
-        console.print("Nothing is parked.")
+        output.say("Nothing is parked.")
     elif len(requests) == 1:
         parking = requests[0].parking
         about = f"{parking.service}, {parking.effect or parking.decider} {output.printable(parking.key)}"
-        console.print(Text(f"{about}: {_ONE[outcomes[0]]}"))
+        output.say(f"{about}: {_ONE[outcomes[0]]}")
     else:
         counts = Counter[str](outcomes)
-        console.print(", ".join(f"{counts[each]:,} {text}" for each, text in _MANY.items() if counts[each]) + ".")
+        output.say(", ".join(f"{counts[each]:,} {text}" for each, text in _MANY.items() if counts[each]) + ".")
     reasons = Counter(each.reason for each in again.values())
     for reason, count in reasons.most_common(_REASONS):
-        console.print(Text(f"{count:>7,}  {output.printable(reason)}", style="red"))
+        output.say(f"{count:>7,}  {reason}", "red")
     if len(reasons) > _REASONS:
-        console.print(Text(f"         and {len(reasons) - _REASONS:,} more: `eventlib parked list`", style="dim"))
+        output.say(f"         and {len(reasons) - _REASONS:,} more: `eventlib parked list`", "dim")

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, WorkersOption, option, refuse_missing
@@ -148,37 +147,32 @@ def _write_deployment(found: DeploymentPreview, form: Form) -> None:
 
 
 def _print_deployment(found: DeploymentPreview) -> None:
-    console = output.terminal()
-    console.print(Text(output.printable(found.headline), style="bold red" if found.objections else "bold green"))
+    output.say(found.headline, "bold red" if found.objections else "bold green")
     for each in found.problems:
-        console.print(Text(f"✗ {output.printable(deploying.line(each))}", style="red"), soft_wrap=True)
-    console.print()
+        output.say(f"✗ {deploying.line(each)}", "red")
+    output.say()
     print_diff(found.past, _SHOWN)
-    console.print()
+    output.say()
     _print(found.ahead)
 
 
 def _print(found: InFlightProof) -> None:
-    console = output.terminal()
 
-    def told(text: str, style: str = "") -> None:
-        console.print(Text(output.printable(text), style=style), soft_wrap=True)
-
-    told(headline(found), "bold")
+    output.say(headline(found), "bold")
     for each in found.unlawful:
-        console.print()
-        told(f"✗ {keys_of(each)}: {each.why}", "red")
+        output.say()
+        output.say(f"✗ {keys_of(each)}: {each.why}", "red")
         for number, step in enumerate(each.story, start=1):
-            told(f"  {number:>3}  {step}")
+            output.say(f"  {number:>3}  {step}")
     for each in found.open:
-        console.print()
-        told(f"? {keys_of(each)}: not explored to the end: {each.why}", "yellow")
+        output.say()
+        output.say(f"? {keys_of(each)}: not explored to the end: {each.why}", "yellow")
     for damage in found.damaged:
-        console.print()
-        told(f"? {damage}", "yellow")
+        output.say()
+        output.say(f"? {damage}", "yellow")
     if found.in_flight:
         total = sum(each.moments for each in found.explored), sum(each.steps for each in found.explored)
-        console.print()
-        told(f"Explored: {total[0]:,} moments, {total[1]:,} steps between them. Not explored:")
+        output.say()
+        output.say(f"Explored: {total[0]:,} moments, {total[1]:,} steps between them. Not explored:")
         for line in found.left_out:
-            told(f"- {line}")
+            output.say(f"- {line}")

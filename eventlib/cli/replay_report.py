@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
@@ -23,14 +22,13 @@ def print_report(report: Report, *, as_json: bool) -> None:
     if as_json:
         output.print_json([report_json(report)])
         return
-    console = output.terminal()
-    _print_notes(console, report.damaged, report.notes)
+    _print_notes(report.damaged, report.notes)
     scope = f"{report.decisions:,} decisions on {report.events:,} events"
     if report.same:
-        console.print(f"Nothing differs: {scope} are unchanged.")
+        output.say(f"Nothing differs: {scope} are unchanged.")
     elif report.differences:
-        console.print(Text(f"{report.differences:,} of {scope} differ.", style="bold"))
-    _print_differences(console, report)
+        output.say(f"{report.differences:,} of {scope} differ.", "bold")
+    _print_differences(report)
 
 
 def print_gate(found: PreflightReport, *, as_json: bool) -> None:
@@ -38,18 +36,18 @@ def print_gate(found: PreflightReport, *, as_json: bool) -> None:
     if as_json:
         output.print_json([{**asdict(found.standing), **report_json(found.report), "damaged": found.damaged}])
         return
-    console, standing, report = output.terminal(), found.standing, found.report
-    _print_notes(console, found.damaged, report.notes)
+    standing, report = found.standing, found.report
+    _print_notes(found.damaged, report.notes)
     if not standing.in_flight and found.is_open:
-        console.print("No saga is in flight, and today's code can read every state.")
+        output.say("No saga is in flight, and today's code can read every state.")
         return
     scope = f"{report.decisions:,} decisions about {standing.in_flight:,} sagas in flight"
     if found.is_open:
-        console.print(f"Today's code can take over: {scope} are unchanged, and each can continue.")
+        output.say(f"Today's code can take over: {scope} are unchanged, and each can continue.")
         return
-    console.print(Text(_counts(found), style="bold"))
-    _print_standing(console, standing)
-    _print_differences(console, report)
+    output.say(_counts(found), "bold")
+    _print_standing(standing)
+    _print_differences(report)
 
 
 def _counts(found: PreflightReport) -> str:
@@ -62,7 +60,7 @@ def _counts(found: PreflightReport) -> str:
     return f"{standing.in_flight:,} sagas are in flight: {stuck}, {differ}."
 
 
-def _print_standing(console: Console, standing: InFlightStatus) -> None:
+def _print_standing(standing: InFlightStatus) -> None:
     rows = [(each.saga, each.why) for each in standing.stranded]
     rows += [(each.saga, f"perhaps, since there is damage: {each.why}") for each in standing.doubtful]
     rows += [
@@ -70,29 +68,29 @@ def _print_standing(console: Console, standing: InFlightStatus) -> None:
         for each in standing.unreadable
     ]
     if rows:
-        console.print()
+        output.say()
         output.print_table(["saga", "why it would be stuck"], rows)
 
 
-def _print_differences(console: Console, report: Report) -> None:
+def _print_differences(report: Report) -> None:
     if report.differences:
-        console.print()
+        output.say()
         _print_handlers(report.differing)
     for difference in report.first:
-        console.print()
-        _print_difference(console, difference)
+        output.say()
+        _print_difference(difference)
     if report.unknown:
-        console.print()
-        console.print(Text(f"{len(report.unknown):,} events that no journal contains:", style="bold"))
+        output.say()
+        output.say(f"{len(report.unknown):,} events that no journal contains:", "bold")
         for each in report.unknown[:_NAMED]:
-            console.print(Text(f"  {output.printable(each)}"))
+            output.say(f"  {each}")
 
 
-def _print_notes(console: Console, damaged: Sequence[str], notes: Sequence[str]) -> None:
+def _print_notes(damaged: Sequence[str], notes: Sequence[str]) -> None:
     for each in damaged:
-        console.print(Text(f"Damage: {output.printable(each)}; what depends on it is not compared.", style="red"))
+        output.say(f"Damage: {each}; what depends on it is not compared.", "red")
     for note in notes:
-        console.print(Text(f"Note: {note}.", style="yellow"))
+        output.say(f"Note: {note}.", "yellow")
 
 
 def _print_handlers(handlers: tuple[HandlerReport, ...]) -> None:
@@ -103,20 +101,22 @@ def _print_handlers(handlers: tuple[HandlerReport, ...]) -> None:
     output.print_table(["handler", "decisions", "differ", "sagas", "such as"], rows)
 
 
-def _print_difference(console: Console, difference: Difference) -> None:
+def _print_difference(difference: Difference) -> None:
     given = difference.input
     what = f"on {given.type} {given.id[:8]}…" if given.topic else f"when {given.type} had passed"
     head = Text.assemble((output.printable(difference.saga), "bold"), f"  {difference.handler} ")
     head.append(f"{what}, {iso_ms(difference.at_ms)}", style="dim")
-    console.print(head)
-    print_lines(console, difference_lines(difference.then, difference.now, difference.why))
+    output.say(head)
+    print_lines(difference_lines(difference.then, difference.now, difference.why))
 
 
-def print_lines(console: Console, lines: Sequence[Line]) -> None:
+def print_lines(lines: Sequence[Line]) -> None:
     """Print the lines of a difference."""
     for sign, line in lines:
         style = {"-": "red", "+": "green"}.get(sign, "")
-        console.print(Padding(Text(f"{sign} {output.printable(line)}", style=style), (0, 0, 0, 2), expand=False))
+        output.terminal().print(
+            Padding(Text(f"{sign} {output.printable(line)}", style=style), (0, 0, 0, 2), expand=False)
+        )
 
 
 def report_json(report: Report) -> dict[str, object]:

@@ -108,9 +108,8 @@ def list_(log_options: LogOptions, as_json: JsonOption = False) -> None:
     if as_json:
         output.print_json({**asdict(each), "status": _status(each)} for each in found)
         return
-    console = output.terminal()
     if not found:
-        console.print("There is no rerun on this log.")
+        output.say("There is no rerun on this log.")
         return
     rows = list[output.Row]()
     for each in found:

@@ -74,13 +74,12 @@ def _print_reset(done: SeekOutcome | RerunOutcome) -> None:
     if isinstance(done, RerunOutcome):
         print_switched(done)
         return
-    console = output.terminal()
     if not done.plans:
-        console.print(f"Nothing to do: {done.service} is there already.")
+        output.say(f"Nothing to do: {done.service} is there already.")
     elif done.token:
         rows = [(each.topic, each.partition, each.first, each.to, each.inputs, _keys(each)) for each in done.plans]
         output.print_table(["topic", "task", "from", "to", "inputs", "keys"], rows)
-        console.print(f"{done.service} would skip {counted(done.inputs, 'input')} of {counted(len(done.keys), 'key')}.")
+        output.say(f"{done.service} would skip {counted(done.inputs, 'input')} of {counted(len(done.keys), 'key')}.")
     else:
         print(f"Done, and recorded: {counted(done.inputs, 'input')} skipped.")
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from eventlib.cli._common import output
@@ -74,23 +73,22 @@ def print_saga(
     if as_json:
         output.print_json([_json(read, at)])
         return
-    console = output.terminal()
     if not only_tree:
-        console.print(headline(found, at), soft_wrap=not console.is_terminal)
+        output.say(headline(found, at))
         for amendment in read.amended:
-            console.print(_amended(amendment))
+            output.say(_amended(amendment))
     for parking in read.parked:
-        console.print(_waits(parking), soft_wrap=not console.is_terminal)
+        output.say(_waits(parking))
     if not only_tree:
         for paused in read.paused:
-            console.print(Text.assemble(("waits  ", "bold yellow"), output.printable(paused_text(paused))))
-        console.print()
-        print_timeline(console, found, fold=fold)
-        console.print()
-    print_tree(console, found, fold=fold, with_facts=only_tree)
+            output.say(Text.assemble(("waits  ", "bold yellow"), output.printable(paused_text(paused))))
+        output.say()
+        print_timeline(found, fold=fold)
+        output.say()
+    print_tree(found, fold=fold, with_facts=only_tree)
     if snapshots:
-        console.print()
-        console.print(snapshots_table(snapshots))
+        output.say()
+        output.terminal().print(snapshots_table(snapshots))
     for doubt in {each.doubt for each in snapshots}:
         output.warn(doubt)
 
@@ -159,31 +157,31 @@ def _amendment_json(amendment: Amendment) -> dict[str, object]:
 
 
 async def _follow(log: EventLog, key: str, *, as_json: bool) -> None:
-    console = output.terminal()
     shown = set[tuple[str, int, int]]()
     async with aclosing(follow_saga(log, key)) as growing:
         async for saga in growing:
             if not saga.events and not as_json:
-                console.print(Text(f"{key} has no event yet; waiting for the first one.", style="dim"))
+                output.say(f"{key} has no event yet; waiting for the first one.", "dim")
             new = [i for i, event in enumerate(saga.events) if location_of(event) not in shown]
             shown |= {location_of(event) for event in saga.events}
             if as_json:
                 output.print_json(event_json(saga.events[i]) for i in new)
             else:
-                _print(console, saga, new)
+                _print(saga, new)
             if saga.ended:
                 break
     if not as_json:
-        console.print()
-        console.print(headline(saga), soft_wrap=not console.is_terminal)
+        output.say()
+        output.say(headline(saga))
 
 
-def _print(console: Console, saga: Saga, new: list[int]) -> None:
+def _print(saga: Saga, new: list[int]) -> None:
+    console = output.terminal()
     facts = saga.news()
     for i in new:
         line = _line(saga.events[i], output.facts_text(facts[i]))
-        line.no_wrap, line.overflow = True, "ellipsis" if console.is_terminal else "ignore"
-        console.print(line, soft_wrap=not console.is_terminal)
+        line.no_wrap, line.overflow = True, "ellipsis"
+        console.print(line)
 
 
 def _line(event: SagaEvent, facts: str) -> Text:

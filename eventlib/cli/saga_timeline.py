@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
@@ -80,7 +79,7 @@ def headline(saga: Saga, at: datetime | None = None) -> Text:
     return Text.assemble(*parts, f", {count}, from {iso(saga.started_at)}")
 
 
-def print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
+def print_timeline(saga: Saga, *, fold: bool) -> None:
     """Print a line for each event, or for several of one type."""
     columns = ["time (UTC)", "ms", "service", "", "event", "facts", "cause"]
     shown = output.table(*columns, right=["ms"], whole=["event"], spare=["cause"])  # which the tree below has, too
@@ -97,10 +96,10 @@ def print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
             _facts(row, facts),
             Text(cause, style="dim"),
         )
-    console.print(shown)
+    output.terminal().print(shown)
 
 
-def print_tree(console: Console, saga: Saga, *, fold: bool, with_facts: bool) -> None:
+def print_tree(saga: Saga, *, fold: bool, with_facts: bool) -> None:
     """Print the tree of causes."""
     facts = _facts_of(saga, every=not fold) if with_facts else {}
     whole = Tree(Text(output.printable(saga.key), style="bold"), guide_style="dim")
@@ -110,7 +109,7 @@ def print_tree(console: Console, saga: Saga, *, fold: bool, with_facts: bool) ->
         node = parent.add(_node(row, facts))
         below = [child for event in row.events for child in saga.caused_by(event)]
         pending += [(node, branch) for branch in reversed(branches(below, fold=fold))]
-    console.print(whole)
+    output.terminal().print(whole)
 
 
 def _node(row: Fold, all_facts: Facts) -> Text:

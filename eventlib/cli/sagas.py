@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from rich.text import Text
-
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, option
 from eventlib.cli._common.searching import WhereOption, page_json, run_on_sagas
@@ -42,9 +40,8 @@ def list_(
     if as_json:
         output.print_json([page_json(page)])
         return
-    console = output.terminal()
     if not page.sagas:
-        console.print("No saga is so.")
+        output.say("No saga is so.")
     else:
         columns = [each.name for each in sagas_of(load_choreography(log_options.app)) if each.name in page.sagas[0]]
         declared = [name for name in columns if name in declared_in(load_choreography(log_options.app))]
@@ -56,10 +53,10 @@ def list_(
         for saga in page.sagas:
             for wait in (each for each in saga["waits"] if each["command"]):
                 line = f"{saga['saga']}: {wait['name']} is parked: {wait['reason']}: {wait['command']}"
-                console.print(Text(output.printable(line), style="red"), soft_wrap=not console.is_terminal)
+                output.say(line, "red")
     more = f"; for more: --after {page.next}" if page.next else ""
     count = output.counted(len(page.sagas), "saga")
-    console.print(Text(f"{count}, {page.staleness_ms:,} ms old{more}", style="dim"), soft_wrap=True)
+    output.say(f"{count}, {page.staleness_ms:,} ms old{more}", "dim")
     if page.damaged:
         output.warn(f"{output.counted(page.damaged, 'record')} of the log cannot be read, and may be missing here")
 

@@ -94,15 +94,14 @@ def diff(
     if as_json:
         output.print_json([asdict(found)])
         return
-    console = output.terminal()
     if not found.changes:
-        console.print("They have the same fields.")
+        output.say("They have the same fields.")
         return
     rows = [(change.field, change.before or "-", change.after or "-") for change in found.changes]
     output.print_table(["field", before, after], rows)
     for reader, writer, reasons in ((after, before, found.backward), (before, after, found.forward)):
         verdict = "; ".join(reasons)
-        console.print(f"{reader} cannot read {writer}: {verdict}" if reasons else f"{reader} can read {writer}.")
+        output.say(f"{reader} cannot read {writer}: {verdict}" if reasons else f"{reader} can read {writer}.")
 
 
 async def _rows(log: EventLog) -> list[_Row]:

@@ -60,7 +60,7 @@ def check(
     _print_problems(found.problems, as_json=as_json)
     if not as_json:
         looked = f"{output.counted(found.contracts, 'contract')} against {output.counted(found.versions, 'version')}"
-        output.terminal().print(
+        output.say(
             f"{looked}, {output.counted(found.decoded, 'record')} decoded: "
             f"{output.counted(len(found.problems), 'problem') if found.problems else 'nothing would break'}."
         )
@@ -84,8 +84,8 @@ def register(log_options: LogOptions, as_json: JsonOption = False) -> None:
         output.print_json({"subject": each.subject, "version": each.version, "id": each.id} for each in made)
     else:
         for each in made:
-            output.terminal().print(f"{each.subject}  version {each.version}, id {each.id}")
-        output.terminal().print(
+            output.say(f"{each.subject}  version {each.version}, id {each.id}")
+        output.say(
             f"{output.counted(len(made), 'schema')} registered." if made else "Everything is registered already."
         )
 
@@ -106,7 +106,7 @@ def epoch(log_options: LogOptions, name: _Name) -> None:
         return each, await open_epoch(log, each)
 
     each, made = query_schemas(log_options, ask)
-    output.terminal().print(
+    output.say(
         f"{each.name} is version {each.version} of its contract from now on: {made.subject} version {made.version}, "
         f"id {made.id}."
     )
@@ -130,7 +130,7 @@ def level(
         await log.codec.registry.set_level(each.subject, level)
         return each
 
-    output.terminal().print(f"{query_schemas(log_options, ask).subject} has compatibility level {level} from now on.")
+    output.say(f"{query_schemas(log_options, ask).subject} has compatibility level {level} from now on.")
 
 
 def query_schemas(log_options: LogOptions, command: Callable[[EventLog], Awaitable[T]]) -> T:

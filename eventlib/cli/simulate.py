@@ -115,11 +115,11 @@ def print_searched(options: SimulateOptions, extent: Extent, save: Path | None) 
     if options.as_json:
         output.print_json([searched_json(searched, extent, path)])
         return int(failure is not None)
-    console = output.terminal()
-    print_counts(console, searched, len(case.stage.declared.invariants))
+    print_counts(searched, len(case.stage.declared.invariants))
     if failure is not None and path is not None:
-        print_failure(console, failure, options)
-        console.print(f"\nSaved as {path}. To see it again: eventlib simulate --replay {path}")
+        print_failure(failure, options)
+        output.say()
+        output.say(f"Saved as {path}. To see it again: eventlib simulate --replay {path}")
     return int(failure is not None)
 
 
@@ -135,15 +135,14 @@ def print_replayed(options: SimulateOptions, path: Path) -> int:
         found = None if failure is None else failure_json(failure)
         output.print_json([{"file": str(path), "differs": choices.differs or None, "failure": found}])
         return int(failure is not None)
-    console = output.terminal()
     if choices.differs:
         changed = saved.code != case.stage.code_version
         why = "the code has changed since" if changed else "the scenario or the simulator has changed since"
-        console.print(f"Not exactly the saved schedule, {why}: {choices.differs}; from there on no fault occurs.")
+        output.say(f"Not exactly the saved schedule, {why}: {choices.differs}; from there on no fault occurs.")
     if failure is None:
-        console.print(f"No invariant is broken any more. It was {saved.law}.")
+        output.say(f"No invariant is broken any more. It was {saved.law}.")
         return 0
-    print_failure(console, failure, options)
+    print_failure(failure, options)
     return 1
 
 
@@ -157,7 +156,7 @@ def print_explored(options: SimulateOptions, bounds: Bounds) -> int:
     if options.as_json:
         output.print_json([explored_json(found, seconds)])
         return code
-    print_explored_text(output.terminal(), found, len(case.stage.declared.invariants), seconds)
+    print_explored_text(found, len(case.stage.declared.invariants), seconds)
     return code
 
 

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
 from rich.text import Text
 
+from eventlib.cli._common import output
 from eventlib.simulation.exhaustive import Explored
 from eventlib.simulation.search import Extent, Failure, Searched
 from eventlib.simulation.story import Arrow, arrows, mermaid, participants
@@ -17,18 +17,18 @@ from eventlib.simulation.story import Arrow, arrows, mermaid, participants
 _LEAST_WIDTH = 8
 
 
-def print_diagram(console: Console, drawn: Sequence[Arrow]) -> None:
+def print_diagram(drawn: Sequence[Arrow]) -> None:
     """Print arrows between lifelines, one a line, with the consequences beside each."""
     names = participants(drawn)
     width = max(_LEAST_WIDTH, *(len(name) + 1 for name in names))
-    console.print(Text("".join(name.center(width) for name in names).rstrip(), style="bold"))
+    output.say("".join(name.center(width) for name in names).rstrip(), "bold")
     for arrow in drawn:
         line = Text(_lifelines(names, arrow, width), style=_style(arrow))
         line.append(f"  {arrow.text}", style=_style(arrow) or "bold")
         if arrow.aside:
             line.append(f" ⇒ {arrow.aside}", style="dim")
         line.no_wrap, line.overflow = True, "ellipsis"
-        console.print(line)
+        output.terminal().print(line)
 
 
 def _lifelines(names: Sequence[str], arrow: Arrow, width: int) -> str:
@@ -64,34 +64,34 @@ class SimulateOptions:
     as_json: bool
 
 
-def print_counts(console: Console, searched: Searched, invariants: int) -> None:
+def print_counts(searched: Searched, invariants: int) -> None:
     """Print how many schedules ran, and their faults."""
     played = searched.played
     rate = played.schedules / searched.seconds if searched.seconds else 0
     what = "No invariant is broken" if searched.failure is None else "An invariant is broken"
-    console.print(
+    output.say(
         f"{what}: {played.schedules:,} schedules of {played.orders:,} orders, {played.steps:,} steps, {invariants} invariants and "
         f"those of any log, {searched.seconds:.1f} s, {rate:,.0f} schedules/s."
     )
     if searched.failure is None:
         for fault, times in played.faults.most_common():
-            console.print(Text(f"{times:>11,}  {fault}"))
+            output.say(f"{times:>11,}  {fault}")
 
 
-def print_failure(console: Console, failure: Failure, options: SimulateOptions) -> None:
+def print_failure(failure: Failure, options: SimulateOptions) -> None:
     """Print the story of a broken invariant, and the violation."""
     violation = failure.violation
     drawn = arrows(failure.story)
-    console.print()
+    output.say()
     if options.diagram == "mermaid":
         print(mermaid(drawn, f"{violation.invariant.name}: {violation.invariant.sentence}"))
         return
     if options.diagram == "text":
-        print_diagram(console, drawn)
-    console.print(
+        print_diagram(drawn)
+    output.say(
         Text.assemble(("✗ ", "bold red"), (violation.invariant.name, "bold red"), f"  {violation.invariant.sentence}")
     )
-    console.print(Text(f"  violated for {violation.invariant.key} {violation.key}: {violation.what_was_known}"))
+    output.say(f"  violated for {violation.invariant.key} {violation.key}: {violation.what_was_known}")
 
 
 def searched_json(searched: Searched, extent: Extent, path: Path | None) -> dict[str, object]:
@@ -122,21 +122,21 @@ def failure_json(failure: Failure) -> dict[str, object]:
     }
 
 
-def print_explored_text(console: Console, found: Explored, invariants: int, seconds: float) -> None:
+def print_explored_text(found: Explored, invariants: int, seconds: float) -> None:
     """Print the size of what was explored; and the story of a broken invariant, and the violation."""
     what = "No invariant is broken" if found.violation is None else "An invariant is broken"
     if not found.complete:
         what = "Not explored to the end, and no invariant is broken so far"
-    console.print(
+    output.say(
         f"{what}: {found.moments:,} moments, {found.steps:,} steps between them, {found.ends:,} ends, "
         f"{invariants} invariants, {seconds:.1f} s."
     )
     if found.reliable:
-        console.print(f"The scenario's small case says that no call of {' and '.join(found.reliable)} is lost.")
+        output.say(f"The scenario's small case says that no call of {' and '.join(found.reliable)} is lost.")
     for number, step in enumerate(found.story, start=1):
-        console.print(Text(f"  {number:>3}  {step}"))
+        output.say(f"  {number:>3}  {step}")
     if found.violation is not None:
-        console.print(Text.assemble(("✗ ", "bold red"), str(found.violation)))
+        output.say(Text.assemble(("✗ ", "bold red"), str(found.violation)))
 
 
 def explored_json(found: Explored, seconds: float) -> dict[str, object]:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, argument, flag, option, run_on_log
@@ -104,7 +103,7 @@ def _print(answer: Answer) -> None:
     console.print(shown)
     rows = output.counted(len(answer.rows), "row")
     read = f"{sum(answer.position.values()):,} offsets of {len(answer.position):,} partitions"
-    console.print(Text(f"{rows}, as of {read} (--json names each)", style="dim"))
+    output.say(f"{rows}, as of {read} (--json names each)", "dim")
 
 
 def _is_number(value: object) -> bool:

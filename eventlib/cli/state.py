@@ -56,12 +56,12 @@ def _print(known: KnownState) -> None:
     console = output.terminal()
     where = f"{known.service}, task {known.partition}, {iso(known.recorded_at)}"
     console.print(Text.assemble((f"{known.decider} {output.printable(known.key)}", "bold"), (f"  {where}", "dim")))
-    console.print()
+    output.say()
     if known.state is None:
-        console.print("The key is forgotten: its state was deleted.")
+        output.say("The key is forgotten: its state was deleted.")
     else:
         console.print(_grid({field.name: _value(getattr(known.state, field.name)) for field in fields(known.state)}))
-    console.print()
+    output.say()
     console.print(_grid({name: Text(text, style="dim") for name, text in _memory(known).items()}))
 
 

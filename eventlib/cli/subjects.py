@@ -38,7 +38,7 @@ def master(file: FileArgument) -> None:
     """
     create_secret(file)
     made = f"{file} is a new key: for a master key, set EVENTLIB_PERSONAL_MASTER=file:{file.absolute()}"
-    output.terminal().print(output.printable(made), soft_wrap=True)
+    output.say(made)
 
 
 @subjects.command("list")
@@ -92,9 +92,7 @@ def backup(log_options: LogOnly, file: FileArgument) -> None:
     """
     with open_store(log_options.url, personal_options(), create=False) as store:
         back_up(store, file)
-    output.terminal().print(
-        f"{file} has the subjects' keys. Remove older copies: they hold keys that were destroyed since."
-    )
+    output.say(f"{file} has the subjects' keys. Remove older copies: they hold keys that were destroyed since.")
 
 
 @subjects.command()
@@ -111,7 +109,7 @@ def restore(log_options: LogOptions, file: FileArgument, as_json: JsonOption = F
     if as_json:
         output.print_json([{"erased_again": erased}])
     else:
-        output.terminal().print(f"The keys are restored; {output.counted(erased, 'subject')} erased again.")
+        output.say(f"The keys are restored; {output.counted(erased, 'subject')} erased again.")
 
 
 def _with_store(
@@ -128,8 +126,7 @@ def _print_receipts(found: list[Receipt], *, as_json: bool) -> None:
     if as_json:
         output.print_json(map(asdict, found))
         return
-    console = output.terminal()
     if not found:
-        console.print("No erasures.")
+        output.say("No erasures.")
     for each in found:
-        console.print(output.printable(f"{each.erased_at}  {each.subject}  by {each.by}: {each.reason}"))
+        output.say(f"{each.erased_at}  {each.subject}  by {each.by}: {each.reason}")

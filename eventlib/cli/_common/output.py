@@ -56,6 +56,12 @@ Cell = str | int | Text | None
 Row = Sequence[Cell]
 
 
+def say(text: str | Text = "", style: str = "", *, stderr: bool = False) -> None:
+    """Print a line for people, escaped where it is a `str`: a terminal breaks it where it has to, and copies it whole."""
+    line = text if isinstance(text, Text) else Text(printable(text), style=style)
+    terminal(stderr=stderr).print(line, soft_wrap=True)
+
+
 def grid() -> Table:
     """Return an empty table of names and values, without lines."""
     made = Table.grid(padding=(0, 2))

@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from rich.text import Text
-
 from eventlib.cli._common import output
 from eventlib.model.event import contract_of
 from eventlib.operations.parked_preview import Preview
@@ -14,9 +12,8 @@ _SHOWN = 200
 
 def print_table(found: Sequence[Preview]) -> None:
     """Print what each would come to, the first of them."""
-    console = output.terminal()
     if not found:
-        console.print("Nothing is parked.")
+        output.say("Nothing is parked.")
         return
     rows = list[output.Row]()
     for each in found[:_SHOWN]:
@@ -25,7 +22,7 @@ def print_table(found: Sequence[Preview]) -> None:
     columns = ["decider", "key", "would", "inputs", "emits", "why"]
     output.print_table(columns, rows, whole=["key", "would", "inputs"])
     if len(found) > _SHOWN:
-        console.print(Text(f"and {len(found) - _SHOWN:,} more: --json has them all", style="dim"))
+        output.say(f"and {len(found) - _SHOWN:,} more: --json has them all", "dim")
 
 
 def _emits(found: Preview) -> str:

@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from eventlib.cli._common import output
@@ -102,55 +101,57 @@ def _print_consequences(job: RerunJob) -> None:
 
 def print_difference(service: str, name: str, found: Difference, limit: int) -> None:
     """Print the comparison as a table, then the first differences."""
-    console = output.terminal()
     numbers = ["keys", "states differ", "unchanged", "missing", "added", "changed"]
     shown = output.table("decider", *numbers)
     for each in found.deciders:
         counts = each.keys, each.states, each.alike, each.missing, each.extra, each.other
         shown.add_row(each.decider, *counts, style="bold" if each.differs else None)
-    console.print(shown)
+    output.terminal().print(shown)
     if found.is_none:
-        console.print(f"{name} emits the same events and has the same states as {service}: nothing differs.")
-    _print_events(console, found.events)
-    _print_states(console, found.states)
-    _print_waiting(console, f"Effects that only {name} requests; they did not run", found.requested, limit)
-    _print_waiting(console, f"Keys that only {name} cannot handle", found.parked, limit)
+        output.say(f"{name} emits the same events and has the same states as {service}: nothing differs.")
+    _print_events(found.events)
+    _print_states(found.states)
+    _print_waiting(f"Effects that only {name} requests; they did not run", found.requested, limit)
+    _print_waiting(f"Keys that only {name} cannot handle", found.parked, limit)
     if found.not_yet:
         what = output.counted(found.not_yet, "key")
-        console.print(f"{service} has changed {what} since; run this again to compare them, too.", style="dim")
+        output.say(f"{service} has changed {what} since; run this again to compare them, too.", "dim")
 
 
-def _print_events(console: Console, events: Iterable[EventDifference]) -> None:
+def _print_events(events: Iterable[EventDifference]) -> None:
     for number, each in enumerate(events):
         if not number:
-            console.print("\nEvents, the first ones ([dim]-[/dim] missing, [dim]+[/dim] added, [dim]~[/dim] changed):")
+            output.say()
+            output.say("Events, the first ones (- missing, + added, ~ changed):")
         types = " → ".join(dict.fromkeys(filter(None, (each.before, each.after))))
         line = Text(f"{_SIGNS[each.kind]} ").append(f"{each.decider} {output.printable(each.key)}", "bold")
         line.append(f"  {types}  ").append(iso_ms(each.at_ms), "dim")
-        console.print(line)
+        output.say(line)
         if each.kind == "other":
-            _print_changes(console, each.changes)
+            _print_changes(each.changes)
 
 
-def _print_states(console: Console, states: Iterable[StateDifference]) -> None:
+def _print_states(states: Iterable[StateDifference]) -> None:
     for number, each in enumerate(states):
         if not number:
-            console.print("\nStates, the first ones:")
-        console.print(Text("~ ").append(f"{each.decider} {output.printable(each.key)}", "bold"))
+            output.say()
+            output.say("States, the first ones:")
+        output.say(Text("~ ").append(f"{each.decider} {output.printable(each.key)}", "bold"))
         if each.why:
-            console.print(Text(f"    {each.why}", "red"))
-        _print_changes(console, each.changes)
+            output.say(f"    {each.why}", "red")
+        _print_changes(each.changes)
 
 
-def _print_changes(console: Console, changes: Iterable[Change]) -> None:
+def _print_changes(changes: Iterable[Change]) -> None:
     for change in changes:
         sides = ["-" if side is ABSENT else output.printable(str(side)) for side in (change.before, change.after)]
-        console.print(Text(f"    {change.path}: {sides[0]} → {sides[1]}", "dim"))
+        output.say(f"    {change.path}: {sides[0]} → {sides[1]}", "dim")
 
 
-def _print_waiting(console: Console, title: str, waiting: Sequence[Waiting], limit: int) -> None:
+def _print_waiting(title: str, waiting: Sequence[Waiting], limit: int) -> None:
     if waiting:
-        console.print(f"\n{title} ({len(waiting):,}):")
+        output.say()
+        output.say(f"{title} ({len(waiting):,}):")
     for each in waiting[:limit]:
         line = Text("  ").append(f"{each.decider} {output.printable(each.key)}", "bold").append(f"  {each.request}")
-        console.print(line.append(output.printable(each.reason), "dim"))
+        output.say(line.append(output.printable(each.reason), "dim"))
