@@ -1,6 +1,7 @@
 """`eventlib broker`: an Apache Kafka cluster in a directory of this project."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,13 +89,19 @@ def start(  # noqa: PLR0913, PLR0917  one argument for each option
       export EVENTLIB_LOG=$(eventlib broker start --nodes 3)
       eventlib broker start --sasl scram --tls --user ada:1815 --json
     """
-    options = BrokerOptions(nodes, port, sasl, tuple(user or ()), tls=tls, authorize=authorize)
-    new = options.new()
+    wanted = _security(sasl, user or [], tls=tls, authorize=authorize)
+    new = ClusterConfig(nodes or 1, DEFAULT_PORT if port is None else port, wanted or Security())
     with alone_in(directory):
         found = Cluster.open(directory)
         ran = found is not None and found.is_running
         if found is not None:
-            _fit(found, options)
+            if nodes not in {None, found.config.nodes} or wanted not in (None, found.config.security):
+                raise BrokerFailed(
+                    f"a cluster with other options is in {found.directory}: "
+                    "`eventlib broker stop` deletes it, or name another directory with --dir"
+                )
+            if port and port != found.nodes[0].ports.client:
+                found.adopt(port)
         cluster = found or Cluster.create(directory, new)
         if not ran:
             fetched(KAFKA, find_java())
@@ -155,46 +162,15 @@ def status(directory: DirectoryOption = DEFAULT_DIRECTORY, as_json: JsonOption =
     raise typer.Exit(0 if cluster is not None and cluster.is_running else 1)
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerOptions:
-    """The options of a cluster; None and empty keep an existing cluster's value, or the default."""
-
-    nodes: int | None = None
-    port: int | None = None
-    sasl: Sasl | None = None
-    users: tuple[str, ...] = ()
-    tls: bool = False
-    authorize: bool = False
-
-    @property
-    def security(self) -> Security | None:
-        """Return the requested security, None without any. Raises: BrokerFailed."""
-        if not (self.sasl or self.users or self.tls or self.authorize):
-            return None
-        if self.users and self.sasl is None:
-            raise BrokerFailed("--user names a user, but without --sasl clients are anonymous: choose one")
-        asked = Security(sasl=self.sasl, tls=self.tls, authorize=self.authorize)
-        users = {name: password for name, _, password in (each.partition(":") for each in self.users)}
-        return replace(asked, users=users) if users else asked
-
-    def new(self) -> ClusterConfig:
-        """Return a new cluster with these options. Raises: BrokerFailed."""
-        port = DEFAULT_PORT if self.port is None else self.port
-        return ClusterConfig(nodes=self.nodes or 1, port=port, security=self.security or Security())
-
-    def fits(self, config: ClusterConfig) -> bool:
-        """Return whether an existing cluster has these options; its port is not compared."""
-        return self.nodes in {None, config.nodes} and self.security in (None, config.security)
-
-
-def _fit(found: Cluster, options: BrokerOptions) -> None:
-    if not options.fits(found.config):
-        raise BrokerFailed(
-            f"a cluster with other options is in {found.directory}: "
-            "`eventlib broker stop` deletes it, or name another directory with --dir"
-        )
-    if options.port and options.port != found.nodes[0].ports.client:
-        found.adopt(options.port)
+def _security(sasl: Sasl | None, users: Sequence[str], *, tls: bool, authorize: bool) -> Security | None:
+    """Return the security that options ask for, None without any. Raises: BrokerFailed."""
+    if not (sasl or users or tls or authorize):
+        return None
+    if users and sasl is None:
+        raise BrokerFailed("--user names a user, but without --sasl clients are anonymous: choose one")
+    asked = Security(sasl=sasl, tls=tls, authorize=authorize)
+    named = {name: password for name, _, password in (each.partition(":") for each in users)}
+    return replace(asked, users=named) if named else asked
 
 
 def _end(directory: Path, *, keep: bool) -> bool:

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 from eventlib.cli._common import output
+from eventlib.cli._common.extras import installed_by
 from eventlib.cli._common.options import JsonOption, flag, option
 from eventlib.cli._common.progress import ProgressBar
 from eventlib.errors import WiringError
@@ -45,11 +46,9 @@ def copy(
 
 
 async def _copy(source: str, target: str, retire_with: str | None, from_scratch: bool, bar: ProgressBar) -> "Report":
-    try:
+    with installed_by("kafka"):
         from eventlib.log.kafka.import_log import ImportLog
         from eventlib.operations.migration import Copying
-    except ModuleNotFoundError as error:
-        raise WiringError(f"a kafka log needs the package {error.name}: install eventlib-sagas[kafka]") from error
 
     def show(what: str, done: int, total: int) -> None:
         bar.show(done, total, what)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eventlib.cli._common import output
+from eventlib.cli._common.extras import installed_by
 from eventlib.cli._common.metrics import metrics_address, serve_metrics
 from eventlib.cli._common.options import (
     LOG_VARIABLE,
@@ -25,7 +26,6 @@ from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import YesOption, agree
 from eventlib.cli._common.stopping import starting_up, stop_signal
 from eventlib.cli._common.typer_ext import Commands
-from eventlib.cli._common.views import faust_or_remedy
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.ground.tasks import first_of
 from eventlib.http.serving import host_and_port, serve_insecurely
@@ -154,7 +154,7 @@ async def _serve_metrics(
 def _apps(log_options: LogOptions, only: list[str]) -> "list[LiveApp]":
     choreography = load_choreography(log_options.app)
     services = [choreography.service(name) for name in only] or list(choreography.services)
-    with faust_or_remedy():
+    with installed_by("live"):
         from eventlib.live.connection import refuse_elsewhere
         from eventlib.live.running import load_views
     refuse_elsewhere(log_options.url)

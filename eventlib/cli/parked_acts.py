@@ -12,8 +12,8 @@ from pydantic_core import from_json
 from eventlib.cli._common import output
 from eventlib.cli._common.act_command import Asked, asking
 from eventlib.cli._common.options import OfServicesOption, argument, flag, option
-from eventlib.cli._common.previews import print_table
 from eventlib.errors import ContractError
+from eventlib.model.event import contract_of
 from eventlib.operations.parked_acts import Discard, Edit, ParkedOutcome, RetryAll
 from eventlib.operations.parked_preview import Preview
 
@@ -21,6 +21,7 @@ DeciderArgument = Annotated[str, argument("DECIDER", "The decider's name, from t
 KeyArgument = Annotated[str, argument("KEY", "The key, from the list; or an effect's id.")]
 DecidersOption = Annotated[list[str] | None, option("--decider", "NAME", "Only of this decider; may be repeated.")]
 ReasonMatches = Annotated[str | None, option("--reason-matches", "REGEX", "Only where the reason matches.")]
+_MOST_SHOWN = 200
 _REASONS = 5
 _ONE = {
     "asked": "requested. The services do it when they run.",
@@ -135,7 +136,7 @@ def _json(text: str) -> object:
 
 
 def _print_previews(found: Sequence[Preview]) -> None:
-    print_table(found)
+    print_previews(found)
     if found:
         counts = Counter(each.would for each in found)
         said = ", ".join(f"{count:,} would {would}" for would, count in counts.most_common())
@@ -162,3 +163,29 @@ def _print(done: ParkedOutcome) -> None:
         output.say(f"{count:>7,}  {reason}", "red")
     if len(reasons) > _REASONS:
         output.say(f"         and {len(reasons) - _REASONS:,} more: `eventlib parked list`", "dim")
+
+
+def print_previews(found: Sequence[Preview]) -> None:
+    """Print what each would come to, the first of them."""
+    if not found:
+        output.say("Nothing is parked.")
+        return
+    rows = list[output.Row]()
+    for each in found[:_MOST_SHOWN]:
+        parking, inputs = each.parking, f"{each.handled} of {each.waiting}" if each.parking.id is None else "effect"
+        rows.append((parking.effect or parking.decider, parking.key, each.would, inputs, _emits(each), _why(each)))
+    columns = ["decider", "key", "would", "inputs", "emits", "why"]
+    output.print_table(columns, rows, whole=["key", "would", "inputs"])
+    if len(found) > _MOST_SHOWN:
+        output.say(f"and {len(found) - _MOST_SHOWN:,} more: --json has them all", "dim")
+
+
+def _emits(found: Preview) -> str:
+    types = Counter(contract_of(type(each)).type for each in found.emitted)
+    parts = [name if count == 1 else f"{count} {name}" for name, count in types.items()]
+    late = Counter(contract_of(type(each)).type for each in found.overdue)
+    return ", ".join([*parts, *(f"then {name}, overdue" for name in late)])
+
+
+def _why(found: Preview) -> str:
+    return "; ".join(each for each in (found.reason, found.doubt) if each)

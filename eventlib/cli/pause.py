@@ -2,7 +2,7 @@
 
 from eventlib.cli._common.act_command import act_command
 from eventlib.cli._common.output import counted, printable
-from eventlib.cli._common.previews import print_table
+from eventlib.cli.parked_acts import print_previews
 from eventlib.operations.pause_acts import Pause, PauseOutcome, Resume
 from eventlib.operations.pausing import WhatWaits
 
@@ -66,7 +66,7 @@ def _print(done: PauseOutcome) -> None:
         run = "it runs" if tasks == 1 else "they run"
         print(printable(f"To be taken up by {counted(tasks, 'task')} of {target.service}, as soon as {run}."))
     if done.released is not None:
-        print_table([done.released])
+        print_previews([done.released])
 
 
 def waiting_text(waits: WhatWaits) -> str:

@@ -6,9 +6,10 @@ from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from eventlib.cli._common.extras import installed_by
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.config.settings import eventlib_settings, runtime_config
-from eventlib.errors import RetryableError, WiringError
+from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.ground.startup import Startup
 from eventlib.ground.tasks import cancelled, first_of
@@ -50,11 +51,8 @@ async def serve_metrics(
 
     Raises: WiringError when they cannot be served.
     """
-    try:
+    with installed_by("telemetry"):
         from eventlib.telemetry.process import measured
-    except ModuleNotFoundError as error:
-        raise WiringError(f"metrics need the package {error.name}: install eventlib-sagas[telemetry]") from error
-
     listening = stack.enter_context(closing(Listening(address, option="--metrics-port")))
     app = metered(measured(choreography, measured_by, see, lacks), identity_of())
     return listening.url, (await stack.enter_async_context(listening.serve(app))).task
@@ -69,12 +67,8 @@ def started_telemetry(
     """
     if options.sdk_disabled or not (options.traces or metrics):
         return None
-    try:
+    with installed_by("telemetry"):
         from eventlib.telemetry.process import telemetry_of
-    except ModuleNotFoundError as error:
-        raise WiringError(
-            f"traces and metrics need the package {error.name}: install eventlib-sagas[telemetry]"
-        ) from error
     return stack.enter_context(telemetry_of(choreography, url, options, metrics=metrics))
 
 

@@ -1,11 +1,9 @@
 """The live views that an application declares."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 
+from eventlib.cli._common.extras import installed_by
 from eventlib.contracts.view_manifest import Viewing, views_module
-from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
 
 
@@ -17,14 +15,6 @@ def declared_views(choreography: Choreography) -> list[Viewing]:
     having = [service for service in choreography.services if find_spec(views_module(service)) is not None]
     if not having:
         return []
-    with faust_or_remedy():
+    with installed_by("live"):
         from eventlib.live.running import load_views
     return [app.viewing for app in load_views(choreography, having)]
-
-
-@contextmanager
-def faust_or_remedy() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise WiringError(f"live views need the package {error.name}: install eventlib-sagas[live]") from error
