@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+
+from analytics.rebuilding import tables
+from analytics.stores import Place
 
 Read = Callable[[Path], pa.Table]
+Rows = dict[str, Counter[str]]
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -98,6 +102,10 @@ def rows_of(table: pa.Table) -> Counter[str]:
 
 def spark_rows(rows: DataFrame) -> Counter[str]:
     return rows_of(rows.toArrow())
+
+
+def rows_in(spark: SparkSession, place: Place, version: int | None = None) -> Rows:
+    return {name: spark_rows(rows) for name, rows in tables(spark, place, version=version).items()}
 
 
 def plain(value: Any) -> Any:

@@ -21,9 +21,9 @@ from analytics.stores.pointer import ObjectManifest
 from analytics.stores.versions import read_manifest
 from eventlib.errors import LogUnavailable
 from eventlib.ground.object_store import ObjectStore
-from tests.analytics.engines import on_store_in_duckdb, rows_of, spark_rows
+from tests.analytics.engines import Rows, on_store_in_duckdb, rows_in, rows_of, spark_rows
 from tests.analytics.sources import REPAIRS, archived, thirds
-from tests.analytics.test_stores import SELECT, Rows, rows_in
+from tests.analytics.test_stores import SELECT
 from tests.commands import ended
 from tests.moto import on_this_machine
 

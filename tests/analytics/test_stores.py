@@ -1,7 +1,6 @@
 """Tables as Iceberg and Delta: the rows of Parquet for every engine, older versions, evolved contracts, and few files."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,23 +11,17 @@ from analytics.audit.application import Application
 from analytics.cli import run
 from analytics.rebuilding import How, Rebuilt, rebuild, tables
 from analytics.rebuilding.catalogue import catalogue_of
-from analytics.stores import Place, TableFormat, begin_version, entry_of
+from analytics.stores import TableFormat, begin_version, entry_of
 from eventlib import Choreography
 from eventlib.errors import WiringError
-from tests.analytics.engines import ENGINES, rows_of, spark_rows
+from tests.analytics.engines import ENGINES, Rows, rows_in, rows_of, spark_rows
 from tests.analytics.repairs import OLDER, RepairAsked
 from tests.analytics.sources import REPAIRS, thirds
 from tests.analytics.test_stores_killed import cut, left_over
 from tests.commands import ended
 
-Rows = dict[str, Counter[str]]
-
 SELECT = ("kinds", "saga_steps")
 """With what they are made of: tables that grow, are merged, and are whole, and one that is an SQL file."""
-
-
-def rows_in(spark: SparkSession, place: Place, version: int | None = None) -> Rows:
-    return {name: spark_rows(rows) for name, rows in tables(spark, place, version=version).items()}
 
 
 @pytest.fixture(scope="module")
