@@ -63,6 +63,8 @@ def kill_one_that_writes(path: Path, what: str, after_s: float) -> None:
     with forked.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
+        if what == "pack":
+            process.stdout.readline()  # it has packed something
         time.sleep(after_s)
         process.send_signal(signal.SIGKILL)
 
