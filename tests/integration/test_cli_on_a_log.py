@@ -154,7 +154,7 @@ def test_a_mended_effect_is_retried_and_the_order_ends(
     asyncio.run(again())
     assert run(["saga", "broken", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ending"] == "OrderCompleted"
-    assert run(["parked", "retry", "--all", "--json"]) == 0
+    assert run(["parked", "retry", "--all", "--wait", "0", "--json"]) == 0
     assert {json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()} == {"garbled"}
 
 
