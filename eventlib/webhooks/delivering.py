@@ -29,6 +29,7 @@ MOST_PARKED = 10_000
 _AT_ONCE = 100
 """How many events are taken together: what a crash can send a second time."""
 _FULL_S = 0.2
+_RETRIES_S = 1.0
 _GROWTH = 4.0
 Lane = deque[ParkedEvent]
 """The deliveries of one key, in their order; of one partition where they are sent in batches."""
@@ -97,11 +98,19 @@ class Delivering(Consumption):
         await self._deliver(new, offsets)
 
     async def retry(self) -> None:
-        """See `Consumption.retry`: those whose pause is over, as many as may be under way at a time."""
+        """See `Consumption.retry`: those whose pause is over, for a second at most, and while some of them are taken."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + _RETRIES_S
+        while due := self._due():
+            before = self.applied
+            await self._deliver(due[: self._subscriber.concurrency], {})
+            if self.applied == before or clock() > until:
+                return
+
+    def _due(self) -> list[Lane]:
         now = self._timing.now_ms()
         due = [lane for lane in self._lanes.values() if lane and lane[0].due_ms is not None and lane[0].due_ms <= now]
-        due.sort(key=lambda lane: lane[0].due_ms or 0)
-        await self._deliver(due[: self._subscriber.concurrency], {})
+        return sorted(due, key=lambda lane: lane[0].due_ms or 0)
 
     async def step(self, timeout_s: float = 1.0) -> int:
         """See `Consumption.step`; nothing is read while the subscriber is disabled, or has too much parked."""

@@ -9,6 +9,7 @@ import pytest
 
 from eventlib import open_log
 from eventlib.webhooks.acts import enable
+from eventlib.webhooks.delivering import Delivering
 from eventlib.webhooks.endpoint import trust
 from tests.contract.registry_servers import self_signed
 from tests.integration.hooking import KEYS, declared, delivering, hang, publish, refusing, until_status
@@ -34,6 +35,29 @@ async def test_an_endpoint_that_is_gone_gets_nothing_until_it_is_enabled(tmp_pat
             await enable(log, "one")
             await until(lambda: all(receiver.numbers(key) == [0, 1, 2, 3] for key in KEYS))
     assert found.failed == 0
+
+
+async def test_what_was_parked_follows_without_a_pause_once_it_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few deliveries may be under way at a time."""
+    retry, times, keys = Delivering.retry, list[Delivering](), "abcdefghijklmnopqrstuvwxyz"
+
+    async def counted(delivering: Delivering) -> None:
+        times.append(delivering)
+        await retry(delivering)
+
+    monkeypatch.setattr(Delivering, "retry", counted)
+    async with open_log("memory://", APP) as log, receiving(lambda _: (410, {}, b"")) as receiver:
+        path = declared(tmp_path / "hooks.toml", one=f'"{receiver.url}"\nbegin = "start"\nconcurrency = 1')
+        await publish(log, range(1), keys)
+        async with delivering(log, path):
+            await until_status(log, path, disabled="its endpoint answered 410 Gone")
+            receiver.decide = lambda _: (204, {}, b"")
+            times.clear()
+            await enable(log, "one")
+            await until(lambda: all(receiver.numbers(key) == [0] for key in keys))
+    assert len(times) < len(keys) / 2
 
 
 @pytest.mark.parametrize(
