@@ -14,6 +14,7 @@ from eventlib.analysis.event_graph import EventGraph
 from eventlib.cli._common import output
 from eventlib.cli._common.connectors import FileOption, OutboxesOption, SinksOption, connectors_of
 from eventlib.cli._common.options import JsonOption, LogOptions, flag
+from eventlib.cli._common.output import counted
 from eventlib.contracts.writable import unwritable
 from eventlib.model.choreography import Choreography
 from eventlib.model.finding import Finding
@@ -63,11 +64,13 @@ def _print(choreography: Choreography, findings: list[Finding], errors: int, war
     for finding in findings:
         _print_finding(console, finding)
     if not errors and not warnings:
-        output.say(_well_wired(choreography) + ("" if findings else _proof(choreography)))
+        output.say(_well_wired(choreography))
+        if not findings and (proof := _proof(choreography)):
+            output.say(proof)
     accepted = len(findings) - errors - warnings
     if findings:
         more = f", {accepted} accepted" if accepted else ""
-        output.say(f"{_counted(errors, 'error')}, {_counted(warnings, 'warning')}{more}.")
+        output.say(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}{more}.")
 
 
 def _print_finding(console: Console, finding: Finding) -> None:
@@ -86,20 +89,16 @@ def _print_finding(console: Console, finding: Finding) -> None:
 
 
 def _well_wired(choreography: Choreography) -> str:
-    size = f"{_counted(len(choreography.services), 'service')}, {_counted(len(choreography.deciders), 'decider')}"
-    return f"{choreography.name} is well wired: {size}, {_counted(len(choreography.events), 'event')}."
+    size = f"{counted(len(choreography.services), 'service')}, {counted(len(choreography.deciders), 'decider')}"
+    return f"{choreography.name} is well wired: {size}, {counted(len(choreography.events), 'event')}."
 
 
 def _proof(choreography: Choreography) -> str:
     steps, ways = compensation.proved(EventGraph(choreography))
     if not ways:
         return ""
-    return f"\nA failure can follow {_counted(steps, 'step')} in {_counted(ways, 'way')}: each leads to what reverses the step."
+    return f"A failure can follow {counted(steps, 'step')} in {counted(ways, 'way')}: each leads to what reverses the step."
 
 
 def _count(findings: list[Finding], severity: str) -> int:
     return sum(finding.severity == severity and finding.accepted is None for finding in findings)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

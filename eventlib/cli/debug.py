@@ -79,7 +79,7 @@ def _stopped(stop: Stop, decision: HandlerCall) -> bool:
     try:
         said = stop(decision)
     except Exception as error:  # noqa: BLE001  whatever the handler raises is what the person looks at
-        output.say(f"raises now: {kept_reason(error, personal=False)}", "red")
+        output.say(Text(f"raises now: {kept_reason(error, personal=False)}", style="red"))
         return True
     if said is None:
         return False

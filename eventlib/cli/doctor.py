@@ -95,5 +95,8 @@ def _print(url: str, found: Sequence[Diagnosis]) -> None:
     console = output.terminal()
     output.say(url)
     console.print(shown)
-    counts = [f"{sum(each.verdict == verdict for each in found)} {verdict}s" for verdict in ("error", "warning")]
-    console.print(f"\n{counts[0]}, {counts[1]}.".replace("1 errors", "1 error").replace("1 warnings", "1 warning"))
+    counts = [
+        output.counted(sum(each.verdict == verdict for each in found), verdict) for verdict in ("error", "warning")
+    ]
+    output.say()
+    output.say(f"{counts[0]}, {counts[1]}.")

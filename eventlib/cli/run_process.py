@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.metrics import started_telemetry
+from eventlib.cli._common.output import counted
 from eventlib.cli._common.stopping import Stopped, starting_up, unless_stopped
 from eventlib.eventlog import EventLog
 from eventlib.ground.startup import Startup
@@ -158,7 +159,7 @@ def restoring_lines(restoring: Mapping[tuple[str, int], RestoreProgress]) -> lis
     for service in sorted({service for service, _ in restoring}):
         theirs = [each for (name, _), each in restoring.items() if name == service]
         come, left = sum(each.at - each.began for each in theirs), sum(each.end - each.at for each in theirs)
-        tasks = "1 task" if len(theirs) == 1 else f"{len(theirs)} tasks"
+        tasks = counted(len(theirs), "task")
         share = f"{come / (come + left):.0%} of {come + left:,} changelog records"
         lines.append(f"{service}: restoring {tasks}, {share}")
     return lines

@@ -59,7 +59,7 @@ def event_json(event: SagaEvent) -> dict[str, object]:
 
 def headline(saga: Saga, at: datetime | None = None) -> Text:
     """Return one line on the progress of a saga, now or as of a time."""
-    count = f"{len(saga.events):,} event{'' if len(saga.events) == 1 else 's'}"
+    count = output.counted(len(saga.events), "event")
     ending = saga.ending
     if ending is not None:
         end = Text(f"ended with {ending.type}", style="yellow" if ending.role == "compensation" else "green")

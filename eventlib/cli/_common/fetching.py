@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from eventlib.cli._common.output import counted
 from eventlib.cli._common.progress import ProgressBar
 from eventlib.devtools.kafka.jars import JarSet, ivy
 from eventlib.devtools.kafka.java import Java
@@ -17,8 +18,7 @@ def fetched(jars: JarSet, java: Java) -> Path:
     if jars.is_at(directory):
         return directory
     ivy()
-    count = len(jars.pinned())
-    files = "1 file" if count == 1 else f"{count} files"
+    files = counted(len(jars.pinned()), "file")
     sys.stderr.write(
         f"Downloading {jars.title} {jars.version} from Maven Central, once: {files}, {jars.size / 1e6:.1f} MB, to {directory}\n"
     )
