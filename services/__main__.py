@@ -230,7 +230,7 @@ def _import(path: Path, config: ImportConfig, *, as_json: bool) -> None:
         collect_garbage_seldom()
         report = asyncio.run(import_file(path, config, progress))
     if as_json:
-        sys.stdout.write(json.dumps(report.as_json(), ensure_ascii=False) + "\n")
+        sys.stdout.write(report.model_dump_json() + "\n")
     else:
         show_summary(command_line.terminal(), report)
 

@@ -61,7 +61,7 @@ async def import_file(path: Path, config: ImportConfig, progress: ImportProgress
         raise WiringError(f"--rejects {config.rejects}: there is no directory {config.rejects.parent}")
     async with AsyncExitStack() as stack:
         intake = stack.enter_context(Intake(Source(path)))
-        intake.take_in(progress.surveyed)
+        intake.take_in(lambda read: progress.show(f"reading the file: {read:,} orders", at_once=False))
         rejects = None if config.rejects is None else stack.enter_context(config.rejects.open("w", encoding="utf-8"))
         log = await stack.enter_async_context(open_log(config.log_url, shop))
         running = Import(log, intake, rejects, config, progress)
@@ -86,25 +86,24 @@ class Import:
         self._rejects = rejects
         self._config = config
         self._progress = progress
-        file = intake.source.path.name
-        self.report = Report(file, config.log_url, config.place_only, intake.counts, len(intake.products))
-        self._outcomes = self.report.outcomes
+        self.report = report = intake.report
+        report.log, report.place_only, report.products.in_file = config.log_url, config.place_only, len(intake.products)
         self._quiet_s = _QUIET_S
 
     async def see_through(self, runtime: Runtime) -> None:
         """Publish everything, and wait until every order has ended or waits for something parked."""
         first_ms = await self.begin()
-        async with watching(self._log, self._intake, self._outcomes, first_ms) as watch:
+        async with watching(self._log, self._intake, first_ms) as watch:
             started, events = time.monotonic(), await self._events()
             await self.place(watch)
             await watch.catch_up()
-            while self._outcomes.open:
+            while self.report.open:
                 is_quiet = await self._look(watch)
-                if is_quiet and (self._outcomes.lost or len(self.report.waiting) >= self._outcomes.open):
+                if is_quiet and (self.report.lost or len(self.report.waiting) >= self.report.open):
                     break  # of orders whose end was gone before it was read, no other sign comes
             else:
                 self.report.waiting = []
-        for (topic, partition), (first, to) in self._outcomes.lost.items():
+        for (topic, partition), (first, to) in self.report.lost.items():
             self.report.notes.append(
                 f"{topic}/{partition}: events were gone before they were read, from offset {first} to {to}: how their "
                 "orders ended is not counted"
@@ -112,23 +111,24 @@ class Import:
         with suppress(TimeoutError):  # another process may own tasks, and continue with them
             async with asyncio.timeout(_IDLE_S):
                 await runtime.idle()
-        self.report.seconds = time.monotonic() - started
+        self.report.seconds = round(time.monotonic() - started, 3)
         self.report.events = await self._events() - events
 
     async def begin(self) -> int | None:
         """List products, deliver stock; return when the first order of this file was placed (ms), if any was."""
         report, config = self.report, self._config
-        self._progress.doing("reading what the log has already")
-        self._outcomes.placed, first_ms = await find_orders(self._log, self._intake)
-        self._progress.doing("listing products and delivering stock")
-        report.catalogue = await prepare(self._log, self._intake, config.stock_units)
-        if report.catalogue.other_units:
+        self._progress.show("reading what the log has already")
+        self.report.on_log, first_ms = await find_orders(self._log, self._intake)
+        self._progress.show("listing products and delivering stock")
+        catalogue = await prepare(self._log, self._intake, config.stock_units)
+        report.products.listed, report.deliveries = catalogue.listed, catalogue.delivered
+        if catalogue.other_units:
             report.notes.append(
-                f"{report.catalogue.other_units:,} deliveries of this file are on the log with another number of units: "
+                f"{catalogue.other_units:,} deliveries of this file are on the log with another number of units: "
                 "they stay as they are"
             )
         patience_s = config.place_only_patience_s if config.place_only else config.patience_s
-        if first_ms is None and not await arrival(self._log, report.catalogue, patience_s):
+        if first_ms is None and not await arrival(self._log, catalogue, patience_s):
             report.notes.append("the stock has not arrived yet: some orders may be refused as out of stock")
         return first_ms
 
@@ -141,24 +141,24 @@ class Import:
             if len(batch) >= self._config.batch_orders or lines >= self._config.batch_lines:
                 await self._publish(batch)
                 batch, lines = [], 0
-                while watch is not None and self._outcomes.open - len(self.report.waiting) >= self._config.open_orders:
+                while watch is not None and self.report.open - len(self.report.waiting) >= self._config.open_orders:
                     await self._look(watch)
         await self._publish(batch)
 
     async def _publish(self, orders: list[OrderSubmitted]) -> None:
         for order in orders:  # before they are on the log, so that no end is read of an unknown order
             self._intake.learn(order.order_id, Known.PLACED)
-        self._outcomes.placed += len(orders)
+        self.report.on_log += len(orders)
         await self._log.publish_many(map(order_request, orders))
         self._count()
 
     async def _look(self, watch: Watch) -> bool:
         """Wait for an order to end; when none has for a while, find out which ones wait for something parked."""
-        ended, until = self._outcomes.ended, time.monotonic() + self._quiet_s
-        while self._outcomes.ended == ended and time.monotonic() < until:
+        ended, until = self.report.ended, time.monotonic() + self._quiet_s
+        while self.report.ended == ended and time.monotonic() < until:
             await watch.read()
             self._count()
-        if self._outcomes.ended > ended:
+        if self.report.ended > ended:
             self._quiet_s = _QUIET_S
             return False
         self._quiet_s = min(2 * self._quiet_s, _LONGEST_QUIET_S)
@@ -167,7 +167,7 @@ class Import:
         return True
 
     def _count(self) -> None:
-        self._progress.counted(self._outcomes.placed, self._outcomes.ended, self._intake.counts.placeable)
+        self._progress.counted(self.report)
 
     async def _events(self) -> int:
         places = [(topic.name, number) for topic in event_topics(self._log) for number in range(topic.partitions)]

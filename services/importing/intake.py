@@ -2,9 +2,8 @@
 
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from typing import NamedTuple, Self, TextIO
@@ -13,6 +12,7 @@ from eventlib import Publication, TerminalError
 from eventlib.spi import Codec, contract_of
 from services.importing.files import Source, read_ndjson
 from services.importing.orders import Order, Reason, Refusal
+from services.importing.report import Report
 from services.importing.retail_csv import DayFirst, read_csv
 from services.order.events import OrderSubmitted
 
@@ -62,23 +62,10 @@ class Product:
     currency: str = ""
 
 
-@dataclass(slots=True)
-class Counts:
-    """How many orders the file has, also refused ones, and how many of them can be placed.
-
-    `repeated` counts those that came again with the same content, `before` those that were on the log already.
-    """
-
-    read: int = 0
-    placeable: int = 0
-    repeated: int = 0
-    placed: int = 0
-    before: int = 0
-    refused: Counter[Reason] = field(default_factory=Counter)
-
-
 class Intake:
     """A file's orders and refusals, in a temporary SQLite database: memory grows with the file's products alone.
+
+    `report` counts them.
 
     Raises: TerminalError when the directory of temporary files has no room.
     """
@@ -88,7 +75,7 @@ class Intake:
         self._begin()
 
     def _begin(self) -> None:
-        self.counts = Counts()
+        self.report = Report(file=self.source.path.name)
         self.products = dict[str, Product]()
         self._db = sqlite3.connect("", isolation_level=None)  # a file that SQLite itself removes
         self._db.executescript(_TABLE)
@@ -116,9 +103,9 @@ class Intake:
         source = self.source
         for line, read in read_csv(source, day_first=day_first) if source.is_csv else read_ndjson(source):
             self._add(line, read)
-            if self.counts.read % _SHOW_EVERY == 0:
-                show(self.counts.read)
-        show(self.counts.read)
+            if self.report.read % _SHOW_EVERY == 0:
+                show(self.report.read)
+        show(self.report.read)
 
     def _execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         try:
@@ -129,7 +116,7 @@ class Intake:
             ) from error
 
     def _add(self, line: int, read: Order | Refusal) -> None:
-        self.counts.read += 1
+        self.report.read += 1
         if isinstance(read, Order):
             self._learn(read)
             read = read.fault() or read
@@ -141,17 +128,12 @@ class Intake:
     def _place(self, line: int, request: OrderSubmitted) -> Refusal | None:
         content, found = content_of(request), self.kept(request.order_id)
         if found is None:
-            row = (
-                line,
-                request.order_id,
-                request.model_dump_json(),
-                content,
-                sum(each.quantity for each in request.lines),
-            )
+            units = sum(each.quantity for each in request.lines)
+            row = (line, request.order_id, request.model_dump_json(), content, units)
             self._execute("INSERT INTO orders (line, order_id, request, content, units) VALUES (?, ?, ?, ?, ?)", row)
-            self.counts.placeable += 1
+            self.report.placeable += 1
         elif found.content == content:
-            self.counts.repeated += 1
+            self.report.repeated += 1
         else:
             detail = f"order {request.order_id} was in the file before, with other content"
             return Refusal(request.order_id, Reason.MALFORMED, detail)
@@ -193,16 +175,16 @@ class Intake:
         for line, known, result in self.results():
             order = result if isinstance(result, Refusal) else _refused(result, known, codec) or result
             if isinstance(order, Refusal):
-                self.counts.refused[order.reason] += 1
+                self.report.refused[order.reason] += 1
                 if rejects is not None:
                     detail = f"file line {line}: {order.detail}"
                     row = {"order_id": order.order_id, "reason": order.reason, "detail": detail}
                     rejects.write(json.dumps(row, ensure_ascii=False) + "\n")
             elif known is Known.NOTHING:
-                self.counts.placed += 1
+                self.report.placed += 1
                 yield order
             else:
-                self.counts.before += 1
+                self.report.placed_before += 1
 
 
 def _refused(order: OrderSubmitted, known: Known, codec: Codec) -> Refusal | None:

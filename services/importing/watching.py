@@ -12,7 +12,7 @@ from eventlib.spi import Reader, Record, TopicPartition, warn_of_lost
 from eventlib.values import now_ms
 from services.importing.catalogue import text_key
 from services.importing.intake import Intake, Known
-from services.importing.report import COMPENSATIONS, STEPS, Outcomes, WaitingOrder
+from services.importing.report import COMPENSATIONS, STEPS, WaitingOrder
 from services.order.events import OrderCancelled, OrderCompleted
 
 _TOPICS = ("order.requests", "orders", "stock", "payments", "dispatches")
@@ -33,10 +33,10 @@ class _OpenOrder:
 class Watch:
     """Reads the events of a file's orders, and counts how they end. Memory grows with the open orders only."""
 
-    def __init__(self, log: EventLog, intake: Intake, outcomes: Outcomes, reader: Reader) -> None:
+    def __init__(self, log: EventLog, intake: Intake, reader: Reader) -> None:
         self._log = log
         self._intake = intake
-        self._outcomes = outcomes
+        self._report = intake.report
         self._reader = reader
         self._open = dict[str, _OpenOrder]()
         self._started_ms = now_ms()
@@ -45,7 +45,7 @@ class Watch:
         """Take in what comes next, if anything does within a moment."""
         for record in await self._reader.poll(_BATCH, _LOOK_S):
             await self._take(record)
-        self._outcomes.lost.update(warn_of_lost(self._reader, "the import"))
+        self._report.lost.update(warn_of_lost(self._reader, "the import"))
 
     async def catch_up(self) -> None:
         """Take in everything that is on the log now."""
@@ -61,8 +61,8 @@ class Watch:
             for waiting in await waiting_inputs(self._log, parking):
                 order_id = open_orders.get(waiting.record.correlation_id or "")
                 if order_id is not None:
-                    waits = WaitingOrder(order_id, parking.service, parking.decider, parking.key, parking.reason)
-                    found.setdefault(order_id, waits)
+                    waits = {name: getattr(parking, name) for name in ("service", "decider", "key", "reason")}
+                    found.setdefault(order_id, WaitingOrder(order_id=order_id, **waits))
         return [*found.values()]
 
     async def _take(self, record: Record) -> None:
@@ -74,7 +74,7 @@ class Watch:
         if order_id is None or kept is None or kept.known not in {Known.PLACED, Known.ENDED}:
             return
         if kind in COMPENSATIONS:
-            self._outcomes.compensations[kind] += 1
+            self._report.compensations[kind] += 1
             return
         if kind in _ENDS and kept.known is Known.PLACED:
             await self._end(order_id, kept.units, record)
@@ -90,38 +90,38 @@ class Watch:
         order.times_ms[step] = order.times_ms[step] or record.timestamp_ms
         if all(order.times_ms):
             del self._open[order_id]
-            for latencies, (before, after) in zip(self._outcomes.steps, pairwise(order.times_ms), strict=True):
+            for latencies, (before, after) in zip(self._report.steps, pairwise(order.times_ms), strict=True):
                 latencies.add(after - before)
-            self._outcomes.to_completion.add(order.times_ms[-1] - order.times_ms[0])
+            self._report.to_completion.add(order.times_ms[-1] - order.times_ms[0])
 
     async def _end(self, order_id: str, units: int, record: Record) -> None:
         try:
             event = await self._log.decode_now(record)
         except UndecodableRecord:
             return
-        outcomes = self._outcomes
+        report = self._report
         match event:
             case OrderCompleted(amount_cents=cents, currency=currency):
-                outcomes.completed += 1
-                outcomes.money_in(currency).completed_cents += cents
-                outcomes.units += units
-                outcomes.examples.setdefault("completed", order_id)
+                report.completed += 1
+                report.money_in(currency).completed_cents += cents
+                report.units_shipped += units
+                report.examples.setdefault("completed", order_id)
             case OrderCancelled(refunded_cents=cents, currency=currency, reason=reason):
-                outcomes.cancelled[reason] += 1
-                outcomes.money_in(currency).refunded_cents += cents
-                outcomes.examples.setdefault(reason, order_id)
+                report.cancelled[reason] += 1
+                report.money_in(currency).refunded_cents += cents
+                report.examples.setdefault(reason, order_id)
                 order = self._open.pop(order_id, None)
                 if order is not None and order.times_ms[0]:
-                    outcomes.to_cancellation.add(record.timestamp_ms - order.times_ms[0])
+                    report.to_cancellation.add(record.timestamp_ms - order.times_ms[0])
             case _:
                 return
         self._intake.learn(order_id, Known.ENDED)
-        outcomes.ended += 1
-        outcomes.ended_since += record.timestamp_ms >= self._started_ms
+        report.ended += 1
+        report.ended_since += record.timestamp_ms >= self._started_ms
 
 
 @asynccontextmanager
-async def watching(log: EventLog, intake: Intake, outcomes: Outcomes, since_ms: int | None) -> AsyncIterator[Watch]:
+async def watching(log: EventLog, intake: Intake, since_ms: int | None) -> AsyncIterator[Watch]:
     """Watch from the time of the file's first order on the log (ms), or from the end of the log without one."""
     topics = await log.port.topics()
     starts = dict[TopicPartition, int]()
@@ -129,6 +129,6 @@ async def watching(log: EventLog, intake: Intake, outcomes: Outcomes, since_ms: 
         starts[place] = await (log.port.end(*place) if since_ms is None else log.port.offset_at(*place, since_ms))
     reader = log.port.reader(starts)
     try:
-        yield Watch(log, intake, outcomes, reader)
+        yield Watch(log, intake, reader)
     finally:
         await reader.close()

@@ -20,7 +20,6 @@ from eventlib.sinks.consuming import Consumption, dropped_before
 from services import shop
 from services.importing.files import Source
 from services.importing.intake import Intake
-from services.importing.report import Outcomes
 from services.importing.watching import watching
 from services.order.events import OrderCompleted
 from tests.integration.hooking import delivering, until_status
@@ -154,20 +153,19 @@ async def test_an_import_names_events_that_were_gone_before_it_read_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "orders.ndjson").touch()
-    outcomes = Outcomes()
     async with open_log("memory://", shop) as log:
         await log.prepare()
         done = OrderCompleted(order_id="1", amount_cents=1, currency="GBP")
         (record,) = log.records_of(Publication(done), 0)
         await log.port.append([record] * 3)
         with Intake(Source(tmp_path / "orders.ndjson")) as intake:
-            async with watching(log, intake, outcomes, None) as watch:
+            async with watching(log, intake, None) as watch:
                 await log.port.delete_topics([record.topic])
                 await log.port.create_topics([topic for topic in shop.topics if topic.name == record.topic])
                 with caplog.at_level(logging.WARNING):
-                    while not outcomes.lost:
+                    while not intake.report.lost:
                         await watch.read()
-    assert outcomes.lost == {(record.topic, record.partition): (3, 0)}
+    assert intake.report.lost == {(record.topic, record.partition): (3, 0)}
     (warned,) = caplog.messages
     assert warned == (
         f"the import: orders/{record.partition}: it was at 3, and the topic ends at 0: records are missing at its end"

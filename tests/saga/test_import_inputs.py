@@ -52,7 +52,7 @@ async def test_what_is_wrong_is_refused_and_the_rest_goes_on(tmp_path: Path) -> 
         tmp_path, order(1), "nonsense", order(2, cancels=True), huge, wide, order(1), order(1, country="FR"), order(3),
         rejects=rejects,
     )  # fmt: skip
-    assert (report.counts.read, report.counts.placed, report.counts.repeated, report.outcomes.completed) == (8, 2, 1, 2)
+    assert (report.read, report.placed, report.repeated, report.completed) == (8, 2, 1, 2)
     assert [(each["order_id"], each["reason"], each["detail"]) for each in refusals(rejects)] == [
         (None, "malformed", "file line 2: not JSON: Expecting value at column 1"),
         ("2", "credit note", "file line 3: cancels is true"),
@@ -68,7 +68,7 @@ async def test_an_order_that_the_log_has_with_other_content_is_told(tmp_path: Pa
 
     report = await run(tmp_path, order(1, country="FR"), order(2), order(3), rejects=rejects)
 
-    assert (report.counts.placed, report.counts.before, report.outcomes.completed) == (1, 1, 2)
+    assert (report.placed, report.placed_before, report.completed) == (1, 1, 2)
     (refused,) = refusals(rejects)
     assert refused["reason"] == "conflict"
     assert refused["detail"] == "file line 1: the log has an order 1 already, with other content"
@@ -77,7 +77,6 @@ async def test_an_order_that_the_log_has_with_other_content_is_told(tmp_path: Pa
 async def test_other_units_for_the_same_file_stay_as_they_are(tmp_path: Path) -> None:
     await run(tmp_path, order(1), stock_units=10)
     report = await run(tmp_path, order(1), stock_units=20)
-    assert report.catalogue.other_units == 1
     assert report.notes == [
         "1 deliveries of this file are on the log with another number of units: they stay as they are"
     ]
@@ -91,7 +90,7 @@ async def test_an_order_behind_an_external_record_is_listed_and_the_others_end(t
 
     report = await run(tmp_path, order(1), order(2), order(3))
 
-    assert report.outcomes.completed == 2
+    assert report.completed == 2
     assert [waiting.order_id for waiting in report.waiting] == ["2"]
     assert report.waiting[0].service in {"stock", "payment", "dispatch"}
     assert report.waiting[0].key == "2"

@@ -33,8 +33,8 @@ def test_compressed_or_not_the_content_is_the_same(tmp_path: Path) -> None:
     (tmp_path / "orders.ndjson.gz").write_bytes(gzip.compress(text))
     with taken_in(tmp_path / "orders.ndjson") as plain, taken_in(tmp_path / "orders.ndjson.gz") as compressed:
         assert plain.source.digest == compressed.source.digest
-        assert (plain.counts, plain.products) == (compressed.counts, compressed.products)
-        assert plain.counts.read == 50
+        assert (plain.report.placeable, plain.products) == (compressed.report.placeable, compressed.products)
+        assert plain.report.read == 50
         assert [*plain.results()] == [*compressed.results()]
 
 
@@ -67,7 +67,7 @@ def test_a_product_is_listed_at_its_first_price_above_zero(tmp_path: Path) -> No
     with taken_in(path) as found:
         assert found.products["A"].unit_price_cents == 300
         assert found.products["A"].description == "MUG"
-        assert found.counts.placeable == 2
+        assert found.report.placeable == 2
 
 
 def test_what_the_log_has_of_an_order_is_kept_beside_it(tmp_path: Path) -> None:
