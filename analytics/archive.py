@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from analytics.schema import STORED, key_as_text
 from analytics.selection import Selection, narrowed
 from eventlib.ground.object_store import Place
 from eventlib.log.archive.files import DataFile, Span, read_manifest
-from eventlib.log.archive.place import located, place_of
+from eventlib.log.archive.place import located, opened, place_of
 from eventlib.log.archive.row_groups import unreadable
 from eventlib.values import to_ms
 
@@ -32,6 +31,7 @@ _FILES = t.StructType([
 class Portion:
     """Row groups of one file of a topic, of so many rows; `spans` are the offsets to read of each partition, if not all."""
 
+    url: str
     path: str
     topic: str
     groups: tuple[int, ...]
@@ -41,18 +41,33 @@ class Portion:
 
     def __call__(self) -> Iterator[pa.RecordBatch]:
         """Yield the selected records, with those columns of `STORED` that tables have. Raises: LogCorrupt."""
+        return map(self._canonical, self.stored(_READ))
+
+    def stored(self, columns: Sequence[str], coded: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """Yield columns of the selected records as the file has them, `coded` ones as dictionaries. Raises: LogCorrupt."""
+        place = place_of(self.url)
+        read = [*dict.fromkeys([*columns, *self._selecting()])]
         try:
-            with pq.ParquetFile(self.path, page_checksum_verification=True) as opened:
+            with pq.ParquetFile(
+                opened(place, self.path), page_checksum_verification=True, read_dictionary=[*coded]
+            ) as file:
                 for first in range(0, len(self.groups), _GROUPS_AT_ONCE):
                     groups = self.groups[first : first + _GROUPS_AT_ONCE]
-                    table = opened.read_row_groups(groups, columns=[*_READ], use_threads=False)
+                    table = file.read_row_groups(groups, columns=read, use_threads=False)
                     for batch in table.combine_chunks().to_batches():
-                        yield self._canonical(self._selected(batch))
+                        yield self._selected(batch)
         except (OSError, pa.ArrowException) as error:
-            raise unreadable(self.path, error) from error
+            raise unreadable(located(place, self.path), error) from error
+
+    def _selecting(self) -> Iterator[str]:
+        """Yield the columns by which records are selected."""
+        yield from ["type"] if self.selection.types else []
+        yield from ["recorded_at"] if self.selection.until is not None else []
+        yield from ["partition", "offset"] if self.spans is not None else []
 
     def _selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        batch = batch.filter(pc.is_in(batch["type"], pa.array(self.selection.types, pa.string())))
+        if self.selection.types:
+            batch = batch.filter(pc.is_in(batch["type"].cast(pa.string()), pa.array(self.selection.types, pa.string())))
         if self.selection.until is not None:
             until = pa.scalar(to_ms(self.selection.until), pa.timestamp("ms", "UTC"))
             batch = batch.filter(pc.less(batch["recorded_at"], until))
@@ -72,21 +87,21 @@ class Portion:
         return pa.RecordBatch.from_pydict(columns)
 
 
-def portions(place: Path, selection: Selection) -> Iterator[Portion]:
-    """Yield the row groups of an archive that may have records of the selected types, each for itself. Raises: LogCorrupt."""
+def portions(url: str, selection: Selection) -> Iterator[Portion]:
+    """Yield the row groups of an archive that may have records that are selected, each for itself. Raises: LogCorrupt."""
+    place = place_of(url)
     for file in read_manifest(place).files:
         if not _may_have(file, selection):
             continue
         asked = {span.partition: _asked(file, span, selection) for span in file.spans}
         is_whole = all(asked[span.partition] == _all(span) for span in file.spans)
         spans = None if is_whole else {partition: span for partition, span in asked.items() if span is not None}
-        path = located(place, file.path)
         try:
-            metadata = pq.read_metadata(path)
+            metadata = pq.read_metadata(opened(place, file.path))
         except (OSError, pa.ArrowException) as error:
-            raise unreadable(path, error) from error
+            raise unreadable(located(place, file.path), error) from error
         for group in range(metadata.num_row_groups):
-            yield Portion(path, file.topic, (group,), metadata.row_group(group).num_rows, spans, selection)
+            yield Portion(url, file.path, file.topic, (group,), metadata.row_group(group).num_rows, spans, selection)
 
 
 def shares_of(found: Sequence[Portion], count: int) -> list[list[Portion]]:

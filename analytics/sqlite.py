@@ -47,26 +47,24 @@ _SELECT = f"""SELECT position, CAST(recorded_at AS INTEGER) AS recorded_at, key 
 
 def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
     """Return what `analytics.log` does, without schema ids. Raises: LogUnavailable."""
-    path = Path(url.removeprefix("sqlite:///")).absolute()
-    states = _partitions(path)
-    shares = _shares(_ranges(map(state_of, states.values()), selection))
-    if not shares:
+    parts = sources(Path(url.removeprefix("sqlite:///")).absolute(), selection)
+    if not parts:
         return spark.createDataFrame([], STORED)
-    numbers = spark.range(0, len(shares), 1, len(shares))  # one task for each
-    return numbers.mapInArrow(partial(_read, path=path, states=states, shares=shares, selection=selection), STORED)
+    numbers = spark.range(0, len(parts), 1, len(parts))  # one task for each
+    return numbers.mapInArrow(partial(_read_parts, parts=parts), STORED)
+
+
+def _read_parts(
+    numbers: Iterable[pa.RecordBatch], parts: Sequence[Callable[[], Iterator[pa.RecordBatch]]]
+) -> Iterator[pa.RecordBatch]:
+    return (batch for rows in numbers for number in rows.column(0).to_pylist() for batch in parts[number]())
 
 
 def sources(path: Path, selection: Selection) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
     """Return what reads the parts of what `read` does, in any process. Raises: as `read` does."""
     states = _partitions(path)
     shares = _shares(_ranges(map(state_of, states.values()), selection))
-    whole = pa.RecordBatch.from_pydict({"id": [0]})
-    return [partial(_read, [whole], path, states, [share], selection) for share in shares]
-
-
-def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
-    """Return what `read` does, read by this process. Raises: as `read` does."""
-    return [batch for source in sources(path, selection) for batch in source()]
+    return [partial(_read, path, states, share, selection) for share in shares]
 
 
 def _shares(ranges: Iterable[Range]) -> list[list[Range]]:
@@ -82,15 +80,10 @@ def _shares(ranges: Iterable[Range]) -> list[list[Range]]:
 
 
 def _read(
-    numbers: Iterable[pa.RecordBatch],
-    path: Path,
-    states: Mapping[int, StateRow],
-    shares: Sequence[Sequence[Range]],
-    selection: Selection,
+    path: Path, states: Mapping[int, StateRow], ranges: Sequence[Range], selection: Selection
 ) -> Iterator[pa.RecordBatch]:
     more, values = _condition(selection)
     sql = f"{_SELECT} WHERE position >= ? AND position < ?{more}"
-    ranges = [each for batch in numbers for number in batch.column(0).to_pylist() for each in shares[number]]
     with closing(Batches(path)) as batches:
         for each in ranges:
             base = each.number << OFFSET_BITS

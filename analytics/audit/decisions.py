@@ -1,33 +1,25 @@
 """The differential audit: every output of a decider equals what its pure functions return, folded in its journal's order."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from itertools import groupby
-from operator import itemgetter
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.asking import from_anywhere
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
-from analytics.audit.order import NO_TASK
-from analytics.audit.packs import Pack, packs, packs_in_order
-from analytics.audit.past import ONLY_EMITTED, Past, SharePacking, past_of_shares
-from analytics.audit.routing import JOURNAL, Routes
-from analytics.audit.rows import columns_of
-from analytics.audit.shares import make_ready
+from analytics.audit.routing import Routes
+from analytics.audit.rows import batches_of, columns_of
+from analytics.task_pass import Moment, Replaying, TaskOfPass, TaskPass, Visitor
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.model.decider import FORGET
 from eventlib.model.kept_error import kept_reason
-from eventlib.model.record import Record, key_text
-from eventlib.replay.compare import Compare
-from eventlib.replay.comparison import Describer, OutputQuery
-from eventlib.replay.context import ReplayContext
-from eventlib.replay.partition_buffer import Buffered
-from eventlib.replay.push_scanner import EMITTED, PushScanner
-from eventlib.replay.report import Difference, Tally
-from eventlib.replay.spilling_cache import Spill, state_cache
+from eventlib.model.record import key_text
+from eventlib.replay.comparison import OutputQuery
+from eventlib.replay.push_scanner import EMITTED
+from eventlib.replay.report import Difference
 from eventlib.runtime.keyed_state import due_times
 from eventlib.runtime.records import JournalEntry, code_version
 from eventlib.values import from_ms
@@ -42,24 +34,14 @@ BROKEN = Rule("not-whole", "error", "A task's journal and inputs are whole, so t
 DECISION_RULES = (DECISION, COUNT, UNKNOWN, UNCLAIMED, OVERDUE, BROKEN)
 
 _MOST = 10_000
-_IN_MEMORY = 50_000  # entries of a share, at least; at most twice as many
 _GRACE_MS = 60_000
-
-_TIME = itemgetter(1)  # of a row
 
 
 def decision_findings(spark: SparkSession, url: str, application: Application) -> DataFrame:
     """Return which decisions on a log differ from those of today's code."""
-    routes = Routes(application.choreography)
-    partitions = max((service.partitions for service in routes.services), default=1)
-    count = min(partitions, spark.sparkContext.defaultParallelism)
-    topics, columns = [*routes.topics, *routes.journals], columns_of(takes_meta=_takes_meta(routes))
-    with application.running(url) as (opened, run):
-        clocks = run(routes.clocks(opened))
-    past = packs(spark, url, application, topics, SharePacking(application, count, clocks), columns)
-    decided = partial(_decided, application=application, url=from_anywhere(url), count=count)
-    found = packs_in_order(past, count).mapPartitions(decided)
-    return spark.createDataFrame(found, FINDING)
+    columns = columns_of(takes_meta=_takes_meta(Routes(application.choreography)))
+    judged = partial(_judged, application=application)
+    return TaskPass(application, url, columns=columns).rows(spark, judged, FINDING)
 
 
 def _takes_meta(routes: Routes) -> bool:
@@ -67,12 +49,8 @@ def _takes_meta(routes: Routes) -> bool:
     return any(decider.wants_meta(event) for decider in deciders for event in decider.handlers)
 
 
-def _decided(packed: Iterable[Pack], application: Application, url: str, count: int) -> Iterator[Finding]:
-    """Yield the differences of a share, if there are any records for it."""
-    for share, past in past_of_shares(packed):
-        make_ready()
-        with application.running(url) as (opened, run):
-            yield from run(_Share(application, opened, share, count).findings(past))
+def _judged(opened: EventLog, application: Application) -> Callable[[TaskOfPass], Visitor]:
+    return partial(_Task, application.story_field, opened, _version(application), OutputQuery(), _MOST)
 
 
 @cache
@@ -81,126 +59,42 @@ def _version(application: Application) -> str:
     return code_version(application.choreography)
 
 
-class _Share:
-    """The tasks of some partitions, replayed side by side in time order."""
+class _Task(Replaying):
+    """One task's history, judged moment by moment."""
 
-    def __init__(self, application: Application, opened: EventLog, share: int, count: int) -> None:
-        self._application = application
-        self._opened = opened
-        self._share, self._count = share, count
-        self._routes = Routes(application.choreography)
-        self._tasks: dict[int, _Task] = {}
-        self._known: dict[tuple[str, int, str | None, int], list[tuple[_Task, int]]] = {}
-        of_all = sum(len(service.deciders) * service.partitions for service in self._routes.services)
-        self._in_memory = max(1, _IN_MEMORY * count // of_all)  # entries of each decider of each task
-
-    async def findings(self, past: Iterable[Past]) -> list[Finding]:
-        """Replay the tasks, and return what differs."""
-        known = self._known
-        try:
-            for at_ms, moment in groupby(past, key=_TIME):
-                concerned = dict[_Task, None]()
-                for record, _, emitting in moment:
-                    by = record.topic, record.partition, record.type, emitting
-                    item = Buffered(record)
-                    for task, role in known.get(by) or self._route(*by):
-                        if role == JOURNAL:
-                            task.journalled.append(record)
-                        else:
-                            task.given.append((item, role))
-                        concerned[task] = None
-                for task in concerned:
-                    await task.moment(at_ms)
-            return [found for task in self._tasks.values() for found in task.findings()]
-        finally:
-            for task in self._tasks.values():
-                task.close()
-
-    def _route(self, topic: str, partition: int, kind: str | None, emitting: int) -> "list[tuple[_Task, int]]":
-        roles = dict[int, int]()
-        of_all = self._routes.roles(topic, partition, kind, None if emitting == NO_TASK else emitting)
-        for number, role in [(emitting - ONLY_EMITTED, EMITTED)] if emitting >= ONLY_EMITTED else of_all:
-            if self._routes.partition(number) % self._count == self._share:
-                roles[number] = role
-        found = [(self._task(number), role) for number, role in roles.items()]
-        self._known[topic, partition, kind, emitting] = found
-        return found
-
-    def _task(self, number: int) -> "_Task":
-        if number not in self._tasks:
-            spill, (service, partition) = Spill(), self._routes.task(number)
-            entries = {each.name: state_cache(each, spill, self._in_memory) for each in service.deciders}
-            window = PushScanner(self._opened, service, partition)
-            tally, describer, version = Tally(_MOST), Describer(self._opened.choreography), _version(self._application)
-            context = ReplayContext(self._opened, window, entries, tally, OutputQuery(), describer, version)
-            again = Compare(service, partition, context)
-            self._tasks[number] = _Task(again, window, context, spill, self._application.story_field)
-        return self._tasks[number]
-
-
-class _Task:
-    """One task's history, moment by moment: `given` are the next one's records, with their roles, and `journalled` its entries."""
-
-    def __init__(self, again: Compare, window: PushScanner, context: ReplayContext, spill: Spill, story: str) -> None:
-        self.given = list[tuple[Buffered, int]]()
-        self.journalled = list[Record]()
-        self._again = again
-        self._window = window
-        self._context = context
-        self._spill = spill
+    def __init__(self, story: str, *replaying: Any) -> None:
+        super().__init__(*replaying)
         self._story = story
-        self._service = again.service
         self._found = list[Finding]()
         self._last_ms = 0
-        self._is_prepared = self._is_broken = False
 
-    async def moment(self, at_ms: int) -> None:
-        """Replay what was given, which was recorded at one time."""
-        given, journalled, self.given, self.journalled = self.given, self.journalled, [], []
-        if self._is_broken:
-            return
-        try:
-            if not self._is_prepared:
-                await self._spill.prepare([*self._service.deciders])
-                self._is_prepared = True
-            await self._replay(at_ms, given, journalled)
-        except Exception as error:  # noqa: BLE001  whatever is on the log, it is a finding
-            self._break(error)
-
-    def findings(self) -> list[Finding]:
-        """Return what differs, and what is overdue after all."""
+    def finish(self) -> Iterable[pa.RecordBatch]:
+        """See `Visitor.finish`: what differs, and what is overdue after all."""
         if not self._is_broken:
             try:
                 self._look_for_overdue(self._last_ms - _GRACE_MS)
             except Exception as error:  # noqa: BLE001  as above
-                self._break(error)
-        return [*map(_differs, self._context.tally.report(0).first), *self._found]
+                self._told(error)
+        return batches_of([*map(_differs, self._context.tally.report(0).first), *self._found], FINDING)
 
-    def close(self) -> None:
-        """Remove what is in files."""
-        self._spill.close()
-
-    def _break(self, error: Exception) -> None:
-        self._is_broken = True
-        about, is_ours = f"task {self._service.name}/{self._again.partition}", isinstance(error, EventlibError)
+    def _told(self, error: Exception) -> None:
+        about, is_ours = f"task {self._service.name}/{self._partition}", isinstance(error, EventlibError)
         sentence = str(error) if is_ours else kept_reason(error, personal=self._service.is_personal)
         self._found.append(Finding(BROKEN.name, BROKEN.severity, "", about, [], sentence))
 
-    async def _replay(self, at_ms: int, given: Sequence[tuple[Buffered, int]], journalled: Sequence[Record]) -> None:
-        await self._window.push(given)
-        if journalled:
-            decode = self._context.log.codec.decode
-            await self._decide(at_ms, [decode(JournalEntry, record.value or b"") for record in journalled])
-            self._last_ms = at_ms
-        elif any(role & EMITTED for _, role in given):
-            self._not_known(at_ms, UNKNOWN)
+    async def _replay(self, moment: Moment, entries: Sequence[JournalEntry]) -> None:
+        if entries:
+            await self._decide(moment.at_ms, entries)
+            self._last_ms = moment.at_ms
+        elif any(role & EMITTED for _, role in moment.given):
+            self._not_known(moment.at_ms, UNKNOWN)
 
     async def _decide(self, at_ms: int, entries: Sequence[JournalEntry]) -> None:
         told, there = sum(entry.said for entry in entries), self._window.outputs_at(at_ms)
         for entry in entries:
             await self._again.replay(entry)
         if told != there:
-            about = f"task {self._service.name}/{self._again.partition}"
+            about = f"task {self._service.name}/{self._partition}"
             sentence = f"At {from_ms(at_ms).isoformat()} it emitted {told} events, and {there} are on the log."
             self._found.append(Finding(COUNT.name, COUNT.severity, "", about, [], sentence))
         self._not_known(at_ms, UNCLAIMED)
@@ -214,7 +108,7 @@ class _Task:
 
     def _look_for_overdue(self, before_ms: int) -> None:
         for decider in (each for each in self._service.deciders if each.deadlines):
-            for key, entry in self._context.entries[decider.name].all():
+            for key, entry in self._entries[decider.name].all():
                 for name, due_ms in due_times(decider, entry.state, entry.memory).items():
                     if name != FORGET and due_ms < before_ms:
                         order = key if decider.key == self._story else ""

@@ -31,9 +31,10 @@ from analytics.audit.header_numbers import (
     emitters_of,
 )
 from analytics.audit.order import InOrder
-from analytics.audit.packs import Pack, packed, packs, unpacked
+from analytics.audit.packs import Pack, as_packs, gathered, packed, packs, unpacked
 from analytics.audit.routing import Clocks
 from analytics.hashing import Hashes, hashes
+from analytics.selection import Only
 
 _MOST = 1_000
 """How many ids, or emitters, a query can name."""
@@ -69,13 +70,13 @@ def doubts_of(spark: SparkSession, url: str, application: Application, graph: Gr
     rows = sum(len(span) for (topic, _), span in spans(url).items() if topic in topics)
     count = max(spark.sparkContext.defaultParallelism, rows // _ROWS_OF_A_GROUP)
     packing = InOrder(_Numbers(application, graph, count), application, clocks)
-    numbers = packs(spark, url, application, topics, packing, _NUMBERS)
-    found = numbers.partitionBy(count, _bucket).mapPartitions(_in_doubt).collect()
+    numbers = packs(spark, url, application, Only(topics=topics), packing, count, columns=_NUMBERS)
+    found = as_packs(gathered(numbers, count)).mapPartitions(_in_doubt).collect()
     ids, emitters = (_few(number for kind, number in found if kind == wanted) for wanted in (_ID, _TURN))
     names = dict[int, set[str]]()
     if ids or emitters:
-        searched = packs(spark, url, application, topics, _Names(ids or set(), emitters or set()), _NAMES)
-        for (_, kind), data in searched.collect():
+        named = _Names(ids or set(), emitters or set())
+        for _, _, kind, data in packs(spark, url, application, Only(topics=topics), named, 1, columns=_NAMES).collect():
             names.setdefault(kind, set()).update(unpacked(data)["name"].to_pylist())
     kinds = {kind for kind, _ in found}
     return Doubts(
@@ -89,10 +90,6 @@ def doubts_of(spark: SparkSession, url: str, application: Application, graph: Gr
 def _few(numbers: Iterable[int]) -> Set[int] | None:
     found = frozenset(numbers)
     return found if len(found) <= _MOST else None
-
-
-def _bucket(place: tuple[int, int]) -> int:
-    return place[0]
 
 
 def _emitters_names(batch: pa.RecordBatch) -> pa.Array:

@@ -26,13 +26,14 @@ from analytics.audit.newest import Newest
 from analytics.audit.order import InOrder
 from analytics.audit.packed_events import KeyRow
 from analytics.audit.packed_events import packed as packed_events
-from analytics.audit.packs import Pack, grouped, in_order, packs, unpacked
+from analytics.audit.packs import Pack, as_packs, gathered, grouped, in_order, packs, unpacked
 from analytics.audit.routing import Clocks
 from analytics.audit.rows import columns_of, records_of, whole
 from analytics.audit.saga_events import SagaEvents
-from analytics.audit.shares import make_ready
 from analytics.audit.status import InFlight, LogStatus
 from analytics.hashing import hashes
+from analytics.selection import Only
+from analytics.task_pass import make_ready
 from eventlib.invariants import Fold, judged_by_events
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
@@ -67,8 +68,9 @@ def invariant_findings(spark: SparkSession, url: str, newest: "RDD[Newest]", che
     count = max(2 * spark.sparkContext.defaultParallelism, rows // _ROWS_OF_A_GROUP)
     takes_meta = _takes_meta(application.choreography)
     columns = columns_of(takes_meta=takes_meta)
-    by_saga = packs(spark, url, application, topics, InOrder(_BySaga(count), application, check.clocks), columns)
-    records = by_saga.partitionBy(count, _group_of)
+    packing = InOrder(_BySaga(count), application, check.clocks)
+    by_saga = packs(spark, url, application, Only(topics=topics), packing, count, columns=columns)
+    records = as_packs(gathered(by_saga, count))
 
     def found(check: "InvariantCheck") -> "RDD[Finding | Row]":
         of_sagas = records.mapPartitions(partial(_of_sagas, check=check))
@@ -116,10 +118,6 @@ class _BySaga:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Pack]:
         for batch in batches:
             yield from grouped(batch, hashes(batch["correlation_id"]) % np.uint64(self.count), self.count)
-
-
-def _group_of(place: tuple[int, int]) -> int:
-    return place[0]
 
 
 def place_of(row: Row) -> tuple[Any, ...]:

@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 
 from analytics.asking import spans
 from analytics.audit.application import Application
-from analytics.audit.packs import Pack, grouped, packs, unpacked
+from analytics.audit.packs import Pack, as_packs, gathered, grouped, packs, unpacked
 from analytics.batches import text_array
 from analytics.hashing import hashes
+from analytics.selection import Only
 from eventlib.log.archive.row_groups import column_values
 from eventlib.runtime.records import REQUEST, STATE
 
@@ -46,8 +47,10 @@ def newest_records(spark: SparkSession, url: str, application: Application, deci
     topics = [service.changelog.name for service in application.choreography.services]
     rows = sum(len(span) for (topic, _), span in spans(url).items() if topic in topics)
     count = max(spark.sparkContext.defaultParallelism, rows // _ROWS_OF_A_GROUP)
-    thinned = packs(spark, url, application, topics, ByKey(tuple(deciders), count), _COLUMNS)
-    return thinned.partitionBy(count, _group_of).mapPartitions(newest_of_all)
+    thinned = packs(
+        spark, url, application, Only(topics=topics), ByKey(tuple(deciders), count), count, columns=_COLUMNS
+    )
+    return as_packs(gathered(thinned, count)).mapPartitions(newest_of_all)
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,3 @@ def newest_of_all(packs: Iterable[Pack]) -> Iterator[Newest]:
     if parts:
         columns: list[list[Any]] = [column_values(column) for column in _newest(pa.concat_batches(parts)).columns]
         yield from starmap(Newest, zip(*columns, strict=True))
-
-
-def _group_of(place: tuple[int, int]) -> int:
-    return place[0]

@@ -1,32 +1,28 @@
 """A log's records in packs: many rows as one value, which a shuffle moves without looking into it.
 
-What an archive has, workers read from its Parquet files themselves, so that no row goes through the JVM; other logs are
-read by Spark's sources, and packed from there on.
+A log in files is read by the workers themselves, so that no row goes through the JVM; one on Kafka by Spark's source, and
+packed from there on.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby, pairwise
-from operator import attrgetter
+from itertools import pairwise
 from tempfile import TemporaryFile, gettempdir
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyspark import RDD
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
-from analytics.asking import from_anywhere
 from analytics.audit.application import Application
 from analytics.audit.rows import RECORD, record_columns
 from analytics.log import log
-from eventlib.log.archive.files import read_manifest
-from eventlib.log.archive.place import SCHEME, located, opened, place_of
-from eventlib.log.archive.row_groups import unreadable
+from analytics.selection import Only, Selection
+from analytics.sources import Source, is_in_files, records_in, sources_of
 
 Pack = tuple[tuple[int, int], bytes]
 """The number of a group, a number by which the packs of a group are sorted, and what is packed."""
@@ -37,55 +33,119 @@ V = TypeVar("V")
 Packing = Callable[[Iterable[pa.RecordBatch]], Iterator[Pack]]
 """Makes packs of records, in a worker."""
 
-_PACK = t.StructType([
+PACK = t.StructType([
+    t.StructField("place", t.IntegerType()),
     t.StructField("group", t.LongType()),
     t.StructField("order", t.LongType()),
     t.StructField("packed", t.BinaryType()),
 ])  # fmt: skip
+"""A pack as a row; `place` is what Spark hashes to put each group into a partition of its own."""
 
-_CODED = ["topic", "type", "source"]  # few values: a file has them in a dictionary
-_TASK_ROWS = 250_000
-
-
-class _Part(NamedTuple):
-    """A row group of one of an archive's files."""
-
-    path: str
-    number: int
-    rows: int
+_TASKS_OF_A_CORE = 2
+_CANDIDATES = 64  # candidates for each partition, so that each gets one
 
 
-def packs(
+def packs(  # noqa: PLR0913  what is read, and what is made of it
     spark: SparkSession,
     url: str,
     application: Application,
-    topics: Sequence[str],
+    only: Only,
     packing: Packing,
+    groups: int,
+    *,
     columns: Sequence[str] = RECORD.names,
-) -> "RDD[Pack]":
-    """Return what `packing` makes of some columns of the records of some topics. Raises: as `analytics.log` does."""
-    if not url.startswith(SCHEME):
-        records = log(spark, url, topics=topics).select(*record_columns()).select(*columns)
-        return records.mapInArrow(partial(_as_rows, packing=packing), _PACK).rdd.map(_as_pack)
-    parts = _parts(url, topics)
-    tasks = max(2 * spark.sparkContext.defaultParallelism, sum(part.rows for part in parts) // _TASK_ROWS)
-    read = partial(_read, url=from_anywhere(url), application=application, packing=packing, columns=columns)
-    return spark.sparkContext.parallelize(parts, max(1, min(len(parts), tasks))).mapPartitions(read)
+) -> DataFrame:
+    """Return what `packing` makes of some columns of a log's records, as rows of `PACK`, to be `gathered`.
+
+    Raises: as `analytics.log` does.
+    """
+    made = partial(packed_rows, packing=packing, groups=groups)
+    if not is_in_files(url):
+        return log(spark, url, **only).select(*record_columns()).select(*columns).mapInArrow(made, PACK)
+    tasks = _TASKS_OF_A_CORE * spark.sparkContext.defaultParallelism
+    sources, _ = sources_of(url, Selection.of(**only), tasks)
+    read = partial(_read, sources=sources, application=application, columns=columns, made=made)
+    return spark.range(0, len(sources), 1, max(1, len(sources))).mapInArrow(read, PACK)
+
+
+def gathered(packs: DataFrame, groups: int) -> DataFrame:
+    """Return packs in as many partitions as there are groups."""
+    return packs.repartition(groups, "place")
+
+
+def packs_of(rows: Iterable[pa.RecordBatch]) -> Iterator[Pack]:
+    """Yield the packs in rows of `PACK`."""
+    for batch in rows:
+        _, groups, orders, packed = (column.to_pylist() for column in batch.columns)
+        yield from zip(zip(groups, orders, strict=True), packed, strict=True)
+
+
+def as_packs(packs: DataFrame) -> "RDD[Pack]":
+    """Return packs for what is no query."""
+    return packs.rdd.map(_as_pack)
+
+
+def _as_pack(row: Sequence[object]) -> Pack:
+    _, group, order, data = row
+    return (group, order), bytes(data)  # type: ignore[return-value,call-overload]  # as PACK says
+
+
+def packed_rows(batches: Iterable[pa.RecordBatch], packing: Packing, groups: int) -> Iterator[pa.RecordBatch]:
+    """Yield what is made of records as rows of `PACK`."""
+    places = places_of(groups)
+    for (group, order), data in packing(batches):
+        row = {
+            "place": pa.array([places[group]], pa.int32()),
+            "group": pa.array([group]),
+            "order": pa.array([order]),
+            "packed": pa.array([data], pa.binary()),
+        }
+        yield pa.RecordBatch.from_pydict(row)
+
+
+def _read(
+    numbers: Iterable[pa.RecordBatch],
+    sources: Sequence[Sequence[Source]],
+    application: Application,
+    columns: Sequence[str],
+    made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+) -> Iterator[pa.RecordBatch]:
+    application.load()  # with the settings that a store is opened with
+    mine = (source for batch in numbers for number in batch.column(0).to_pylist() for source in sources[number])
+    return made(batch for source in mine for batch in records_in(source, columns))
+
+
+def places_of(groups: int) -> Sequence[int]:
+    """Return a number for each group that gives it a partition of its own: Spark's hash puts several plain ones into one."""
+    found = {hash_in_spark(n) % groups: n for n in range(groups * _CANDIDATES)}
+    return [found[group] for group in range(groups)]
+
+
+def hash_in_spark(number: int) -> int:
+    """Return Spark's own hash of an `int`, which a shuffle goes by: to ask for it takes a job.
+
+    Source: MurmurHash3_x86_32, with the seed 42 of Spark's `hash`.
+    """
+    mixed = 42 ^ _rotated(number * 0xCC9E2D51, 15) * 0x1B873593 & _WORD
+    mixed = (_rotated(mixed, 13) * 5 + 0xE6546B64 & _WORD) ^ 4  # the bytes of an int
+    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _WORD
+    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _WORD
+    mixed ^= mixed >> 16
+    return mixed - (_WORD + 1) if mixed >> 31 else mixed
+
+
+_WORD = (1 << 32) - 1
+
+
+def _rotated(word: int, bits: int) -> int:
+    word &= _WORD
+    return word << bits & _WORD | word >> 32 - bits
 
 
 def in_order(rows: "RDD[tuple[P, V]]", count: int, group: Callable[[P], int]) -> "RDD[tuple[P, V]]":
     """Return rows in so many partitions, by the group of their places, and sorted by place in each; more than fits is on disk."""
     found: RDD[tuple[P, V]] = rows.repartitionAndSortWithinPartitions(count, group)  # type: ignore[call-overload]  # its stubs know no order of tuples
     return found
-
-
-def packs_in_order(packs: "RDD[Pack]", groups: int) -> "RDD[Pack]":
-    """Return packs in as many partitions as there are groups, sorted in each."""
-    return packs.partitionBy(groups, _group_of).mapPartitions(sorted_on_disk)
-
-
-def _group_of(place: tuple[int, int]) -> int:
-    return place[0]
 
 
 def sorted_on_disk(packs: Iterable[Pack]) -> Iterator[Pack]:
@@ -127,48 +187,3 @@ def unpacked(rows: bytes) -> pa.RecordBatch:
     """Return rows that `packed` has packed."""
     with pa.ipc.open_stream(rows) as stream:
         return stream.read_next_batch()
-
-
-def _as_rows(batches: Iterable[pa.RecordBatch], packing: Packing) -> Iterator[pa.RecordBatch]:
-    for (group, order), data in packing(batches):
-        yield pa.RecordBatch.from_pydict({"group": [group], "order": [order], "packed": [data]})
-
-
-def _as_pack(row: Row) -> Pack:
-    return (row.group, row.order), bytes(row.packed)
-
-
-def _parts(url: str, topics: Sequence[str]) -> list[_Part]:
-    place, found = place_of(url), list[_Part]()
-    for file in read_manifest(place).files:
-        if file.topic in topics:
-            try:
-                metadata = pq.read_metadata(opened(place, file.path))
-            except (OSError, pa.ArrowException) as error:
-                raise unreadable(located(place, file.path), error) from error
-            groups = range(metadata.num_row_groups)
-            found += [_Part(file.path, number, metadata.row_group(number).num_rows) for number in groups]
-    return found
-
-
-def _read(
-    parts: Iterable[_Part], url: str, application: Application, packing: Packing, columns: Sequence[str]
-) -> Iterator[Pack]:
-    application.load()  # with the settings that a store is opened with
-    return packing(_batches(parts, url, columns))
-
-
-def _batches(parts: Iterable[_Part], url: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield row groups of an archive as records. Raises: LogCorrupt."""
-    place = place_of(url)
-    stored = ["recorded_at" if name == "at_ms" else name for name in columns]
-    for path, of_file in groupby(parts, key=attrgetter("path")):
-        try:
-            with pq.ParquetFile(opened(place, path), page_checksum_verification=True, read_dictionary=_CODED) as file:
-                for part in of_file:
-                    table = file.read_row_group(part.number, columns=stored, use_threads=False)
-                    (rows,) = table.combine_chunks().to_batches()
-                    values = [rows[name].cast(pa.int64()) if name == "recorded_at" else rows[name] for name in stored]
-                    yield pa.RecordBatch.from_arrays(values, names=[*columns])
-        except (OSError, pa.ArrowException) as error:
-            raise unreadable(located(place, path), error) from error

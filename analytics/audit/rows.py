@@ -34,7 +34,7 @@ RECORD = t.StructType([
 """A `Record`'s fields as columns, in their order."""
 
 WIDTH = len(RECORD)
-
+_ARROW = to_arrow_schema(RECORD)
 
 _OF_META = "traceparent"  # nothing else of a record is only for those who take an event's Meta
 
@@ -45,10 +45,13 @@ def columns_of(*, takes_meta: bool) -> list[str]:
 
 
 def whole(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows with all columns of `RECORD`: what was not read is NULL."""
-    if _OF_META in rows.schema.names:
-        return rows
-    return rows.add_column(RECORD.names.index(_OF_META), _OF_META, pa.nulls(rows.num_rows, pa.string()))
+    """Return rows with all columns of `RECORD` first: what was not read is NULL."""
+    there = {*rows.schema.names}
+    columns = {
+        each.name: rows[each.name] if each.name in there else pa.nulls(rows.num_rows, each.type) for each in _ARROW
+    }
+    others = {name: rows[name] for name in rows.schema.names if name not in columns}
+    return rows if columns.keys() <= there else pa.RecordBatch.from_pydict(columns | others)
 
 
 def record_columns() -> list[Column]:

@@ -1,37 +1,33 @@
 """Folds the journals of a log in Spark's workers, task by task, up to a cut; an increment goes on where the last ended."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from hashlib import blake2b
-from itertools import islice
 
-import pyarrow as pa
 from pydantic_core import from_json
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from analytics.asking import from_anywhere
 from analytics.audit.application import Application
-from analytics.audit.routing import ROUTED, Clocks, Routes
-from analytics.audit.rows import RECORD, record_columns
-from analytics.audit.shares import shares
-from analytics.history.rows import staged_schema
+from analytics.audit.routing import ROUTED, Routes
+from analytics.audit.rows import RECORD
+from analytics.history.rows import StagedRows, staged_schema
 from analytics.history.tables import FoldTable, tables_of
-from analytics.history.task_rows import CARRIED, TASK_KIND, TaskRows
-from analytics.log import log
+from analytics.history.task_rows import TASK_KIND, TaskRows
+from analytics.selection import Only
+from analytics.task_pass import TaskOfPass, TaskPass, Visitor
+from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.model.event import contract_of
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_text
-from eventlib.runtime.records import TaskClock, code_version
-from eventlib.values import to_ms
+from eventlib.runtime.records import code_version
 
 _FORMAT = 1
-_AT_ONCE = 4_096
 
 
 @dataclass(frozen=True)
@@ -130,26 +126,16 @@ class Fold:
         Outputs are read up to the log's end, since those of an entry may be beyond `cut` in their partitions.
         Raises: as `analytics.log` does.
         """
-        begin, active = self.begin(positions, cut), self.active(positions, cut)
-        until = None if cut.until is None else cut.until + timedelta(milliseconds=1)
-        with self.application.running(url) as (opened, run):
-            clocks = run(self.routes.clocks(opened))
-        last_ms = None if until is None or not clocks else to_ms(until)
-        if clocks:
-            until = None  # by times that were taken back nothing is cut
-        journals = {p: end for p, end in cut.ends.items() if p[0] in self.routes.journals}
-        columns = self._columns()
-        emitted = log(spark, url, topics=self.routes.topics, begin=begin, until=until).select(*columns)
-        done = log(spark, url, topics=self.routes.journals, begin=begin, end=journals, until=until).select(*columns)
-        routed = self.routes.of_records(emitted).unionAll(self.routes.of_journals(done).select(*ROUTED.names))
-        if carried is not None and positions:
-            routed = routed.unionAll(_as_routed(carried))
-        chosen = routed.filter(f.col("task").isin(active))
-        if last_ms is not None:
-            chosen = chosen.filter(self.routes.order_ms(clocks) < last_ms)
-        place = from_anywhere(url)
-        fold = partial(_folded, application=self.application, url=place, ends=dict(cut.ends), clocks=clocks)
-        return self.routes.in_order(chosen, clocks).mapInArrow(fold, self.schema)
+        only: Only = {
+            "begin": self.begin(positions, cut),
+            "end": {p: end for p, end in cut.ends.items() if p[0] in self.routes.journals},
+            "until": None if cut.until is None else cut.until + timedelta(milliseconds=1),
+        }
+        active = frozenset(self.active(positions, cut))
+        added = None if carried is None or not positions else _as_routed(carried)
+        folded = TaskPass(self.application, url, only, self._columns(), active, added)
+        fold = partial(_folding, application=self.application, ends=dict(cut.ends))
+        return folded.rows(spark, fold, self.schema)
 
     def carried(self, staged: DataFrame, before: DataFrame | None, positions: Positions, cut: Cut) -> DataFrame:
         """Return what the next version goes on from, of all tasks: every open row, to be written whole."""
@@ -175,18 +161,13 @@ class Fold:
             found[topic, partition] = min(offset, found.get((topic, partition), offset))
         return found
 
-    def _columns(self) -> list[Column]:
+    def _columns(self) -> list[str]:
         """Return the columns of `RECORD`, without those that no `evolve` can see."""
         choreography = self.application.choreography
         wanted = {"traceparent", "sequence"} if any(d.evolve_wants_meta for d in choreography.deciders) else set[str]()
         if any(contract_of(event).external is not None for event in choreography.events):
             wanted |= {"headers"}
-        kinds = {each.name: each.dataType for each in RECORD.fields}
-        dropped = {"traceparent", "sequence", "headers"} - wanted
-        return [
-            f.lit(None).cast(kinds[name]).alias(name) if name in dropped else column
-            for name, column in zip(RECORD.names, record_columns(), strict=True)
-        ]
+        return [name for name in RECORD.names if name not in {"traceparent", "sequence", "headers"} - wanted]
 
 
 def _position(packed: bytes) -> Position:
@@ -205,32 +186,14 @@ def _as_routed(carried: DataFrame) -> DataFrame:
         "type": f.col("kind"),
         "source": f.col("name"),
         "task": f.col("task"),
-        "role": f.lit(CARRIED),
     }
     return carried.filter(f.col("carried").isNotNull()).select(
         *(of_record.get(each.name, f.lit(None)).cast(each.dataType).alias(each.name) for each in ROUTED.fields)
     )
 
 
-def _folded(
-    batches: Iterable[pa.RecordBatch],
-    application: Application,
-    url: str,
-    ends: Mapping[TopicPartition, int],
-    clocks: Clocks,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a worker's tasks, task by task."""
-    routes = Routes(application.choreography)
-    for share in shares(batches, application, url):
-        service, partition = share.task
-        number = routes.number(service, partition)
-        clock = clocks.get(number, TaskClock())
-        fold = TaskRows(share.opened, (service, partition, number), application.story_field, ends, clock)
-        rows = ((record, role) for record, _, _, role in share.rows)
-        try:
-            while chunk := [*islice(rows, _AT_ONCE)]:
-                share.run(fold.take(chunk))
-                yield from fold.rows.full()
-            yield from fold.finish()
-        finally:
-            fold.close()
+def _folding(
+    opened: EventLog, application: Application, ends: Mapping[TopicPartition, int]
+) -> Callable[[TaskOfPass], Visitor]:
+    """Return what makes the visitors of a worker's tasks."""
+    return partial(TaskRows, opened, StagedRows(opened.choreography), application.story_field, ends)

@@ -6,18 +6,17 @@ from typing import Any
 import pyarrow as pa
 from pydantic_core import from_json, to_json
 
-from analytics.audit.routing import JOURNAL
 from analytics.history.changing import DeciderTable, KeyChanges
 from analytics.history.rows import StagedRows
 from analytics.history.tables import DEADLINES, EFFECTS, ERRORS, PARKED
 from analytics.history.waiting import OpenEffects, ParkedInput, ParkedInputs
+from analytics.task_pass import Moment, TaskOfPass, Visitor
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.model.event import Event, contract_of
 from eventlib.model.identity import deadline_id
 from eventlib.model.record import Record, key_text
-from eventlib.model.service import Service
 from eventlib.replay.amendments import rerun_changelog
 from eventlib.replay.decider_player import DeciderPlayer, Parked
 from eventlib.replay.journal_steps import (
@@ -35,20 +34,17 @@ from eventlib.replay.journal_steps import (
 from eventlib.replay.partition_buffer import Buffered
 from eventlib.replay.plans import Plan, plans_of
 from eventlib.replay.push_scanner import CONSUMED, EMITTED, PushScanner
-from eventlib.replay.spilling_cache import IN_MEMORY, SpillFile
+from eventlib.replay.spilling_cache import SpillFile
 from eventlib.runtime.keyed_state import KeyedState
 from eventlib.runtime.parking.parked import WAITS_BEHIND
-from eventlib.runtime.records import JournalEntry, TaskClock
+from eventlib.runtime.records import JournalEntry
 
 EFFECT_KIND, PARKED_KIND, STATE_KIND, TASK_KIND = "effect", "parked", "state", "task"
 """What is carried from one fold to the next."""
 
-CARRIED = 8
-"""The role of what an earlier fold has carried on, beside those of records."""
 
-
-class TaskRows:
-    """Folds one task's past, from its records in time order: journal entries after the inputs and outputs of their time.
+class TaskRows(Visitor):
+    """Folds one task's past, moment by moment; `rows` are those of all tasks that are played beside it.
 
     Only `evolve` is called, on what was consumed and emitted: so handlers that have changed since play no part, and
     what is proved is what `eventlib history` proves. `ends` are those of the inputs: an entry with an input beyond them
@@ -58,25 +54,25 @@ class TaskRows:
     def __init__(
         self,
         opened: EventLog,
-        task: tuple[Service, int, int],
+        rows: StagedRows,
         story: str,
         ends: Mapping[TopicPartition, int],
-        clock: TaskClock,
+        task: TaskOfPass,
     ) -> None:
-        self._service, self._partition, self._number = task
-        self._log, self._ends, self._clock = opened, ends, clock
-        self.rows = StagedRows(opened.choreography)
+        self._service, self._partition, self._number = task.service, task.partition, task.number
+        self._log, self._ends, self._clock = opened, ends, task.clock
+        self._rows = rows
         self._spill = SpillFile()
         deciders = [decider for decider in self._service.deciders if decider.handlers]
-        most = max(1, IN_MEMORY // len(deciders))
-        self._tables = {decider.name: DeciderTable(decider, self._spill, most, story) for decider in deciders}
+        self._tables = {decider.name: DeciderTable(decider, self._spill, task.in_memory, story) for decider in deciders}
         entries = {name: table.entries for name, table in self._tables.items()}
-        self._effects = OpenEffects(self.rows)
-        self._parked = ParkedInputs(self.rows, self._service.name)
-        self._changes = KeyChanges(self.rows, self._service.name, self._effects)
-        self._scanner = PushScanner(opened, *task[:2], is_whole=False)
-        self._scanner.clocks = {(self._service.name, self._partition): clock} if clock.resets else {}
-        self._player = DeciderPlayer(task[:2], self._scanner, plans_of(self._service, entries), self)
+        self._effects = OpenEffects(self._rows)
+        self._parked = ParkedInputs(self._rows, self._service.name)
+        self._changes = KeyChanges(self._rows, self._service.name, self._effects)
+        place = self._service, self._partition
+        self._scanner = PushScanner(opened, *place, is_whole=False)
+        self._scanner.clocks = {(self._service.name, self._partition): self._clock} if self._clock.resets else {}
+        self._player = DeciderPlayer(place, self._scanner, plans_of(self._service, entries), self)
         for topic in self._service.inputs:
             self._player.inputs.begin(topic.name, 0)
         self._emitted_to = {contract_of(event).topic.name for event in self._service.emits}
@@ -85,26 +81,23 @@ class TaskRows:
         self._first = self._next_entry = 0
         self._is_held = False
 
-    async def take(self, rows: Iterable[tuple[Record, int]]) -> None:
-        """Take records with their roles: possible inputs, outputs, both, journal entries, or what an earlier fold carried on."""
-        for record, role in rows:
-            if role == JOURNAL:
-                await self._replay(record)
-            elif role == CARRIED:
-                self._restore(record)
-            else:
-                await self._push(record, role)
+    async def take(self, moment: Moment) -> None:
+        """See `Visitor.take`; what an earlier fold has carried on comes first, as added rows."""
+        for record in moment.added:
+            self._restore(record)
+        await self._push(moment)
+        for record in moment.journalled:
+            await self._replay(record)
 
-    async def _push(self, record: Record, role: int) -> None:
-        if role & EMITTED and self._clock.time(record.timestamp_ms) < self._clock.time(self._player.at_ms):
-            role &= ~EMITTED  # of an entry that an earlier fold has folded
-        if role & EMITTED and record.timestamp_ms != self._outputs_ms:
+    async def _push(self, moment: Moment) -> None:
+        dropped = CONSUMED if self._is_held else 0
+        if self._clock.time(moment.at_ms) < self._clock.time(self._player.at_ms):
+            dropped |= EMITTED  # of an entry that an earlier fold has folded
+        given = [(item, role & ~dropped) for item, role in moment.given if role & ~dropped]
+        if moment.at_ms != self._outputs_ms and any(role & EMITTED for _, role in given):
             self._leave()
-            self._outputs_ms = record.timestamp_ms
-        if self._is_held:
-            role &= ~CONSUMED
-        if role:
-            await self._scanner.push([(Buffered(record), role)])
+            self._outputs_ms = moment.at_ms
+        await self._scanner.push(given)
 
     async def _replay(self, record: Record) -> None:
         """Fold a journal entry, unless it, or one before it, has an input beyond the ends."""
@@ -126,7 +119,7 @@ class TaskRows:
         await self._player.play(entry)
 
     def _lack(self, at_ms: int, reason: str) -> None:
-        self.rows.settle(ERRORS, (self._service.name, None, None, None, None, at_ms, reason))
+        self._rows.settle(ERRORS, (self._service.name, None, None, None, None, at_ms, reason))
 
     # --- what the deciders did
 
@@ -228,22 +221,26 @@ class TaskRows:
             case _:
                 self._parked.restore(packed)
 
+    def rows(self) -> Iterable[pa.RecordBatch]:
+        """See `Visitor.rows`."""
+        return self._rows.full()
+
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is still open, as batches, with what a later fold goes on from."""
-        yield from self.rows.rest()
+        """See `Visitor.finish`: what is still open, with what a later fold goes on from."""
+        yield from self._rows.rest()
         number, service = self._number, self._service.name
         for name, table in self._tables.items():
             entries, pack = table.entries, table.coder.pack
             found = ((table.row(key, entry, self._partition), pack(key, entry)) for key, entry in entries.all())
-            yield from self.rows.opened(table.name, number, STATE_KIND, name, found)
+            yield from self._rows.opened(table.name, number, STATE_KIND, name, found)
             due = ((row, None) for key, entry in entries.all() for row in table.due_rows(service, key, entry))
-            yield from self.rows.opened(DEADLINES, number, "", name, due)
-        yield from self.rows.opened(EFFECTS, number, EFFECT_KIND, "", self._effects.open())
-        yield from self.rows.opened(PARKED, number, "", "", ((row, None) for row in self._effects.parked()))
-        yield from self.rows.opened(PARKED, number, PARKED_KIND, "", self._parked.open())
+            yield from self._rows.opened(DEADLINES, number, "", name, due)
+        yield from self._rows.opened(EFFECTS, number, EFFECT_KIND, "", self._effects.open())
+        yield from self._rows.opened(PARKED, number, "", "", ((row, None) for row in self._effects.parked()))
+        yield from self._rows.opened(PARKED, number, PARKED_KIND, "", self._parked.open())
         positions = {topic: offset for topic, offset in self._player.inputs.positions.items() if offset}
         task: list[Any] = [self._next_entry, self._player.at_ms, positions, self._outputs_from()]
-        yield from self.rows.opened("", number, TASK_KIND, "", [(None, to_json(task))])
+        yield from self._rows.opened("", number, TASK_KIND, "", [(None, to_json(task))])
 
     def _outputs_from(self) -> dict[str, int]:
         """Return from where on a later fold reads outputs: what nothing has claimed yet, and what is beyond the ends."""
@@ -259,7 +256,7 @@ class TaskRows:
             self._left[place] = min(record.offset, self._left.get(place, record.offset))
 
     def close(self) -> None:
-        """Remove what was written to the disk."""
+        """See `Visitor.close`."""
         self._spill.close()
 
 

@@ -162,15 +162,18 @@ class Build:
         own = [broken_rows(table, self._new[table.name]()) for table in tables if table.place]
         found += [rows for rows in own if rows is not None]
         with configured(self.spark, _MANY_CONDITIONS):
-            broken = self.version.stage("broken", reduce(DataFrame.unionAll, [nothing_broken(self.spark), *found]))
+            rows = reduce(DataFrame.unionAll, [nothing_broken(self.spark), *found])
+            broken = self.version.stage("broken", self._log.in_few_files(rows))
         counted = broken.groupBy("table", "rule", "is_older").count().orderBy("table", "rule", "is_older").collect()
         self.broken = tuple(Broken(*row) for row in counted)
         if self.enforced:
             refuse_broken(self.broken)
+        if (earlier := self.version.earlier(QUARANTINE)) is None:
+            self.version.take(QUARANTINE, broken, "broken")
+            return
         grown = [*self._as_before, *(table.name for table in tables if table.increment == "append")]
-        if (earlier := self.version.earlier(QUARANTINE)) is not None:
-            broken = broken.unionAll(earlier.filter(f.col("table").isin(*grown)).select(*broken.columns))
-        self.version.write(QUARANTINE, self._log.in_few_files(broken))
+        kept = earlier.filter(f.col("table").isin(*grown)).select(*broken.columns)
+        self.version.write(QUARANTINE, self._log.in_few_files(broken.unionAll(kept)))
 
     def told(self, step: str) -> None:
         """Tell that a step begins."""

@@ -12,22 +12,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from analytics.archive import portions, shares_of
 from analytics.avro_columns import Columns
 from analytics.columns import struct_of
 from analytics.projection import write_rows
 from analytics.rebuilding.facts import Facts
 from analytics.rebuilding.layout import RESERVED, Fields, Layout, column_of, layouts_of
-from analytics.rebuilding.scanning import FEW_RECORDS, Extract, Source, Taken, Task
+from analytics.rebuilding.scanning import FEW_RECORDS, Extract, Taken, Task
 from analytics.rebuilding.steps import CAUSES, Steps
 from analytics.schema import SCHEMA
 from analytics.schemas import resolves_equally, writers_of
 from analytics.selection import Only, Selection
-from analytics.sqlite import sources
+from analytics.sources import sources_of
 from analytics.tasks import finished, run_tasks
-from eventlib.ground.url import log_file
 from eventlib.index.tables import is_keyed
-from eventlib.log.archive.place import SCHEME, is_stored, place_of
 from eventlib.model.event import Event, contract_of
 from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_json
@@ -77,7 +74,8 @@ class LogPass:
         )
         topics = sorted({contract_of(event).topic.name for event in self.events})
         only: Only = {**self._log.only, "topics": topics, "types": sorted(extracts)}
-        shares, here = _shares(self._log.url, Selection.of(**only), count) if extracts else ([], True)
+        shares, rows = sources_of(self._log.url, Selection.of(**only), count) if extracts else ([], 0)
+        here = rows is not None and rows <= FEW_RECORDS
         taken = Taken()
         for each in run_tasks(self._log.spark, [replace(task, sources=share) for share in shares], here=here):
             taken.add(each)
@@ -148,22 +146,6 @@ class LogPass:
             return None
         own = [each.name for each in self._steps.before.fields if each.name in RESERVED]
         return {name: name for name in (*own, *map(column_of, wanted))} | {self._steps.key: saga}
-
-
-def is_in_files(url: str) -> bool:
-    """Return whether a pass can read a log: a file or a directory."""
-    return log_file(url) is not None or (url.startswith(SCHEME) and not is_stored(url))
-
-
-def _shares(url: str, selection: Selection, count: int) -> tuple[Sequence[Sequence[Source]], bool]:
-    """Return what each task reads, and whether all of it is so little that this process does."""
-    path = log_file(url)
-    if path is not None:
-        # Not here: this process may have the file open, and would lose its locks on it.
-        found = sources(path.absolute(), selection)
-        return [share for n in range(count) if (share := found[n::count])], False
-    parts = [*portions(Path(str(place_of(url))), selection)]
-    return shares_of(parts, count), sum(each.rows for each in parts) <= FEW_RECORDS
 
 
 def facts_directory(number: int) -> str:

@@ -4,7 +4,7 @@ A row that goes through Spark is made, serialised for Python, and shuffled; that
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +17,7 @@ from analytics.avro_columns import Columns, parts_of
 from analytics.projection import RowsWriter
 from analytics.rebuilding.layout import column_of
 from analytics.shards import ShardWriter
+from analytics.sources import Source
 from analytics.stores.version import NO_DICTIONARY
 from analytics.tasks import unfinished
 from eventlib.codec.wire_format import HEADER_BYTES, MAGIC
@@ -38,8 +39,6 @@ FEW_RECORDS = 50_000
 """So many records are read and written by the driver: a job of Spark's takes longer."""
 
 Facts = Mapping[str, pa.Array]
-Source = Callable[[], Iterator[pa.RecordBatch]]
-"""Reads a part of a log: batches with the columns of `analytics.schema.STORED`."""
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from pyspark.sql import functions as f
 from analytics.rebuilding.catalogue import Catalogue
 from analytics.rebuilding.facts import Facts
 from analytics.rebuilding.layout import Fields, Layout, fields_of
-from analytics.rebuilding.log_pass import LogPass, facts_directory, is_in_files
+from analytics.rebuilding.log_pass import LogPass, facts_directory
 from analytics.rebuilding.scanning import Taken
 from analytics.rebuilding.steps import CAUSES, STEPS
 from analytics.selection import Only
+from analytics.sources import is_in_files
 from analytics.stores import AnyVersion, Staged
 from analytics.tables import Events
-from eventlib.log.archive.place import SCHEME
+from eventlib.log.archive.place import SCHEME, is_stored
 from eventlib.model.event import Event, contract_of
 
 OTHERS = "other_events"
@@ -77,7 +78,7 @@ class StagedLog:
     def _pass(self) -> LogPass | None:
         """What takes events without Spark's rows, if both the log and the tables are in files."""
         where = self.version.shared
-        if where is None or not is_in_files(self.url):
+        if where is None or not is_in_files(self.url) or is_stored(self.url):
             return None
         wanted, steps = self.catalogue.wanted(), self.catalogue.steps
         return LogPass(self.log, steps, self.catalogue.events, wanted, self._step_fields, where)

@@ -26,17 +26,11 @@ from eventlib.state.inspect import StoreSnapshot, snapshots_in
 
 STORE, CHANGELOG = "store", "changelog"
 
-LIVE = 8
-"""The role of a live state; see `analytics.audit.routing` for the others.
-
-Its `source` is where it is, and its `subject` up to where that is complete.
-"""
-
 
 def take_down(
     spark: SparkSession, url: str, application: Application, place: Path
 ) -> tuple[DataFrame, list[Difference]]:
-    """Copy all live states as they are now, and return them as rows of `ROUTED`.
+    """Copy all live states as they are now, and return them as rows of `ROUTED`: each `source` is where it is, `subject` up to where that is complete.
 
     With the faults known already: a store or a changelog without a readable position.
     """
@@ -75,7 +69,7 @@ def _of_store(look: StoreSnapshot, task: int, opened: EventLog, lost: list[Diffe
 def _row(record: Record, where: str, until: str, at_ms: int, task: int) -> tuple[Any, ...]:
     headers = [{"name": name, "value": value} for name, value in record.headers]
     values: Iterable[Any] = (record.value, record.id, record.type, where, until, *record.astuple()[10:14], headers)
-    return ("", 0, -1, at_ms, (record.key or b"").decode(), *values, task, LIVE)
+    return ("", 0, -1, at_ms, (record.key or b"").decode(), *values, task)
 
 
 def _of_changelogs(
@@ -100,7 +94,7 @@ def _of_changelogs(
     columns = [changed.get(name, f.col(name)).alias(name) for name in RECORD.names]
     numbers = {topic: routes.number(service, f.col("partition")) for topic, service in services.items()}
     live = known.filter(is_position | is_state).join(f.broadcast(bounds), ["topic", "partition"])
-    return live.select(*columns, by_value("topic", numbers).alias("task"), f.lit(LIVE).alias("role"))
+    return live.select(*columns, by_value("topic", numbers).alias("task"))
 
 
 def _lost(where: str, task: str, position: bytes | None, until: str) -> Difference:

@@ -1,43 +1,32 @@
 """Live states compared with the folded log: each task's history folded up to where its store, or changelog, is complete."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.asking import from_anywhere
 from analytics.audit.application import Application
-from analytics.audit.routing import JOURNAL, Routes
 from analytics.audit.rows import batches_of
-from analytics.audit.shares import shares
 from analytics.reconciling.difference import FOUND, Difference, compared_of, rows_of
-from analytics.reconciling.live import LIVE, STORE, take_down
+from analytics.reconciling.live import STORE, take_down
+from analytics.task_pass import Moment, Replaying, TaskOfPass, TaskPass, Visitor
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.json_form import json_of, json_text
 from eventlib.model.decider import Decider
 from eventlib.model.kept_error import kept_reason
 from eventlib.model.record import Record, key_text
-from eventlib.model.service import Service
-from eventlib.replay.compare import Compare
-from eventlib.replay.comparison import Describer, OutputQuery
-from eventlib.replay.context import ReplayContext
-from eventlib.replay.partition_buffer import Buffered
-from eventlib.replay.push_scanner import PushScanner
-from eventlib.replay.report import Tally
-from eventlib.replay.spilling_cache import Spill, SpillingCache, spilling_caches
+from eventlib.replay.comparison import OutputQuery
+from eventlib.replay.spilling_cache import SpillingCache
 from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import DUE, JournalEntry, changelog_key, due_key
 from eventlib.values import from_ms
 
 _NOTHING_IS_JUDGED = OutputQuery(since_ms=1 << 62)
-_TIME = itemgetter(1)  # of a row
 _MOST = 10_000
 """How many differences of one decider in one task are listed; all are counted."""
 
@@ -50,18 +39,11 @@ def state_findings(
     `place` is a directory for the copies of the live states.
     """
     live, lost = take_down(spark, url, application, place)
-    routes = Routes(application.choreography)
-    with application.running(url) as (opened, run):
-        clocks = run(routes.clocks(opened))
-    in_order = routes.in_order(routes.past(spark, url).unionAll(live), clocks)
-    return in_order.mapInArrow(partial(_compared, application=application, url=from_anywhere(url)), FOUND), lost
+    return TaskPass(application, url, added=live).rows(spark, _comparing, FOUND), lost
 
 
-def _compared(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[pa.RecordBatch]:
-    """Yield the counts and differences, task by task."""
-    for share in shares(batches, application, url):
-        task = _Task(share.opened, share.task)
-        yield from batches_of(share.run(task.compared(share.rows)), FOUND)
+def _comparing(opened: EventLog) -> Callable[[TaskOfPass], Visitor]:
+    return partial(_Task, opened, "", _NOTHING_IS_JUDGED, 0)
 
 
 @dataclass
@@ -75,66 +57,42 @@ class _Source:
     best: dict[str, tuple[int, list[Difference]]] | None = None
 
 
-class _Task:
-    """One task's history, from its rows in time order, with the live states among them."""
+class _Task(Replaying):
+    """One task's history, moment by moment, with the live states among them; where it is not whole, that is a difference."""
 
-    def __init__(self, opened: EventLog, task: tuple[Service, int]) -> None:
-        self._opened = opened
-        self._service, self._partition = task
-        self._window = PushScanner(opened, *task)
+    def __init__(self, *replaying: Any) -> None:
+        super().__init__(*replaying)
         self._sources = list[_Source]()
         self._done = f"{self._service.journal.name}/{self._partition}:0"
+        self._lost: Difference | None = None
 
-    async def compared(self, rows: Iterable[tuple[Any, ...]]) -> list[tuple[object, ...]]:
-        """Fold the history, stop where a live state is as of, and compare; an incomplete history is a difference."""
-        spill = Spill()
-        try:
-            entries = spilling_caches(self._service.deciders, spill)
-            describer = Describer(self._opened.choreography)
-            setting = ReplayContext(self._opened, self._window, entries, Tally(0), _NOTHING_IS_JUDGED, describer, "")
-            await spill.prepare([*self._service.deciders])
-            again = Compare(self._service, self._partition, setting)
-            for at_ms, moment in groupby(rows, key=_TIME):
-                await self._moment(again, entries, at_ms, moment)
-        except EventlibError as error:
-            place = f"{self._service.name}/{self._partition}"
-            return [(*Difference("log", place, "past", "", None, str(error), self._done), *[None] * 5)]
-        finally:
-            spill.close()
-        return [row for source in self._sources for row in _told(source)]
+    def finish(self) -> Iterable[pa.RecordBatch]:
+        """See `Visitor.finish`: the counts and differences."""
+        lost = [] if self._lost is None else [(*self._lost, *[None] * 5)]
+        return batches_of(lost or [row for source in self._sources for row in _told(source)], FOUND)
 
-    async def _moment(
-        self,
-        again: Compare,
-        entries: Mapping[str, SpillingCache[KeyedState]],
-        at_ms: int,
-        moment: Iterable[tuple[Any, ...]],
-    ) -> None:
-        done, live, given = list[JournalEntry](), list[Record](), list[tuple[Buffered, int]]()
-        for record, _, _, role in sorted(moment, key=_place):
-            if role == JOURNAL:
-                self._done = f"{record.topic}/{record.partition}:{record.offset}"
-                done.append(self._opened.codec.decode(JournalEntry, record.value or b""))
-            elif role == LIVE:
-                live.append(record)
-            else:
-                given.append((Buffered(record), role))
-        await self._window.push(given)
+    def _told(self, error: Exception) -> None:
+        if not isinstance(error, EventlibError):
+            raise error
+        place = f"{self._service.name}/{self._partition}"
+        self._lost = Difference("log", place, "past", "", None, str(error), self._done)
+
+    async def _replay(self, moment: Moment, entries: Sequence[JournalEntry]) -> None:
         # Where a task has made several transactions in one millisecond, a live state is as of one of them.
-        sources = _sources_of(live)
-        for entry in done:
-            await again.replay(entry)
+        sources = _sources_of(moment.added)
+        for record, entry in zip(moment.journalled, entries, strict=True):
+            self._done = f"{record.topic}/{record.partition}:{record.offset}"
+            await self._again.replay(entry)
             for source in sources:
-                self._compare(source, entries)
-        for source in [] if done else sources:
-            self._compare(source, entries)
-        self._window.unclaimed(
-            self._service.name, (at_ms, at_ms)
-        )  # outputs without a transaction are reported by the audit
+                self._compare(source)
+        for source in [] if entries else sources:
+            self._compare(source)
+        now = moment.at_ms, moment.at_ms
+        self._window.unclaimed(self._service.name, now)  # outputs without a transaction are reported by the audit
         self._sources += sources
 
-    def _compare(self, source: _Source, entries: Mapping[str, SpillingCache[KeyedState]]) -> None:
-        found = {d.name: self._differences(source, d, entries[d.name]) for d in self._service.deciders}
+    def _compare(self, source: _Source) -> None:
+        found = {d.name: self._differences(source, d, self._entries[d.name]) for d in self._service.deciders}
         if source.best is None or _number(found) < _number(source.best):
             source.best = found
 
@@ -176,16 +134,11 @@ class _Task:
 
     def _entry(self, decider: Decider[Any], record: Record) -> KeyedState | str:
         try:
-            return entry_of(record, decider, self._opened.codec)
+            return entry_of(record, decider, self._context.log.codec)
         except EventlibError as error:
             return str(error)
         except Exception as error:  # noqa: BLE001  whatever a damaged value does to its reader, it is a difference
             return kept_reason(error, personal=decider.is_personal)
-
-
-def _place(row: tuple[Any, ...]) -> tuple[str, int, int]:
-    record: Record = row[0]
-    return record.topic, record.partition, record.offset
 
 
 def _sources_of(live: Sequence[Record]) -> list[_Source]:

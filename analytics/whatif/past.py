@@ -10,7 +10,7 @@ from pyspark.sql import types as t
 
 from analytics.audit.application import Application
 from analytics.audit.order import in_order
-from analytics.audit.routing import ROUTED, Clocks, Routes
+from analytics.audit.routing import ROUTED, Clocks, Routes, by_value
 from analytics.audit.rows import batches_of, record_columns, records_of
 from analytics.log import log
 from analytics.whatif.components import with_parts
@@ -20,8 +20,9 @@ from eventlib.runtime.records import JournalEntry
 ANNOUNCED, RECORDED, JOURNALLED = 0, 1, 2
 """What a row is: a deadline that passes later (at the time when it falls due), a record of a topic, a journal entry."""
 
+_OF_TASKS = t.StructType([*ROUTED.fields, t.StructField("role", t.IntegerType())])
 PAST = t.StructType([
-    *ROUTED.fields,
+    *_OF_TASKS.fields,
     t.StructField("part", t.IntegerType()),
     t.StructField("order_ms", t.LongType()),
 ])  # fmt: skip
@@ -35,10 +36,11 @@ def past(spark: SparkSession, url: str, application: Application, parts: int, cl
     """
     routes = Routes(application.choreography)
     records = log(spark, url, topics=routes.topics).select(*record_columns())
-    journals = routes.of_journals(log(spark, url, topics=routes.journals).select(*record_columns()))
-    journals = journals.withColumn("role", f.lit(JOURNALLED)).select(*ROUTED.names)
+    tasks = {service.journal.name: routes.number(service, f.col("partition")) for service in routes.services}
+    journals = log(spark, url, topics=routes.journals).select(*record_columns())
+    journals = journals.withColumns({"task": by_value("topic", tasks), "role": f.lit(JOURNALLED)})
     with_deadlines = journals.where(f.contains(f.col("value"), f.lit(b"deadline")))
-    announced = with_deadlines.mapInArrow(partial(_announced, application=application, url=url), ROUTED)
+    announced = with_deadlines.mapInArrow(partial(_announced, application=application, url=url), _OF_TASKS)
     split, count = with_parts(records, application, parts)
     everywhere = f.explode(f.sequence(f.lit(0), f.lit(count - 1))).alias("part")
     recorded = split.withColumns({"task": f.lit(-1), "role": f.lit(RECORDED)}).select(*PAST.names[:-1])
@@ -69,7 +71,7 @@ def _announced(batches: Iterable[pa.RecordBatch], application: Application, url:
                         rows.append(
                             (*_announcement(record, step.first, step.decider, step.key, step.detail), task, ANNOUNCED)
                         )
-            yield from batches_of(rows, ROUTED)
+            yield from batches_of(rows, _OF_TASKS)
 
 
 def _announcement(record: Record, due_ms: int, decider: str, key: str, name: str) -> tuple[object, ...]:

@@ -9,11 +9,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
 
-from analytics.audit import header_doubts, rules
+from analytics.audit import header_doubts, packs, rules
 from analytics.audit.application import Application
 from analytics.audit.auditing import rule_findings
 from analytics.audit.headers import header_findings
-from analytics.audit.routing import Routes
 from analytics.cli import run
 from tests.analytics.damages import DAMAGES, Damage, copied, damage_all
 from tests.analytics.sources import archived
@@ -95,12 +94,10 @@ def test_only_ids_in_doubt_are_looked_up(
     }
 
 
-def test_each_task_is_sorted_by_itself(spark: SparkSession, shop_log: str) -> None:
-    routes = Routes(Application().choreography)
-    in_order = routes.in_order(routes.past(spark, shop_log))
-    placed = in_order.select(f.spark_partition_id().alias("at"), "task").distinct().collect()
-    assert sorted(row["task"] for row in placed) == sorted(routes.numbers)
-    assert len({row["at"] for row in placed}) == len(placed)
+def test_each_group_of_packs_has_a_partition_of_its_own(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(place, n, 0, bytearray()) for n, place in enumerate(packs.places_of(7))], packs.PACK)
+    placed = packs.gathered(rows, 7).select(f.spark_partition_id().alias("at"), "group").collect()
+    assert len({row["at"] for row in placed}) == len(placed) == 7
 
 
 def test_every_rule_says_what_it_is_for() -> None:

@@ -20,7 +20,7 @@ from analytics.audit.bytes import DAMAGED, damage_findings
 from analytics.rebuilding import How, rebuild
 from analytics.schema import UNREADABLE
 from analytics.selection import Selection
-from analytics.sqlite import Batches, read_here
+from analytics.sqlite import Batches, sources
 from analytics.verifying import Verifier
 from eventlib.errors import EventlibError, LogCorrupt
 from eventlib.log.sqlite.log import SqliteLog
@@ -135,8 +135,13 @@ CHANGES = {
 LOST_VALUE = "UPDATE records SET value = x'00' WHERE position = ?"
 
 
+def read_parts(path: Path, selection: Selection) -> pa.Table:
+    """Return what is selected, read by this process."""
+    return pa.Table.from_batches([batch for source in sources(path, selection) for batch in source()])
+
+
 def rows_of(path: Path) -> dict[Place, dict[str, object]]:
-    rows = pa.Table.from_batches(read_here(path, Selection.of())).to_pylist()
+    rows = read_parts(path, Selection.of()).to_pylist()
     return {(row["topic"], row["partition"], row["offset"]): row for row in rows}
 
 
@@ -196,7 +201,7 @@ def test_one_copy_of_sqlite_at_a_time_has_the_file_open(
 def test_what_is_filtered_is_held_to_its_checksum_too(log: Path, orders: list[tuple[int, Place]]) -> None:
     ((position, place), *_) = orders
     change_row(log, LOST_VALUE, position)
-    placed = pa.Table.from_batches(read_here(log, Selection.of(types=["OrderPlaced"]))).to_pylist()
+    placed = read_parts(log, Selection.of(types=["OrderPlaced"])).to_pylist()
     (found,) = [row for row in placed if row["headers"]]
     assert (found["topic"], found["partition"], found["offset"]) == place
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.audit import past
+from analytics import task_pass
 from analytics.audit.application import Application
 from analytics.audit.newest import ByKey, newest_of_all
 from analytics.audit.order import NO_TASK
 from analytics.audit.packs import Pack, packed, sorted_on_disk, unpacked
-from analytics.audit.past import SharePacking, past_of_shares
 from analytics.audit.rows import RECORD
 from analytics.hashing import hashes, numbers_of, partitions_of
+from analytics.task_pass import SharePacking, past_of_shares
 from eventlib.model.topic import PARTITIONERS, Topic
 
 _TEXTS = st.lists(st.none() | st.text(max_size=40))
@@ -60,7 +60,7 @@ def test_a_number_is_asked_for_once_for_each_value(is_dictionary: bool) -> None:
 def test_records_come_by_time_and_offset_however_packs_overlap(times: list[list[tuple[int, int]]]) -> None:
     packs = [_pack(number, rows) for number, rows in enumerate(times)]
     with pytest.MonkeyPatch.context() as few:
-        few.setattr(past, "_AT_ONCE", 3)
+        few.setattr(task_pass, "_AT_ONCE", 3)
         (share, found), *others = ((share, [*rows]) for share, rows in past_of_shares(sorted(packs)))
     assert (share, others) == (5, [])
     places = [(at_ms, record.offset) for record, at_ms, _ in found]
@@ -116,7 +116,7 @@ def test_packs_are_sorted_on_disk(given_packs: list[tuple[int, bytes]]) -> None:
 
 
 def test_a_share_has_each_record_once_in_packs_that_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past, "_ROWS_OF_A_PACK", 2)
+    monkeypatch.setattr(task_pass, "_ROWS_OF_A_PACK", 2)
     packing, rows = SharePacking(Application(), 2), [(at_ms, at_ms) for at_ms in range(7)]
     batch = unpacked(_pack(0, rows)[1]).drop_columns("emitting")
     kind, partitions = pa.array(["OrderPlaced"] * len(rows)), pa.array([0, 0, 0, 0, 0, 1, 3], pa.int32())
