@@ -28,7 +28,7 @@ def expected_orders(spark: SparkSession, url: str, cuts: Mapping[str, Cut | None
     found = facts_of(spark, url, _NEEDED)
     if cuts is not None:
         found = _as_of(spark, found, cuts)
-    merged = kept.merged(kept(found, found))
+    merged = kept.merged(kept(found))
     lines = found.filter(is_one(OrderPlaced)).groupBy("order_id").agg(f.max(f.size("lines")).alias("line_count"))
     money = payments(merged).select("order_id", "taken_cents", "refunded_cents")
     parcels = dispatches(merged).select("order_id", "tracking")

@@ -27,14 +27,6 @@ _AGAINST = (
     *(payment.PaymentFailed, payment.ChargeUncertain, payment.PaymentVoided, payment.PaymentRefunded),
     payment.PaymentWaived,
 )
-_FAILED = (
-    *(stock.StockRejected, stock.LineRefused, payment.PaymentFailed, dispatch.DispatchFailed),
-    dispatch.DispatchCancelled,
-)
-_UNDONE = (
-    *(stock.StockReleased, stock.LineReleased, payment.PaymentRefunded, payment.PaymentVoided, order.OrderCancelled),
-    dispatch.DispatchFailed,
-)
 _PAID = (
     *(payment.ChargeRequested, payment.PaymentTaken, payment.PaymentFailed, payment.ChargeUncertain),
     *(payment.VoidRequested, payment.PaymentVoided, payment.RefundRequested, payment.PaymentRefunded),
@@ -70,19 +62,10 @@ class Kept(NamedTuple):
     merged: str
 
 
-_NUMBERS: Mapping[str, Kept] = {
-    "first_at": Kept(lambda: f.col("recorded_at"), "min"),
-    "last_at": Kept(lambda: f.col("recorded_at"), "max"),
-    "steps": Kept(lambda: f.lit(1).cast("bigint"), "sum"),
-    "failures": Kept(lambda: is_one(*_FAILED).cast("bigint"), "sum"),
-    "compensations": Kept(lambda: is_one(*_UNDONE).cast("bigint"), "sum"),
-}
-"""The aggregates of all steps, those of lines too: numbers, which Spark merges without sorting."""
-
 _ENDED = order.OrderCompleted, order.OrderCancelled
 _PLACE = ("recorded_at", "topic", "partition", "offset", "reason")
 
-_TEXTS: Mapping[str, Kept] = {
+_KEPT: Mapping[str, Kept] = {
     "seen": Kept(_bit, "bit_or"),
     "customer_id": Kept(lambda: _of("customer_id", order.OrderPlaced), "max"),
     "country": Kept(lambda: _of("country", order.OrderPlaced), "max"),
@@ -103,21 +86,14 @@ _TEXTS: Mapping[str, Kept] = {
     "tracking": Kept(lambda: f.col("tracking"), "max"),
     "undelivered_reason": Kept(lambda: _of("reason", dispatch.DispatchFailed, dispatch.DispatchCancelled), "max"),
 }
-"""The aggregates of facts about whole orders."""
-
-_MERGES = {name: kept.merged for name, kept in {**_NUMBERS, **_TEXTS}.items()}
+_MERGES = {name: kept.merged for name, kept in _KEPT.items()}
 
 
 @table(key="order_id", increment="merge", merges=_MERGES, events={"about": ABOUT_ORDERS}, hidden=True)
-def kept(saga_steps: DataFrame, about: DataFrame) -> DataFrame:
-    """Return what is kept of each order: of all its steps, and of each fact about it.
-
-    Numbers are merged here, which takes no sorting; texts once, with them.
-    """
-    numbers = [getattr(f, kept.merged)(kept.of_fact()).alias(name) for name, kept in _NUMBERS.items()]
-    texts = [kept.of_fact().alias(name) for name, kept in _TEXTS.items()]
-    facts = about.filter(f.col("order_id").isNotNull()).select("order_id", *texts)
-    return saga_steps.groupBy("order_id").agg(*numbers).unionByName(facts, allowMissingColumns=True)
+def kept(about: DataFrame) -> DataFrame:
+    """Return what is kept of each order, of each fact about it."""
+    columns = [each.of_fact().alias(name) for name, each in _KEPT.items()]
+    return about.filter(f.col("order_id").isNotNull()).select("order_id", *columns)
 
 
 def has(*events: type[Event]) -> Column:

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analytics.tables import Column as About
-from analytics.tables import Events, StepFields, accepted_values, holds, is_one, not_null, relationships, table
+from analytics.tables import Events, StepFields, accepted_values, holds, is_one, not_null, table
 from eventlib import Event
 from services.analytics.kept import has
 from services.dispatch import events as dispatch
@@ -25,7 +25,7 @@ def _first(*cases: tuple[Column, str], otherwise: str) -> Column:
     return found
 
 
-_ORDER = {"order_id": About("The order.", relationships("saga_steps.order_id"))}
+_ORDER = {"order_id": About("The order.", not_null)}
 
 
 @table(
@@ -132,34 +132,6 @@ def dispatches(kept: DataFrame) -> DataFrame:
         *("order_id", status.alias("status"), f.col("undelivered_reason").alias("reason"), "tracking"),
         *(f.col("booked_at").alias("requested_at"), "dispatched_at"),
         has(dispatch.CancelRefused).alias("cancel_refused"),
-    )
-
-
-@table(
-    key="order_id",
-    columns={
-        **_ORDER,
-        "outcome": About("How it ended.", accepted_values("cancelled", "completed", "open")),
-        "reason": About("Why it was not completed."),
-        "started_at": About("The time of its first event (UTC).", not_null),
-        "ended_at": About("The time of its end (UTC)."),
-        "duration_ms": About("From its first event to its end."),
-        "last_at": About("The time of its last event so far (UTC).", not_null),
-        "steps": About("How many events it has.", holds("steps > 0")),
-        "failures": About("How many of them are failures."),
-        "compensations": About("How many of them reverse another."),
-    },
-)
-def saga_outcomes(kept: DataFrame) -> DataFrame:
-    """Return one row per saga: how it ended, how long it took, and how many of its steps were compensations."""
-    outcome = _first(
-        (has(order.OrderCancelled), "cancelled"), (has(order.OrderCompleted), "completed"), otherwise="open"
-    )
-    took = (f.unix_millis("ended_at") - f.unix_millis("first_at")).alias("duration_ms")
-    return kept.select(
-        *("order_id", outcome.alias("outcome"), _reason().alias("reason")),
-        *(f.col("first_at").alias("started_at"), "ended_at", took, "last_at"),
-        *("steps", "failures", "compensations"),
     )
 
 

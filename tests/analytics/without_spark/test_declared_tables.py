@@ -56,7 +56,7 @@ def test_what_cannot_be_made_is_refused(monkeypatch: pytest.MonkeyPatch, tables:
 
 def test_a_service_that_came_later_has_its_tables_beside_the_shops() -> None:
     found = catalogue_of(Application("examples.loyalty:app"), ["event_points_earned", "orders"])
-    assert {"event_points_earned", "orders", "saga_steps"} <= {each.name for each in found.tables}
+    assert {"event_points_earned", "orders", "kept"} <= {each.name for each in found.tables}
 
 
 def test_declarations_are_refused() -> None:

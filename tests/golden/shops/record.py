@@ -62,7 +62,6 @@ TABLES = (
     "order_lines",
     "orders",
     "payments",
-    "saga_outcomes",
     "saga_steps",
     "stock_levels",
     "stock_movements",
