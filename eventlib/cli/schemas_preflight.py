@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated, TypeVar
 
 import typer
+from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, argument, option, refuse_missing, run_on_log
@@ -20,6 +21,7 @@ from eventlib.ground.url import log_file
 from eventlib.ground.variables import read_settings
 from eventlib.opening import open_log
 from eventlib.registry.compatibility import Level
+from eventlib.values import escaped
 
 _Name = Annotated[str, argument("NAME", "The name of an event or a state, or its subject.")]
 
@@ -155,6 +157,7 @@ def _print_problems(problems: Sequence[Problem], *, as_json: bool) -> None:
         return
     shown = output.table("contract", "against", "field", "rule", "what to do", whole=["against"])
     for each in problems:
-        shown.add_row(each.name, each.against, each.field, f"{each.rule}\n{each.what}", each.remedy)
+        rule = Text(f"{each.rule}\n{escaped(each.what)}")
+        shown.add_row(each.name, each.against, each.field, rule, each.remedy)
         shown.add_section()
     output.terminal().print(shown)
