@@ -10,7 +10,7 @@ import typer
 from eventlib.cli._common import output
 from eventlib.cli._common.connectors import SHOWN, on_database, print_rights
 from eventlib.cli._common.metrics import Work, relay_snapshot, work_until_stopped
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
+from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, MetricsOption, flag
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.typer_ext import Command, group
 from eventlib.config.settings import eventlib_settings
@@ -22,6 +22,7 @@ from eventlib.model.project import load_choreography
 from eventlib.outbox.database import HeldRow, OutboxTable, Waiting
 from eventlib.outbox.relay import OUTBOXES, Relay
 from eventlib.outbox.rows import NAME, TABLE_SQL, refuse_name
+from eventlib.telemetry.logs import tell
 
 if TYPE_CHECKING:
     from eventlib.telemetry.recorder import Recorder
@@ -45,12 +46,11 @@ NameOption = Annotated[
 
 @outbox.command(cls=Command)
 def relay(
-    context: typer.Context,
+    log_options: LogOptions,
     database: DatabaseOption = None,
     name: NameOption = NAME,
     metrics_port: MetricsOption = None,
-    app: AppOption = None,
-    log: LogOption = None,
+    replication: Annotated[bool, flag("--replication", "Ignored.", hidden=True)] = False,
 ) -> None:
     """Bring events to the log until stopped, each once, those of a key in their order.
 
@@ -61,7 +61,9 @@ def relay(
     [dim]Examples:[/dim]
       eventlib outbox relay --database postgresql://shop@db/checkout
     """
-    log_options, url = LogOptions.of(context, app, log), _database(database)
+    url = _database(database)
+    if replication:
+        tell("--replication is ignored: the relay asks the database every 20 ms")
     refuse_name(name, "--name")
     table, watched = OutboxTable(url), OutboxTable(url)
 
