@@ -37,11 +37,12 @@ class Parked(NamedTuple):
 
 
 class ParkingTracker:
-    """Tracks what is parked, and how often a retry was requested for each."""
+    """Tracks what is parked, and what was requested about each: how often at all, and since it was last parked (`tries`)."""
 
     def __init__(self) -> None:
         self.parked: dict[Parked, None] = {}
         self.asked = Counter[Parked]()
+        self.tries = Counter[Parked]()
         self._notes: dict[Parked, bytes] = {}
 
     def apply(self, service: str, record: Record) -> Parked | None:
@@ -56,6 +57,8 @@ class ParkingTracker:
             return None
         if not waits:
             self.parked.pop(parked, None)
+            if kind == "parked":  # a retry takes an effect out, whether it helps or not
+                self.tries.pop(parked, None)
             return None
         self._notes[parked] = record.value or b""
         if parked in self.parked:
@@ -81,6 +84,7 @@ class ParkingTracker:
     def request(self, parked: Parked, service: Service, value: bytes, kind: str, at_ms: int) -> Record:
         """Return the record of the operator's request; each is a new one."""
         self.asked[parked] += 1
+        self.tries[parked] += 1
         event_id = f"request {self.asked[parked]} about {parked}"
         return Record(
             service.control.name,

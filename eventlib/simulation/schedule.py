@@ -94,7 +94,7 @@ class Schedule:
         world = self.world
         if world.pausing.holds(move.what):
             return  # it is looked at again when all is at rest
-        if move.what in world.parking.parked and world.parking.asked[move.what] < _RETRIES:
+        if move.what in world.parking.parked and world.parking.tries[move.what] < _RETRIES:
             service, codec = world.stage.played.service(move.what.service), world.log.codec
             first, is_broken = self._first(move.what, service) if move.what.decider else (None, False)
             request = world.parking.request_for(move.what, first, is_broken=is_broken)
@@ -125,7 +125,7 @@ class Schedule:
     def _retry_parked(self) -> bool:
         """Retry what is still parked, a limited number of times."""
         parking = self.world.parking
-        parked = [each for each in parking.parked if parking.asked[each] < _RETRIES]
+        parked = [each for each in parking.parked if parking.tries[each] < _RETRIES]
         for each in parked:
             self._retry(ScheduledMove("retry", None, each))
         return bool(parked)

@@ -74,6 +74,10 @@ def test_the_shop_breaks_no_law_with_the_same_seeds_and_every_ending_is_seen() -
     assert seen.keys() == {*endings.split()}
 
 
+def test_a_key_is_retried_however_often_it_was_parked_before() -> None:
+    assert broken_by(Stage(shop), ShopScenario, 2_534) is None, "one clock that is behind parks each input of a shelf"
+
+
 @pytest.mark.slow
 def test_the_shop_breaks_no_law_with_all_the_same_seeds() -> None:
     stage = Stage(shop)
