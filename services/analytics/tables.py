@@ -136,6 +136,30 @@ def dispatches(kept: DataFrame) -> DataFrame:
 
 
 @table(
+    key="order_id",
+    columns={
+        **_ORDER,
+        "outcome": About("How it ended.", accepted_values("cancelled", "completed", "open")),
+        "reason": About("Why it was not completed."),
+        "started_at": About("The time of its first event (UTC).", not_null),
+        "ended_at": About("The time of its end (UTC)."),
+        "duration_ms": About("From its first event to its end."),
+        "last_at": About("The time of its last event so far (UTC).", not_null),
+        "steps": About("How many events it has.", holds("steps > 0")),
+        "failures": About("How many of them are failures."),
+        "compensations": About("How many of them reverse another."),
+    },
+)
+def saga_outcomes(sagas: DataFrame) -> DataFrame:
+    """Return one row per saga: how it ended, how long it took, and how many of its steps were compensations."""
+    outcome = f.regexp_replace("outcome", "^order_", "").alias("outcome")
+    return sagas.select(
+        *(f.col("saga").alias("order_id"), outcome, "reason", "started_at", "ended_at", "duration_ms", "last_at"),
+        *("steps", "failures", "compensations"),
+    )
+
+
+@table(
     key=("order_id", "line_no"),
     increment="append",
     events={"placed": Events((order.OrderPlaced,), ("order_id", "lines", "currency", "placed_at"))},

@@ -19,6 +19,8 @@ from services import shop
 Row = dict[str, Any]
 Story = list[tuple[Record, Any]]
 
+REVERSING = {"StockReleased", "LineReleased", "PaymentRefunded", "PaymentVoided", "OrderCancelled", "DispatchFailed"}
+FAILING = {"StockRejected", "LineRefused", "PaymentFailed", "DispatchFailed", "DispatchCancelled"}
 AGAINST = {
     *("StockRejected", "StockReleased", "DispatchFailed", "DispatchCancelled", "PaymentFailed", "ChargeUncertain"),
     *("PaymentVoided", "PaymentRefunded", "PaymentWaived"),
@@ -57,6 +59,7 @@ def tables_of(story: Story) -> dict[str, list[Row]]:
         "stock_movements": movements,
         "stock_levels": levels(movements),
         "saga_steps": [step(record, event, first) for events in by_order.values() for record, event in events],
+        "saga_outcomes": [outcome(name, events) for name, events in by_order.items()],
     }
 
 
@@ -220,6 +223,24 @@ def step(record: Record, event: Any, first: dict[str | None, Record]) -> Row:
         "cause_type": cause and cause.type,
         "cause_at": cause and from_ms(cause.timestamp_ms),
         "since_cause_ms": cause and record.timestamp_ms - cause.timestamp_ms,
+    }
+
+
+def outcome(name: str, events: Story) -> Row:
+    types = [type(event).__name__ for _, event in events]
+    ended, times = at(of(events, "OrderCompleted", "OrderCancelled")), [record.timestamp_ms for record, _ in events]
+    ending = "completed" if "OrderCompleted" in types else "open"
+    return {
+        "order_id": name,
+        "outcome": "cancelled" if "OrderCancelled" in types else ending,
+        "reason": why(events),
+        "started_at": from_ms(min(times)),
+        "ended_at": ended,
+        "duration_ms": ended and round((ended - from_ms(min(times))).total_seconds() * 1000),
+        "last_at": from_ms(max(times)),
+        "steps": len(events),
+        "failures": sum(kind in FAILING for kind in types),
+        "compensations": sum(kind in REVERSING for kind in types),
     }
 
 

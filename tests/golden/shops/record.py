@@ -62,6 +62,7 @@ TABLES = (
     "order_lines",
     "orders",
     "payments",
+    "saga_outcomes",
     "saga_steps",
     "stock_levels",
     "stock_movements",
