@@ -180,8 +180,8 @@ def _print(saga: Saga, new: list[int]) -> None:
     facts = saga.news()
     for i in new:
         line = _line(saga.events[i], output.facts_text(facts[i]))
-        line.no_wrap, line.overflow = True, "ellipsis"
-        console.print(line)
+        line.no_wrap, line.overflow = True, "ellipsis" if console.is_terminal else "ignore"
+        console.print(line, soft_wrap=not console.is_terminal)
 
 
 def _line(event: SagaEvent, facts: str) -> Text:

@@ -32,8 +32,11 @@ def test_a_report_has_orders_of_any_time(spark: SparkSession) -> None:
     assert "from 2200" in part._repr_html_()
 
 
-def test_sql_tells_any_time(spark: SparkSession, shop_log: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_sql_tells_any_time(
+    spark: SparkSession, shop_log: str, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     del spark
+    monkeypatch.setenv("COLUMNS", "200")
     times = ", ".join(f"timestamp'{at}' AS a" for at in TIMES[:1] + TIMES[3:])
     assert run(["sql", f"SELECT {times}, 1 AS b, timestamp_micros(9223372036854775807) AS c", "--log", shop_log]) == 0
     assert b"0001-01-01T00:00:00.000Z  9999-12-31T23:59:59.999Z" in capfdbinary.readouterr().out

@@ -58,6 +58,7 @@ def test_follow_waits_for_what_comes_and_ctrl_c_ends_it_quietly(tmp_path: Path) 
 
 
 def test_a_saga_is_followed_from_before_its_first_event_to_its_end(tmp_path: Path) -> None:
+    narrow = {**os.environ, "COLUMNS": "60"}  # in a pipe an event is one line all the same
     url = f"sqlite:///{tmp_path}/shop.db"
 
     async def delivered() -> None:
@@ -71,7 +72,11 @@ def test_a_saga_is_followed_from_before_its_first_event_to_its_end(tmp_path: Pat
 
     asyncio.run(delivered())
     with forked.Popen(
-        command("saga", "1", "--follow", "--log", url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command("saga", "1", "--follow", "--log", url),
+        env=narrow,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None

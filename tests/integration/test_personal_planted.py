@@ -67,7 +67,6 @@ async def services(url: str, directory: Path, receiver: Receiver) -> AsyncIterat
         "EVENTLIB_STATE_DIR": str(directory / "state"),
         "OTEL_TRACES_EXPORTER": "otlp",
         "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
-        "OTEL_TRACES_SAMPLER_ARG": "1.0",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     with (directory / "services.log").open("ab") as written:
@@ -134,7 +133,8 @@ async def names_of(url: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def data(tmp_path: Path, master_key: Path) -> Path:  # noqa: ARG001  the key has to be there
+def data(tmp_path: Path, master_key: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: ARG001  the key has to be there
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "1.0")  # here, where the sagas begin
     (tmp_path / "data").mkdir()
     return tmp_path / "data"
 

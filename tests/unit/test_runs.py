@@ -26,7 +26,7 @@ def test_a_process_that_is_left_is_named_and_killed(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("RUN_OF_TESTS", raising=False)
     leftovers.mark_children()
     # the shell says so once what it left has become `sleep`: before, it is seen as another shell
-    until = "until grep -q ^sleep /proc/$!/cmdline; do :; done"
+    until = 'until [[ "$(readlink /proc/$!/exe)" == *sleep ]]; do :; done'
     subprocess.run(["bash", "-c", f"sleep 600 > /dev/null 2>&1 & {until}"], timeout=60, check=True)
     assert list(leftovers.end_leftovers().values()) == ["sleep 600 "]
     monkeypatch.setattr(leftovers, "ENDS_S", 60.0)
