@@ -152,7 +152,9 @@ class SqliteKeyStore(KeyStore):
     def _connect(self) -> sqlite3.Connection:
         file = sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
         try:
-            file.executescript("PRAGMA secure_delete=ON; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
+            file.execute("PRAGMA secure_delete=ON")
+            _use_write_ahead_log(file)
+            file.execute("PRAGMA synchronous=FULL")
         except BaseException:
             file.close()
             raise
@@ -167,6 +169,20 @@ class SqliteKeyStore(KeyStore):
                     f"{self.path}-wal is in use, and may still hold a destroyed key: run the command again"
                 )
             time.sleep(0.01)
+
+
+def _use_write_ahead_log(file: sqlite3.Connection) -> None:
+    """Switch a file to a write-ahead log; SQLite itself does not wait for another process that does it now."""
+    end = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            file.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _destroy(file: sqlite3.Connection, subject: str, at_ms: int) -> None:

@@ -194,6 +194,25 @@ print(json.dumps({each: ring.encrypt(each, "name", "Ada") for each in people}))
 """
 
 
+def test_processes_that_make_a_file_at_once_all_open_it(tmp_path: Path) -> None:
+    for number in range(12):
+        begin = time.monotonic() + 0.01
+        children = list[int]()
+        for _ in range(6):
+            child = os.fork()
+            if not child:
+                opens = False
+                try:
+                    while time.monotonic() < begin:
+                        pass
+                    opened(f"sqlite:///{tmp_path}/{number}.keys", create=True).close()
+                    opens = True
+                finally:
+                    os._exit(0 if opens else 1)
+            children.append(child)
+        assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
+
+
 def test_processes_that_meet_a_subject_at_once_have_one_key(place: str, master: Path) -> None:
     commands = [[sys.executable, "-c", _ENCRYPTS, place, str(master), str(number)] for number in range(4)]
     processes = [forked.Popen(each, stdout=subprocess.PIPE) for each in commands]
