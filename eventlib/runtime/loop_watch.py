@@ -36,6 +36,7 @@ class LoopWatch:
         self._loop_thread = threading.get_ident()
         self._answered_at = monotonic()
         self._blocking = ""
+        self._is_function_named = False
         self._was_late = False
         self._stopped = threading.Event()
         self._next = self._loop.call_soon(self._answer)
@@ -52,7 +53,7 @@ class LoopWatch:
         if late_s > self._blocked_s:
             what = self._blocking or "something that held the interpreter, or the machine"
             _log.warning("%s has blocked this process for %.1f s: none of its tasks went on meanwhile", what, late_s)
-            self._blocking = ""
+            self._blocking, self._is_function_named = "", False
         self._next = self._loop.call_later(self._blocked_s / _LOOKS, self._answer)
 
     def _look_until_stopped(self) -> None:
@@ -60,18 +61,27 @@ class LoopWatch:
             self.look(monotonic())
 
     def look(self, now: float) -> None:
-        """Name what blocks the loop, once, if it is late at two looks: a process that was stopped is late at one."""
+        """Name what blocks the loop, if it is late at two looks: a process that was stopped is late at one.
+
+        A function of the application is named once; a place outside of them once, and looked at further: a function that
+        blocks may follow without a pause.
+        """
         blocked_s = now - self._answered_at
         was_late, self._was_late = self._was_late, blocked_s > self._blocked_s
-        if self._was_late and was_late and not self._blocking:
-            frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  documented, for debuggers such as this
-            self._blocking = named(frame, self._functions)
-            _log.warning(
-                "%s blocks this process, for %.1f s by now: write what waits as an effect, and an effect that blocks as a plain "
-                "function, which runs in a thread",
-                self._blocking,
-                blocked_s,
-            )
+        if not self._was_late or not was_late or self._is_function_named:
+            return
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  documented, for debuggers such as this
+        function = function_in(frame, self._functions)
+        if function is None and self._blocking:
+            return
+        self._is_function_named = function is not None
+        self._blocking = function or place_of(frame)
+        _log.warning(
+            "%s blocks this process, for %.1f s by now: write what waits as an effect, and an effect that blocks as a plain "
+            "function, which runs in a thread",
+            self._blocking,
+            blocked_s,
+        )
 
 
 def functions_of(services: Sequence[Service]) -> dict[CodeType, str]:
@@ -86,18 +96,23 @@ def functions_of(services: Sequence[Service]) -> dict[CodeType, str]:
     return {code: name for code, name in codes if isinstance(code, CodeType)}
 
 
-def named(frame: FrameType | None, functions: dict[CodeType, str]) -> str:
-    """Return which of the functions a thread is in, and for which key; else its file and line."""
-    innermost, at = "an unknown function", frame
-    if frame is not None:
-        innermost = f"{frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})"
+def function_in(frame: FrameType | None, functions: dict[CodeType, str]) -> str | None:
+    """Return which of the functions a thread is in, where there, and for which key; None outside of them."""
+    at = frame
     while at is not None:
         if at.f_code in functions:
             key = _key_in(at)
-            where = f"{functions[at.f_code]}, in {innermost}"
+            where = f"{functions[at.f_code]}, in {place_of(frame)}"
             return where if key is None else f"{where}, for key {key!r}"
         at = at.f_back
-    return innermost
+    return None
+
+
+def place_of(frame: FrameType | None) -> str:
+    """Return the function, file and line that a thread is in."""
+    if frame is None:
+        return "an unknown function"
+    return f"{frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})"
 
 
 def _key_in(frame: FrameType) -> str | None:

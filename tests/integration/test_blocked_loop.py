@@ -9,7 +9,7 @@ import pytest
 
 from eventlib import Runtime, RuntimeConfig, open_log
 from eventlib.runtime.loop_watch import LoopWatch
-from tests.apps.errands import Asked, Got, Odd, choreography
+from tests.apps.errands import Asked, Got, Odd, Thing, choreography
 
 PATIENCE_S = 60.0
 BLOCKED_S = 0.05
@@ -61,3 +61,25 @@ async def test_a_loop_that_answers_is_not_named_and_one_late_look_says_nothing(
             assert len(caplog.records) == 1, "once"
     finally:
         watch.stop()
+
+
+async def test_a_handler_that_blocks_behind_something_else_is_named_too(caplog: pytest.LogCaptureFixture) -> None:
+    odd = Odd()
+    app = choreography(odd)
+    (ask,) = (each for each in app.deciders[0].functions if each.__name__ == "ask")
+    watch, now = LoopWatch(app.services, 3_600), time.monotonic()
+
+    def look_twice(seconds: int = 7_202) -> None:
+        watch.look(now + seconds)
+        watch.look(now + seconds + 1)
+
+    odd.handle = look_twice
+    try:
+        with caplog.at_level(logging.WARNING, "eventlib.runtime.loop_watch"):
+            look_twice(7_200)
+            ask(Thing(), Asked(name="odd"))
+    finally:
+        watch.stop()
+    outside, handler = caplog.messages
+    assert outside.startswith("look (")
+    assert handler.startswith("thing.ask, in look (")
