@@ -41,9 +41,9 @@ setup-browser:   ## install Chromium for the tests of the console, where it is m
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } || \
 	  { echo "no Chromium here, and it cannot be installed: the console's tests will say that they were skipped"; exit 1; }
 
-test: setup      ## run the tests, in four processes, since many wait
+test: setup      ## run the tests, in five processes, since many wait
 	-@$(MAKE) --silent setup-browser
-	$(RUN)pytest -n 4 --no-loadscope-reorder --durations 25 --minutes
+	$(RUN)pytest -n 5 --no-loadscope-reorder --durations 25 --minutes
 
 test-extended: setup  ## run the costly variants of what `make test` runs, as CI does
 	$(RUN)pytest -n 4 --no-loadscope-reorder --durations 10 --minutes -m "extended and not slow"
