@@ -1,6 +1,7 @@
 """`eventlib doctor` on real brokers: each fault is made for real, and found with what to do."""
 
 import asyncio
+import logging
 import secrets
 import socket
 from collections.abc import Callable
@@ -17,6 +18,9 @@ from eventlib.operations.doctor.examination import examine as examine_here
 from eventlib.registry.records import SCHEMAS
 from eventlib.values import now_ms
 from services import shop
+
+_EXISTS = 36
+"""Kafka's code for a topic that is there already."""
 
 Examine = Callable[[Path | str], list[dict[str, Any]]]
 
@@ -157,10 +161,17 @@ async def topics_on(cluster: Cluster) -> list[str]:
 
 
 async def make_topics(cluster: Cluster, *topics: NewTopic) -> None:
+    """Make topics, and wait until clients see them: a busy broker refuses some at first, or shows them later."""
     admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     await admin.start()
     try:
-        await admin.create_topics([*topics])
+        async with asyncio.timeout(120):
+            while missing := [each for each in topics if each.name not in await admin.list_topics()]:
+                answer = await admin.create_topics(missing)
+                refused = [str(error) for _, code, error in answer.topic_errors if code not in {0, _EXISTS}]
+                if refused:
+                    logging.getLogger(__name__).warning("not made yet: %s", refused)
+                await asyncio.sleep(0.1)
     finally:
         await admin.close()
 
