@@ -14,6 +14,7 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
+from eventlib.operations.shared_notes import OPERATIONS
 from eventlib.personal.opening import has_personal
 from eventlib.personal.receipt import ERASURES
 from eventlib.registry.records import SCHEMAS, WRITERS
@@ -84,7 +85,7 @@ def _service(service: Service, options: KafkaOptions) -> User:
     own = (service.changelog, service.parked, service.journal)
     reads = names_of([*service.inputs, service.control, SCHEMAS, DECLARATIONS])
     writes = names_of(_held_twice(service.outputs))
-    both = names_of([*own, OWNERS]) | reads & writes
+    both = names_of([*own, OWNERS, OPERATIONS]) | reads & writes
     user = user_name(options, service.name)
     return User(
         user,
@@ -131,7 +132,9 @@ def asked(choreography: Choreography, views: Sequence[Viewing]) -> set[str]:
 
 def _operator(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
     """Return who looks after it: reads everything, instructs services about what is parked, and sends events by hand."""
-    acts = names_of([*(service.control for service in choreography.services), *erasure_topics(choreography)])
+    acts = names_of(
+        [*(service.control for service in choreography.services), OPERATIONS, *erasure_topics(choreography)]
+    )
     acts |= asked(choreography, views)
     about = "people with the command line or the console: read everything, send events, and act on what is parked"
     user = _beside("operator", about, acts, choreography, options)
@@ -157,7 +160,8 @@ def _beside(name: str, about: str, writes: set[str], choreography: Choreography,
 
 
 def _everything(choreography: Choreography) -> set[str]:
-    return names_of([*choreography.topics, SCHEMAS, DECLARATIONS, OWNERS, *erasure_topics(choreography)])
+    own = (SCHEMAS, DECLARATIONS, OWNERS, OPERATIONS)
+    return names_of([*choreography.topics, *own, *erasure_topics(choreography)])
 
 
 def erasure_topics(choreography: Choreography) -> tuple[Topic, ...]:

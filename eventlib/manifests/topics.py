@@ -9,6 +9,7 @@ from eventlib.log.kafka.topic_configs import DECLARATIONS, MOST_REPLICAS, OWNERS
 from eventlib.manifests.acls import erasure_topics
 from eventlib.model.choreography import Choreography
 from eventlib.model.topic import Topic
+from eventlib.operations.shared_notes import OPERATIONS
 from eventlib.registry.records import SCHEMAS, WRITERS
 
 
@@ -25,7 +26,7 @@ def topic_specs(choreography: Choreography, options: KafkaOptions, views: Iterab
     """Return all that the services and their live views need, what the log keeps for itself included."""
     replicas = options.replication_factor or MOST_REPLICAS
     between = (topic for viewing in views for topic in viewing.own_topics)
-    every: list[Topic] = [*choreography.topics, *between, SCHEMAS, WRITERS, OWNERS, DECLARATIONS]
+    every: list[Topic] = [*choreography.topics, *between, SCHEMAS, WRITERS, OWNERS, DECLARATIONS, OPERATIONS]
     every += erasure_topics(choreography)
     return [
         TopicSpec(f"{options.prefix}{each.name}", each.partitions, replicas, creation_configs(each, replicas, options))

@@ -7,6 +7,7 @@ from eventlib.eventlog import EventLog
 from eventlib.model.event import contract_of
 from eventlib.model.topic import Topic
 from eventlib.operations.reprocessing.metadata import metadata_of
+from eventlib.operations.shared_notes import OPERATIONS
 from eventlib.personal.receipt import ERASURES
 from eventlib.registry.records import SCHEMAS
 
@@ -61,5 +62,6 @@ def _kinds(log: EventLog) -> dict[str, str]:
         found[service.parked.name] = "what could not be handled"
         found[service.control.name] = "requests to its tasks"
     found[SCHEMAS.name] = "the schemas of events and states"
+    found[OPERATIONS.name] = "notes of operators and deployments"
     found[ERASURES.name] = "the erasures of subjects"
     return found
