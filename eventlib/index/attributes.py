@@ -73,8 +73,13 @@ OF_SAGAS = (
     Attribute("service", TEXT, "the service where it waits", "m.service", "_waits"),
     Attribute("decider", TEXT, "the decider where it waits", "m.decider", "_waits"),
     Attribute("parked_reason", TEXT, "why something of it is parked, or paused", "m.reason", "_waits"),
+    Attribute("event_type", TEXT, "the type of each of its events", "m.type", "_events"),
+    Attribute("event_id", TEXT, "the id of each of its events", "m.id", "_events"),
+    Attribute("correlation_id", TEXT, "the correlation id of each of its events", "m.correlation_id", "_stories"),
 )  # fmt: skip
 """The attributes that every saga has."""
+MAY_BE_DECLARED = {"event_type", "event_id", "correlation_id"}
+"""Later additions to them: an attribute of that name which an application declares is meant instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ def declared_in(choreography: Choreography) -> Mapping[str, Declared]:
                 f"{each.field.place} and {found[name].field.place} are both searchable as {name!r}: mark one of them, or "
                 'name one differently, Searchable(name="...")'
             )
-        if name in KEYWORDS or name in {known.name for known in OF_SAGAS} | _COLUMNS:
+        if name in KEYWORDS or name in {known.name for known in OF_SAGAS} - MAY_BE_DECLARED | _COLUMNS:
             raise WiringError(
                 f'{each.field.place}: every saga has a {name!r} already: name it differently, Searchable(name="...")'
             )

@@ -29,7 +29,8 @@ CREATE TABLE _events (
     recorded_at INTEGER NOT NULL, type TEXT NOT NULL, id TEXT, source TEXT, subject TEXT, correlation_id TEXT, causation_id TEXT
 );
 CREATE INDEX _events_saga ON _events (saga) WHERE saga IS NOT NULL;
-CREATE INDEX _events_requests ON _events (type) WHERE type IN ({requests});
+CREATE INDEX _events_type ON _events (type, saga);
+CREATE INDEX _events_id ON _events (id);
 CREATE TABLE _sagas (
     saga TEXT NOT NULL, open INTEGER NOT NULL DEFAULT 1, state TEXT, is_overdue INTEGER NOT NULL DEFAULT 0, overdue_at INTEGER,
     outcome TEXT NOT NULL DEFAULT 'open', started_at INTEGER NOT NULL, last_at INTEGER NOT NULL, ended_at INTEGER,
@@ -70,10 +71,9 @@ CREATE INDEX _acts_at ON _acts (at_ms)
 _SORTED = ("started_at", "last_at", "ended_at", "duration_ms", "state", "outcome", "reason")
 _WAITED_FOR = ("name", "kind", "service", "decider", "since", "due_at", "reason")
 CAUSES = """
-CREATE INDEX IF NOT EXISTS _events_id ON _events (id);
 CREATE INDEX IF NOT EXISTS _events_cause ON _events (causation_id) WHERE causation_id IS NOT NULL
 """
-"""Indexes that only questions in SQL about causes and answers need: the first of these makes them."""
+"""The index that only questions in SQL about causes and answers need: the first of these makes it."""
 _STEPS = """
 CREATE VIEW saga_steps AS
 SELECT saga AS {key}, TIME(recorded_at) AS recorded_at, type, id, source, correlation_id, causation_id, cause_type,
@@ -94,7 +94,7 @@ SELECT e.id AS id, {service} AS service, {decider} AS decider, {handler} AS hand
 CASE WHEN w.origin IS NULL THEN (SELECT a.recorded_at {answer}) END AS came_at,
 CASE WHEN w.origin IS NULL THEN (SELECT a.type {answer}) WHEN w.kind = 'parked' THEN 'parked' ELSE 'open' END AS outcome,
 w.reason AS parked_reason, w.since AS parked_at, e.type AS request
-FROM _events AS e LEFT JOIN _waits AS w ON w.origin = 'effect/' || e.id WHERE e.type IN ({requests}) AND e.type = {request} AND e.source = {source}
+FROM _events AS e LEFT JOIN _waits AS w ON w.origin = 'effect/' || e.id WHERE e.type = {request} AND e.source = {source}
 """
 _NO_EFFECTS = """
 SELECT NULL AS id, NULL AS service, NULL AS decider, NULL AS handler, NULL AS port, NULL AS key, NULL AS saga, NULL AS asked_at,
@@ -123,15 +123,14 @@ def core_schema(declared: Declared, attributes: Iterable[str]) -> str:
     names = [*attributes]
     indexes = [f'CREATE INDEX "_sagas_{name}" ON _sagas ("{name}", saga)' for name in (*_SORTED, *names)]
     indexes += [f"CREATE INDEX _waits_{name} ON _waits ({name}, saga) WHERE {name} IS NOT NULL" for name in _WAITED_FOR]
-    requests = _texts(sorted({contract_of(each).type for decider in app.deciders for each in decider.effects}))
-    facts = _FACTS.format(requests=requests, columns="".join(f', "{name}"' for name in names))
+    facts = _FACTS.format(columns="".join(f', "{name}"' for name in names))
     causes = {f"cause_{name}": _CAUSE.format(column) for name, column in (("type", "type"), ("at", "recorded_at"))}
     keyed = [each.name for each in app.deciders if each.key and each.key == declared.saga_field]
     due_saga = f"CASE WHEN decider IN ({_texts(keyed)}) THEN key END" if declared.saga_field else "correlation_id"
     made = [
         *(facts, *indexes, _STEPS.format(key=quoted(declared.saga_field or "saga"), **causes)),
         _SAGAS.format(waits=_waits(declared)),
-        _VIEWS.format(effects=" UNION ALL ".join(_effects(declared, requests)) or _NO_EFFECTS, due_saga=due_saga),
+        _VIEWS.format(effects=" UNION ALL ".join(_effects(declared)) or _NO_EFFECTS, due_saga=due_saga),
     ]
     return _with_times(made)
 
@@ -207,7 +206,7 @@ def _of_saga(app: Choreography, field: str, decider: str) -> str:
     return f"d.origin = {_text(f'state/{decider}/')} || s.saga" if app.decider(decider).key == field else "0"
 
 
-def _effects(declared: Declared, requests: str) -> Iterator[str]:
+def _effects(declared: Declared) -> Iterator[str]:
     app = declared.choreography
     for service in app.services:
         for decider in service.deciders:
@@ -222,7 +221,6 @@ def _effects(declared: Declared, requests: str) -> Iterator[str]:
                     port="NULL" if effect.ask.port is None else _text(effect.ask.port),
                     saga="e.subject" if is_keyed else "e.saga" if declared.saga_field else "e.correlation_id",
                     answer=_ANSWER,
-                    requests=requests,
                     request=_text(contract_of(request).type),
                     source=_text(f"{service.emits_as}/{decider.name}"),
                 )

@@ -1,7 +1,7 @@
 """Compiles conditions on the attributes of a catalogue to SQL with parameters: nothing of a query's text becomes SQL but names that a catalogue has."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -11,11 +11,24 @@ from eventlib.errors import ContractError
 from eventlib.ground.arguments import did_you_mean
 from eventlib.index.attributes import OF_SAGAS, Attribute, declared_in
 from eventlib.model.choreography import Choreography
-from eventlib.search.language import Comparison, Duration, Every, Not, Operator, QueryError, Some, Term, Value
+from eventlib.search.language import (
+    Comparison,
+    Duration,
+    Every,
+    Not,
+    Operator,
+    QueryError,
+    Some,
+    Term,
+    Value,
+    literal,
+)
 from eventlib.values import time_of, to_ms
 
 _LARGEST = 2**63 - 1
 _MOST_WILDCARDS = 10
+LAST = "\U0010ffff" * 2
+"""Behind all texts that begin with what is before it."""
 _MIRRORED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _GLOB_OF_TEXT = {"*": "[*]", "?": "[?]", "[": "[[]"}
 _GLOB = {"%": "*", "_": "?", **_GLOB_OF_TEXT}
@@ -25,8 +38,12 @@ Stored = str | int | float
 class Catalogue:
     """The attributes of one kind of thing (`what`), by name."""
 
-    def __init__(self, what: str, attributes: Iterable[Attribute]) -> None:
+    def __init__(
+        self, what: str, attributes: Iterable[Attribute], example: Callable[[Attribute], str | None] = lambda _: None
+    ) -> None:
         self.what = what
+        self.example = example
+        """Returns a value that an attribute has, as a query writes it, for messages; None where none is known."""
         self._known = {each.name: each for each in attributes}
 
     def __iter__(self) -> Iterator[Attribute]:
@@ -129,14 +146,55 @@ class _Compiler:
     def meaning(self, found: Comparison) -> tuple[Attribute, Operator, list[Stored]]:
         """Return what is compared with what, checked against the types. Raises: QueryError."""
         attribute = self.catalogue.named(found.name, found.column)
-        _check_operator(attribute, found)
+        self.check_operator(attribute, found)
         if found.operator == "like":
             return attribute, "like", [_glob(found.values[0])]
-        values = [_stored(attribute, each) for each in found.values]
+        values = [self.stored(attribute, each) for each in found.values]
         if attribute.name == "age":  # so that the index on the times serves it
             ages = [self.now_ms - value for value in values if isinstance(value, int)]
             return attribute, _MIRRORED.get(found.operator, found.operator), [*ages]
         return attribute, found.operator, values
+
+    def check_operator(self, attribute: Attribute, found: Comparison) -> None:
+        kind = attribute.kind
+        if found.operator == "like" and kind.type != "text":
+            raise QueryError(f"{self.is_a(attribute)}, and `like` is for texts", found.column)
+        if found.operator in _MIRRORED and (kind.type == "boolean" or kind.choices):
+            raise QueryError(f"{attribute.name} has no order: compare it by =, !=, or in", found.column)
+        if found.operator == "is null" and attribute.name in _ALWAYS:
+            raise QueryError(f"every one has {attribute.name}", found.column)
+
+    def is_a(self, attribute: Attribute, meant: str = "") -> str:
+        """Return what values of an attribute are, with one that may have been `meant`, and one that there is."""
+        kind, there = attribute.kind, self.catalogue.example(attribute)
+        example = meant or (_EXAMPLES["duration"] if kind.type == "duration" else there or _EXAMPLES.get(kind.type, ""))
+        also = f" (one that there is: {there})" if meant and there and meant != there else ""
+        return f"{attribute.name} is {_KINDS[kind.type]}{f': write {example}' if example else ''}{also}"
+
+    def stored(self, attribute: Attribute, found: Value) -> Stored:
+        """Return a value as the index has it. Raises: QueryError when it is of another type."""
+        value, kind = found.value, attribute.kind
+        match kind.type, value:
+            case "text", str():
+                if kind.choices and value not in kind.choices:
+                    raise QueryError(
+                        f"{attribute.name} is never {value!r}: it is {', '.join(kind.choices)}", found.column
+                    )
+                return value
+            case "boolean", bool():
+                return int(value)
+            case "duration", Duration():
+                return value.ms
+            case (("integer" | "decimal" | "number"), Decimal()):
+                return _number(attribute, value, found.column)
+            case "time", str():
+                with suppress(ContractError, OverflowError):
+                    return to_ms(time_of(value))
+            case "date", str():
+                with suppress(ValueError):
+                    return date.fromisoformat(value).isoformat()
+        is_unquoted = kind.type == "text" and not kind.choices and isinstance(value, Decimal)
+        raise QueryError(self.is_a(attribute, literal(str(value)) if is_unquoted else ""), found.column)
 
     def driver(self, found: Comparison) -> str | None:
         """Return the rowids that may meet a comparison, if an index has them."""
@@ -148,9 +206,16 @@ class _Compiler:
         if attribute.of:
             rows = self.many(attribute, "is null" if operator == "like" else operator, values)
             return f"SELECT s.rowid FROM (SELECT DISTINCT m.saga FROM {rows} LIMIT :most) AS m CROSS JOIN _sagas AS s ON s.saga = m.saga"  # noqa: S608  names of a catalogue
-        if operator == "like" or (attribute.name not in _DRIVING and not attribute.index):
+        if attribute.name not in _DRIVING and not attribute.index:
             return None
-        return f"SELECT s.rowid FROM _sagas AS s WHERE {self.condition(attribute, operator, values)} LIMIT :most"  # noqa: S608  names of a catalogue
+        condition = self.condition(attribute, operator, values)
+        if operator == "like":
+            begins = re.split(r"[*?\[]", str(values[0]))[0]
+            if not begins:
+                return None
+            least, most = self.put(begins), self.put(begins + LAST)
+            condition += f" AND {attribute.sql} BETWEEN {least} AND {most}"
+        return f"SELECT s.rowid FROM _sagas AS s WHERE {condition} LIMIT :most"  # noqa: S608  names of a catalogue
 
     def window(self, bounds: Sequence[Comparison]) -> str | None:
         """Return the rowids between several bounds of one attribute, if an index has them: few may be where each bound has many."""
@@ -197,50 +262,25 @@ def _conjuncts(term: Term) -> Iterator[Comparison]:
             return
 
 
-def _check_operator(attribute: Attribute, found: Comparison) -> None:
-    kind = attribute.kind
-    if found.operator == "like" and kind.type != "text":
-        raise QueryError(f"{attribute.name} is {_KINDS[kind.type]}, and `like` is for texts", found.column)
-    if found.operator in _MIRRORED and (kind.type == "boolean" or kind.choices):
-        raise QueryError(f"{attribute.name} has no order: compare it by =, !=, or in", found.column)
-    if found.operator == "is null" and attribute.name in _ALWAYS:
-        raise QueryError(f"every one has {attribute.name}", found.column)
-
-
 _ALWAYS = {"saga", "status", "outcome", "started_at", "age"}
 _KINDS = {
-    "text": "a text: write 'France'",
-    "integer": "a whole number: write 17",
-    "decimal": "a number: write 17.5",
-    "number": "a number: write 17.5",
+    "text": "a text, in single quotes",
+    "integer": "a whole number",
+    "decimal": "a number",
+    "number": "a number",
     "boolean": "true or false",
-    "time": "a time: write '2026-01-31T12:00:00Z'",
-    "date": "a date: write '2026-01-31'",
-    "duration": "a duration: write 90s, 15m, 2h or 1.5d",
+    "time": "a time",
+    "date": "a date",
+    "duration": "a duration",
 }
-
-
-def _stored(attribute: Attribute, found: Value) -> Stored:
-    """Return a value as the index has it. Raises: QueryError when it is of another type."""
-    value, kind = found.value, attribute.kind
-    match kind.type, value:
-        case "text", str():
-            if kind.choices and value not in kind.choices:
-                raise QueryError(f"{attribute.name} is never {value!r}: it is {', '.join(kind.choices)}", found.column)
-            return value
-        case "boolean", bool():
-            return int(value)
-        case "duration", Duration():
-            return value.ms
-        case (("integer" | "decimal" | "number"), Decimal()):
-            return _number(attribute, value, found.column)
-        case "time", str():
-            with suppress(ContractError, OverflowError):
-                return to_ms(time_of(value))
-        case "date", str():
-            with suppress(ValueError):
-                return date.fromisoformat(value).isoformat()
-    raise QueryError(f"{attribute.name} is {_KINDS[kind.type]}", found.column)
+_EXAMPLES = {
+    "integer": "17",
+    "decimal": "17.5",
+    "number": "17.5",
+    "time": "'2026-01-31T12:00:00Z'",
+    "date": "'2026-01-31'",
+    "duration": "90s, 15m, 2h or 1.5d",
+}
 
 
 def _number(attribute: Attribute, value: Decimal, column: int) -> int | float:

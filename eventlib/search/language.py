@@ -21,6 +21,10 @@ class QueryError(ContractError):
     """A query cannot be answered as it is written; `column` (from 1) of its `part`, where or order_by, is where it is wrong."""
 
     part = "where"
+    expected: frozenset[str] = frozenset()
+    """If the query does not parse, the tokens that may be at that place: keywords, signs, and kinds of values."""
+    compared = ""
+    """The attribute whose comparison ends there."""
 
     def __init__(self, sentence: str, column: int) -> None:
         self.sentence = sentence
@@ -86,6 +90,11 @@ class Order:
     column: int = 1
 
 
+def literal(text: str) -> str:
+    """Return a text as a query writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def parse_where(text: str) -> Term:
     """Return the conditions in a text. Raises: QueryError, with the place."""
     parser = _Parser(text)
@@ -97,31 +106,31 @@ def parse_where(text: str) -> Term:
 def parse_order(text: str) -> Order:
     """Return an order: an attribute, with `asc` or `desc`. Raises: QueryError, with the place."""
     parser = _Parser(text)
-    name = parser.take(_NAME)
+    name = parser.take(NAME)
     direction = parser.taken("asc", "desc")
     parser.take("the end", beside=() if direction else ("asc", "desc"))
     return Order(name.text.lower(), direction == "desc", name.column)
 
 
-_NAME, _SIGN, _TEXT, _NUMBER, _DURATION = (
+NAME, SIGN, TEXT, _NUMBER, _DURATION = (
     "an attribute",
     "a comparison",
     "a text in '…'",
     "a number",
     "a duration such as 2h",
 )
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""[ \t\r\n]*(?:
     (?P<name>[A-Za-z_][A-Za-z0-9_]*) | (?P<text>'(?:[^']|'')*') | (?P<sign><=|>=|<>|!=|=|<|>) | (?P<other>[(),]) |
     (?P<duration>[0-9]{1,9}(?:\.[0-9]{1,3})?(?:ms|s|m|h|d)(?![A-Za-z0-9_])) |
     (?P<number>[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?(?![A-Za-z0-9_.])) | (?P<end>\Z) | (?P<odd>.))""",
     re.VERBOSE | re.DOTALL,
 )
-_KINDS = {"name": _NAME, "text": _TEXT, "sign": _SIGN, "duration": _DURATION, "number": _NUMBER, "end": "the end"}
+_KINDS = {"name": NAME, "text": TEXT, "sign": SIGN, "duration": _DURATION, "number": _NUMBER, "end": "the end"}
 _SIGNS: Mapping[str, Operator] = {
     "=": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=",
 }  # fmt: skip
-_VALUES = (_TEXT, _NUMBER, _DURATION, "true", "false")
+_VALUES = (TEXT, _NUMBER, _DURATION, "true", "false")
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -141,6 +150,7 @@ class _Parser:
             raise QueryError(f"a query has {MOST_TEXT:,} characters at most, and this one has {len(text):,}", MOST_TEXT)
         self._text = text
         self._end = self._depth = self._size = 0
+        self._compared = ""
         self._token: _Token | None = None
 
     def some(self) -> Term:
@@ -173,8 +183,8 @@ class _Parser:
         return terms[0] if len(terms) == 1 else Every(tuple(terms))
 
     def _negation(self) -> Term:
-        token = self.take("not", "(", _NAME)
-        if token.kind == _NAME:
+        token = self.take("not", "(", NAME)
+        if token.kind == NAME:
             return self._comparison(token)
         self._depth += 1
         if self._depth >= MOST_DEPTH:
@@ -186,7 +196,8 @@ class _Parser:
         return found
 
     def _comparison(self, name: _Token) -> Term:
-        found = self.take(_SIGN, "in", "like", "between", "is", "not")
+        self._compared = name.text.lower()
+        found = self.take(SIGN, "in", "like", "between", "is", "not")
         is_negated = found.kind == "not"
         if is_negated:
             found = self.take("in", "like", "between")
@@ -198,7 +209,7 @@ class _Parser:
                     values.append(self._value())
                 made: Term = self._of(name, "in", *values)
             case "like":
-                made = self._of(name, "like", self._literal(self.take(_TEXT)))
+                made = self._of(name, "like", self._literal(self.take(TEXT)))
             case "between":
                 least = self._of(name, ">=", self._value())
                 self.take("and")
@@ -222,7 +233,7 @@ class _Parser:
 
     def _literal(self, token: _Token) -> Value:
         kind, text, column = token
-        if kind == _TEXT:
+        if kind == TEXT:
             text = text[1:-1].replace("''", "'")
             if (odd := unsafe_in(text)) is not None:
                 raise QueryError(f"this text has a control character, {odd}", column)
@@ -236,7 +247,7 @@ class _Parser:
 
     def _next(self) -> _Token:
         if self._token is None:
-            found = _TOKEN.match(self._text, self._end)
+            found = TOKEN.match(self._text, self._end)
             assert found is not None  # noqa: S101  one of its branches is any character, another the end
             name, text = found.lastgroup or "", found[found.lastgroup or ""]
             kind = text.lower() if name == "other" or text.lower() in KEYWORDS else _KINDS.get(name, "")
@@ -246,8 +257,14 @@ class _Parser:
     def _refusal(self, token: _Token, expected: set[str]) -> QueryError:
         if token.kind == "" and token.text == "'":
             return QueryError("this text has no end: close it with ' (a ' within is written '')", token.column)
+        rest = self._text[token.column - 1 :]
         if token.kind == "" and token.text == '"':
-            return QueryError("texts stand in single quotes: 'France'", token.column)
-        shown = token.text if token.kind else self._text[token.column - 1 : token.column + 19]
+            inside, _, _ = rest[1:].partition('"')
+            return QueryError(f"write texts in single quotes: {literal(inside)}", token.column)
+        if token.kind == NAME and TEXT in expected:
+            return QueryError(f"write texts in single quotes: {literal(token.text)}", token.column)
+        shown = token.text if token.kind else rest[:20]
         what = "it ends too early" if token.kind == "the end" else f"{shown!r:.60} cannot stand here"
-        return QueryError(f"{what}: expected is {', '.join(sorted(expected))}", token.column)
+        error = QueryError(f"{what}: expected is {', '.join(sorted(expected))}", token.column)
+        error.expected, error.compared = frozenset(expected), self._compared
+        return error

@@ -21,6 +21,7 @@ from eventlib.queries.projection_file import WHAT
 from eventlib.runtime.bootstrap import is_of_past
 from eventlib.runtime.records import changelog_key
 from eventlib.search.compiling import compiled, sagas_of
+from eventlib.search.known_values import values_of
 from eventlib.search.language import Every, QueryError, parse_order, parse_where
 from eventlib.search.scan import Sort, page_of
 from eventlib.values import from_ms, now_ms
@@ -74,6 +75,7 @@ class SagaSearch(LogIndex):
     def __init__(self, log: EventLog, *, path: Path | str | None = None) -> None:
         check(log, EventLog, "log", A_LOG)
         self.catalogue = sagas_of(log.choreography)
+        self.catalogue.example = lambda attribute: next(iter(values_of(self, attribute)), None)
         self._declared = declared_in(log.choreography)
         super().__init__(log, path=path, topics=self._topics_of(log))
 
