@@ -4,8 +4,8 @@ import sys
 from collections.abc import Mapping
 from itertools import groupby
 
+from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from eventlib import command_line
 from eventlib.log.base import TopicPartition
@@ -23,7 +23,7 @@ def bars(*, shown: bool) -> Progress:
     )
 
 
-def ranges_table(read: Mapping[TopicPartition, range]) -> Table:
+def ranges_table(read: Mapping[TopicPartition, range]) -> RenderableType:
     """Return a table of the offsets that were read, by topic."""
     shown = command_line.table("topic", "offsets", "read by partition", right=["offsets"], whole=["topic"])
     for topic, places in groupby(sorted(read), key=lambda place: place[0]):

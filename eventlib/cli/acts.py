@@ -38,10 +38,16 @@ def acts(
         print("Nothing was done by hand.")
         return
     rows = [
-        (iso(from_ms(act.at_ms)), act.by, act.what, f"{act.service}: {act.about}".removesuffix(": "), act.reason)
+        (
+            output.readable(from_ms(act.at_ms)),
+            act.by,
+            act.what,
+            f"{act.service}: {act.about}".removesuffix(": "),
+            act.reason,
+        )
         for act in wanted
     ]
-    output.print_table(["at", "by", "did", "to", "reason"], rows, whole=["by"])
+    output.print_table(["at (UTC)", "by", "did", "to", "reason"], rows, whole=["at (UTC)", "by"])
 
 
 def _json(act: Act) -> dict[str, object]:

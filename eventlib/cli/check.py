@@ -4,8 +4,6 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from eventlib.analysis import compensation
@@ -20,7 +18,7 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.finding import Finding
 from eventlib.model.project import load_choreography
 
-_INDENT = 9
+_WIDEST = 7
 
 
 def check(
@@ -60,9 +58,8 @@ def check(
 
 
 def _print(choreography: Choreography, findings: list[Finding], errors: int, warnings: int) -> None:
-    console = output.terminal()
     for finding in findings:
-        _print_finding(console, finding)
+        _print_finding(finding)
     if not errors and not warnings:
         output.say(_well_wired(choreography))
         if not findings and (proof := _proof(choreography)):
@@ -73,18 +70,23 @@ def _print(choreography: Choreography, findings: list[Finding], errors: int, war
         output.say(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}{more}.")
 
 
-def _print_finding(console: Console, finding: Finding) -> None:
+def _print_finding(finding: Finding) -> None:
     severity, style = finding.severity, "red" if finding.severity == "error" else "yellow"
     if finding.accepted is not None:
         severity, style = "accepted", "dim"  # type: ignore[assignment]  # shown in the place of the severity
-    head = Text.assemble((f"{severity:<{_INDENT}}", f"bold {style}"), (finding.rule, style), f"  {finding.subject}")
-    console.print(head.append(f"  {finding.where}" if finding.where != finding.subject else "", style="dim"))
+    head = Text.assemble((finding.rule, style), f"  {finding.subject}")
+    shown = output.Fields(_WIDEST)
+    shown.add_row(
+        Text(severity, f"bold {style}"),
+        head.append(f"  {finding.where}" if finding.where != finding.subject else "", style="dim"),
+    )
     if finding.accepted is not None:
         lines = [Text(finding.what, style="dim"), Text(f"because {finding.accepted}")]
     else:
         lines = [Text(finding.what), Text(f"so {finding.why}", style="dim"), Text(f"→  {finding.remedy}")]
     for line in lines:
-        console.print(Padding(line, (0, 0, 0, _INDENT), expand=False))
+        shown.add_row("", line)
+    output.terminal().print(shown)
     output.say()
 
 

@@ -8,9 +8,6 @@ from itertools import groupby
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
@@ -76,10 +73,9 @@ def history(
     if as_json:
         output.print_json(step_json(step) for step in history.steps)
     else:
-        console = output.terminal()
-        console.print(_headline(history, today))
+        output.say(_headline(history, today))
         output.say()
-        console.print(_rows(history, most=sys.maxsize if unfold else _MOST))
+        output.terminal().print(_rows(history, most=sys.maxsize if unfold else _MOST))
     output.warn(history.doubt)
 
 
@@ -97,8 +93,8 @@ def _headline(history: KeyHistory, today: str) -> Text:
     return Text.assemble((f"{history.decider.name} {output.printable(history.key)}", "bold"), (where, "dim"))
 
 
-def _rows(history: KeyHistory, most: int) -> Table:
-    grid = output.grid()
+def _rows(history: KeyHistory, most: int) -> output.Fields:
+    shown = output.Fields()
     types = {
         each.id: each.type for step in history.steps for each in (*step.emitted, *([step.input] if step.input else []))
     }
@@ -107,15 +103,14 @@ def _rows(history: KeyHistory, most: int) -> Table:
         at = iso(step.at)
         if at[:10] != day:
             day = at[:10]
-            grid.add_row(Text(day, style="dim"), "")
+            shown.add_row(day)
         if step.code_version != version:
             version = step.code_version
-            grid.add_row("", Text(f"decided by code {version} from here on", style="yellow"))
-        grid.add_row(
-            Text(at[11:23]),
-            Group(_what(step, types), *(Padding(line, (0, 0, 0, 2)) for line in _came_of_it(step, history.key, most))),
-        )
-    return grid
+            shown.add_row("", Text(f"decided by code {version} from here on", style="yellow"))
+        shown.add_row(Text(at[11:23]), _what(step, types))
+        for line in _came_of_it(step, history.key, most):
+            shown.add_row("", line, indent=2)
+    return shown
 
 
 def _came_of_it(step: HistoryStep[Any], key: str, most: int) -> Iterator[Text]:

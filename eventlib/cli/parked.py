@@ -1,7 +1,8 @@
 """`eventlib parked`: lists what is parked and what waits behind it; retries, edits and discards."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from rich.text import Text
 
@@ -16,18 +17,23 @@ from eventlib.cli._common.options import (
     run_on_log,
 )
 from eventlib.cli._common.typer_ext import group
-from eventlib.cli.parked_acts import DecidersOption, ReasonMatches, discard, edit, retry
+from eventlib.cli.parked_acts import CauseOption, DecidersOption, ReasonMatches, discard, edit, retry
 from eventlib.eventlog import EventLog
-from eventlib.operations.as_json import parking_json, waiting_json
+from eventlib.operations.as_json import group_json, parking_json, waiting_json
 from eventlib.operations.parked_acts import parked_under
+from eventlib.operations.parked_groups import ParkedGroup, fingerprint_of, grouped
 from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, parkings, waiting_inputs
 from eventlib.search.parked import parked_where
+
+By = Literal["cause", "key"]
+_NAMED = 3
+"""How many keys of a cause are named."""
 
 parked = group("List inputs that could not be handled; retry, edit or discard them.")
 
 
 @parked.command("list")
-def list_(
+def list_(  # noqa: PLR0913, PLR0917  one argument for each option
     log_options: LogOptions,
     service: OfServicesOption = None,
     decider: DecidersOption = None,
@@ -41,15 +47,22 @@ def list_(
             "waiting, since and age.",
         ),
     ] = "",
+    cause: CauseOption = None,
+    by: Annotated[
+        By | None,
+        option("--by", "cause|key", "A group for each cause, or a line for each key. [dim]Default: see above[/dim]"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what is parked: since when, how many inputs wait, the code version, and why.
+    """List what is parked by its causes: how much, since when, why, what to do.
 
-    A parked key or effect waits for a person; other keys continue.
+    The same failure at the same place of the code is one cause, whatever the
+    numbers and names in its text. --by key, --cause and --json list each key
+    and effect. A parked key or effect waits for a person; other keys continue.
 
     [dim]Examples:[/dim]
       eventlib parked list
-      eventlib parked list --service payment --reason-matches KeyError
+      eventlib parked list --by key --service payment --reason-matches KeyError
       eventlib parked list --where "age > 2h and reason like '%KeyError%'"
       eventlib parked list --json | jq -r .reason | sort | uniq -c
     """
@@ -59,12 +72,49 @@ def list_(
         return await parkings(log, wanted=replace(wanted, condition=parked_where(where)) if where.strip() else wanted)
 
     found = run_on_log(log_options, listed)
+    found = found if cause is None else [each for each in found if fingerprint_of(each) == cause]
+    by_cause = by == "cause" or not (by or cause or as_json)
     if as_json:
-        output.print_json(parking_json(parking) for parking in found)
+        output.print_json(map(group_json, grouped(found)) if by_cause else map(parking_json, found))
         return
     if not found:
-        output.say("Nothing is parked.")
+        output.say("Nothing is parked." if cause is None else "Nothing is parked for this cause.")
         return
+    if by_cause:
+        for group_ in grouped(found):
+            _print_group(group_)
+    else:
+        _print_keys(found)
+    output.say(_counts(found), "dim")
+
+
+def _print_group(found: ParkedGroup) -> None:
+    shown = output.Fields()
+    output.say(Text.assemble((_counts(found.members), "bold"), f"  {found.service}, {found.about}"))
+    shown.add_row("why", Text(output.printable(found.reasons[0]), style="red"))
+    if len(found.reasons) > 1:
+        shown.add_row("", f"and {output.counted(len(found.reasons) - 1, 'more text')} of this cause")
+    span = " to ".join(dict.fromkeys([output.readable(found.first), output.readable(found.last)]))
+    code = ", ".join(each[:8] for each in found.code_versions)
+    shown.add_row("since", f"{span} (UTC)" + (f", code {code}" if code else ""))
+    keys = [each.key for each in found.members[:_NAMED]] + ["…"] * (len(found.members) > _NAMED)
+    shown.add_row("keys", ", ".join(keys))
+    shown.add_row("list", f"eventlib parked list --cause {found.fingerprint}")
+    shown.add_row("then", f"{found.remedy}:")
+    output.terminal().print(shown)
+    output.say(f"  {found.command}")
+    output.say()
+
+
+def _counts(found: Sequence[Parking]) -> str:
+    keys = [each for each in found if each.effect is None]
+    inputs = output.counted(sum(each.waiting for each in keys), "input")
+    counts = [f"{output.counted(len(keys), 'key')} with {inputs}"] if keys else []
+    effects = len(found) - len(keys)
+    return " and ".join([*counts, *([output.counted(effects, "effect")] if effects else [])])
+
+
+def _print_keys(found: Sequence[Parking]) -> None:
     rows = list[output.Row]()
     for each in found:
         waiting, reason = (
@@ -73,12 +123,7 @@ def list_(
         since, code = output.readable(each.since), each.code_version[:8]
         rows.append((each.service, each.decider, each.key, since, waiting, code, reason))
     columns = ["service", "decider", "key", "since (UTC)", "waiting", "code", "reason"]
-    output.print_table(columns, rows, whole=["key", "since (UTC)"], spare=["code"])
-    keys = [each for each in found if each.effect is None]
-    waits = output.counted(sum(each.waiting for each in keys), "input")
-    effects = len(found) - len(keys)
-    also = f", and {output.counted(effects, 'effect')}" if effects else ""
-    output.say(f"{output.counted(len(keys), 'key')} with {waits}{also}", "dim")
+    output.print_table(columns, rows, whole=["key", "since (UTC)"], spare=["code", "service"])
 
 
 @parked.command()
@@ -120,7 +165,7 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
         output.say(f"since {output.readable(parking.since)}{code}", "dim")
         output.terminal().print(Text(parking.traceback.rstrip(), style="red"))
     for line in lines:
-        grid = output.grid()
+        shown = output.Fields()
         location = f"{line['topic']}/{line['partition']}@{line['offset']}" if line["topic"] else "a deadline"
         content = line["bytes"] if "bytes" in line else output.json_line(line["data"]).decode()
         rows = {"from": f"{location}  {line['recorded_at']}", "id": line["id"], "reason": line["reason"]}
@@ -132,8 +177,8 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
         output.say()
         output.say(output.printable(str(line["type"] or "(no type)")), "bold")
         for name, value in rows.items():
-            grid.add_row(Text(name, style="dim"), Text(output.printable(str(value))))
-        output.terminal().print(grid)
+            shown.add_row(name, str(value))
+        output.terminal().print(shown)
 
 
 parked.command()(retry)

@@ -21,6 +21,9 @@ DeciderArgument = Annotated[str, argument("DECIDER", "The decider's name, from t
 KeyArgument = Annotated[str, argument("KEY", "The key, from the list; or an effect's id.")]
 DecidersOption = Annotated[list[str] | None, option("--decider", "NAME", "Only of this decider; may be repeated.")]
 ReasonMatches = Annotated[str | None, option("--reason-matches", "REGEX", "Only where the reason matches.")]
+CauseOption = Annotated[
+    str | None, option("--cause", "CAUSE", "Only what is parked for this cause, as `eventlib parked list` names it.")
+]
 _MOST_SHOWN = 200
 _REASONS = 5
 _ONE = {
@@ -44,6 +47,7 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
     of_service: OfServicesOption = None,
     of_decider: DecidersOption = None,
     reason_matches: ReasonMatches = None,
+    cause: CauseOption = None,
     wait: Annotated[
         float | None,
         option("--wait", "SECONDS", "How long to wait without progress. [dim]Default: 1, with --all 10[/dim]", min=0),
@@ -62,12 +66,17 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib parked retry --all --dry-run
       eventlib parked retry --all --service payment --reason-matches 'KeyError.*tax'
     """
-    narrows = {"service": of_service or [], "decider": of_decider or [], "reason_matches": reason_matches}
+    narrows = {
+        "service": of_service or [],
+        "decider": of_decider or [],
+        "reason_matches": reason_matches,
+        "cause": cause,
+    }
     if everything:
         if decider is not None:
             raise typer.BadParameter("it excludes DECIDER and KEY", param_hint="--all")
-    elif of_service or of_decider or reason_matches is not None:
-        raise typer.BadParameter("they need --all", param_hint="--service / --decider / --reason-matches")
+    elif any(narrows.values()):
+        raise typer.BadParameter("they need --all", param_hint="--service / --decider / --reason-matches / --cause")
     elif decider is None or key is None:
         raise typer.BadParameter("name both, or give --all", param_hint="DECIDER KEY")
     else:

@@ -117,7 +117,9 @@ def list_(log_options: LogOptions, as_json: JsonOption = False) -> None:
         done = f"{each.handled / each.of:.0%}" if is_followed else "-"
         begun = output.readable(from_ms(each.note.begun_ms))
         rows.append((each.name, each.note.service, begun, each.note.code_version, done, _status(each), each.note.why))
-    output.print_table(["rerun", "of", "begun (UTC)", "code", "done", "status", "why"], rows, whole=["begun (UTC)"])
+    output.print_table(
+        ["rerun", "of", "begun (UTC)", "code", "done", "status", "why"], rows, whole=["begun (UTC)"], spare=["code"]
+    )
 
 
 def _status(known: KnownRerun) -> str:

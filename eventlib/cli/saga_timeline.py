@@ -82,7 +82,9 @@ def headline(saga: Saga, at: datetime | None = None) -> Text:
 def print_timeline(saga: Saga, *, fold: bool) -> None:
     """Print a line for each event, or for several of one type."""
     columns = ["time (UTC)", "ms", "service", "", "event", "facts", "cause"]
-    shown = output.table(*columns, right=["ms"], whole=["event"], spare=["cause"])  # which the tree below has, too
+    shown = output.table(
+        *columns, right=["ms"], whole=["event"], spare=["cause", "ms"]
+    )  # which the tree below has, too
     facts = _facts_of(saga, every=not fold)
     for row in rows(saga, fold=fold):
         first = row.first

@@ -4,9 +4,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Annotated
 
-from rich.console import RenderableType
-from rich.pretty import Pretty
-from rich.table import Table
+from rich.pretty import pretty_repr
 from rich.text import Text
 
 from eventlib.cli._common import output
@@ -53,29 +51,26 @@ async def _known(log: EventLog, decider: str, key: str, at: str | None) -> tuple
 
 
 def _print(known: KnownState) -> None:
-    console = output.terminal()
     where = f"{known.service}, task {known.partition}, {iso(known.recorded_at)}"
-    console.print(Text.assemble((f"{known.decider} {output.printable(known.key)}", "bold"), (f"  {where}", "dim")))
+    output.say(Text.assemble((f"{known.decider} {output.printable(known.key)}", "bold"), (f"  {where}", "dim")))
     output.say()
+    shown = output.Fields()
     if known.state is None:
         output.say("The key is forgotten: its state was deleted.")
     else:
-        console.print(_grid({field.name: _value(getattr(known.state, field.name)) for field in fields(known.state)}))
-    output.say()
-    console.print(_grid({name: Text(text, style="dim") for name, text in _memory(known).items()}))
+        for field in fields(known.state):
+            shown.add_row(Text(field.name), Text(_value(getattr(known.state, field.name))))
+        shown.add_row()
+    for name, text in _memory(known).items():
+        shown.add_row(name, Text(text, style="dim"))
+    output.terminal().print(shown)
 
 
-def _grid(rows: dict[str, RenderableType]) -> Table:
-    grid = output.grid()
-    for name, value in rows.items():
-        grid.add_row(name, value)
-    return grid
-
-
-def _value(value: object) -> RenderableType:
+def _value(value: object) -> str:
     if isinstance(value, datetime):
-        return Text(iso(value))
-    return Text(output.printable(str(value))) if isinstance(value, str | int | None) and value != "" else Pretty(value)
+        return iso(value)
+    is_plain = isinstance(value, str | int | None) and value != ""
+    return output.printable(str(value)) if is_plain else pretty_repr(value)
 
 
 def _memory(known: KnownState) -> dict[str, str]:

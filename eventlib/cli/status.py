@@ -17,10 +17,9 @@ from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.operations.as_json import status_json
+from eventlib.operations.parked_groups import grouped
 from eventlib.operations.startup_waits import waiting_here
 from eventlib.operations.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints, without_answer
-from eventlib.queries.parked import Parking
-from eventlib.queries.pauses import Paused
 from eventlib.runtime.bootstrap import OF_PAST
 from eventlib.telemetry.logs import tell
 from eventlib.values import iso
@@ -71,7 +70,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument for each option
 _REASONS = 5
 
 
-_SPARE = ["effects parked", "last transaction", "to restore"]
+_SPARE = ["to restore", "last transaction"]
 
 
 def print_status(log_options: LogOptions, limits: Limits, *, sagas: bool, as_json: bool) -> int:
@@ -129,21 +128,22 @@ def _handled_per_s(before: Status | None, now: Status) -> Mapping[str, float]:
 def _screen(status: Status, found: Sequence[str], rates: Mapping[str, float]) -> RenderableType:
     state = Text("healthy", style="bold green") if not found else Text("not healthy", style="bold red")
     head = Text.assemble(iso(status.at).replace("T", " ")[:19], " UTC  ", state)
-    parts: list[RenderableType] = [head, *(Text(f"  {each}", style="red") for each in found)]
-    parts += [*(Text(f"  {output.printable(each)}", style="red") for each in status.damaged), ""]
-    parts.append(_services(status, rates))
+    parts: list[RenderableType] = [head, _lines([*found, *status.damaged], "red"), "", _services(status, rates)]
     if status.sagas is not None:
         parts += ["", _sagas(status.sagas)]
-    parts += ["", *map(_paused, status.paused)] if status.paused else []
-    parts += [Text(f"  {output.printable(each)}", style="yellow") for each in without_answer(status)]
+    parts += [""] if status.paused else []
+    parts.append(_lines([*map(paused_text, status.paused), *without_answer(status)], "yellow"))
     if status.parked:
         parts += ["", _parked(status), *_past(status)]
     parts += ["", _topics(status)]
     return Group(*parts)
 
 
-def _paused(paused: Paused) -> Text:
-    return Text(f"  {output.printable(paused_text(paused))}", style="yellow")
+def _lines(sentences: Sequence[str], style: str) -> output.Fields:
+    lines = output.Fields()
+    for each in sentences:
+        lines.add_row("", Text(output.printable(each), style=style))
+    return lines
 
 
 def _services(status: Status, rates: Mapping[str, float]) -> RenderableType:
@@ -154,11 +154,11 @@ def _services(status: Status, rates: Mapping[str, float]) -> RenderableType:
     for service in dict.fromkeys(task.service for task in status.tasks):
         tasks = status.of(service)
         cells: list[output.Cell] = [service, len(tasks), _owners(status, tasks), sum(t.lag for t in tasks)]
-        cells += [_seconds(max(t.behind_s for t in tasks)), sum(t.pending for t in tasks), _keys(tasks)]
+        cells += [_seconds(max(t.behind_s for t in tasks)), sum(t.pending for t in tasks), _waiting(tasks)]
         at = max((task.handled_at for task in tasks if task.handled_at), default=None)
         restore = [task.to_restore for task in tasks if task.to_restore is not None]
-        cells += [sum(t.parked_effects for t in tasks), "never" if at is None else output.readable(at)]
-        cells += [f"{sum(restore):,}" if restore else "?", *([f"{rates[service]:+,.0f}"] if rates else [])]
+        cells += [f"{sum(restore):,}" if restore else "?", "never" if at is None else output.readable(at)]
+        cells += [f"{rates[service]:+,.0f}"] if rates else []
         shown.add_row(*cells)
     return shown
 
@@ -170,9 +170,11 @@ def _owners(status: Status, tasks: Sequence[TaskStatus]) -> str:
     return ", ".join(name if len(owners) == 1 else f"{name} ({count})" for name, count in sorted(owners.items()))
 
 
-def _keys(tasks: Sequence[TaskStatus]) -> str:
+def _waiting(tasks: Sequence[TaskStatus]) -> str:
     keys, inputs = sum(task.parked_keys for task in tasks), sum(task.parked_inputs for task in tasks)
-    return f"{keys:,} ({inputs:,} wait)" if keys else "0"
+    effects = sum(task.parked_effects for task in tasks)
+    found = [f"{keys:,} ({inputs:,} wait)"] if keys else []
+    return ", ".join([*found, *([output.counted(effects, "effect")] if effects else [])]) or "0"
 
 
 def _seconds(seconds: float) -> str:
@@ -188,17 +190,13 @@ def _sagas(counts: Sequence[SagaCount]) -> RenderableType:
 
 
 def _parked(status: Status) -> RenderableType:
-    by_reason = Counter((each.service, each.effect or each.decider, each.reason) for each in status.parked)
-    oldest: dict[tuple[str, str, str], Parking] = {}
-    for each in status.parked:
-        oldest.setdefault((each.service, each.effect or each.decider, each.reason), each)
     columns = ["parked", "service", "decider or effect", "since (UTC)", "code", "reason"]
-    shown = output.table(*columns, whole=["since (UTC)"], spare=["code"])
-    for name, count in by_reason.most_common(_REASONS):
-        first = oldest[name]
-        shown.add_row(count, name[0], name[1], output.readable(first.since), first.code_version[:8], name[2])
-    if len(by_reason) > _REASONS:
-        shown.add_row("", "", "", "", "", f"and {len(by_reason) - _REASONS:,} more kinds: `eventlib parked list`")
+    shown, groups = output.table(*columns, whole=["since (UTC)"], spare=["code"]), grouped(status.parked)
+    for each in groups[:_REASONS]:
+        code = each.code_versions[0][:8] if each.code_versions else ""
+        shown.add_row(len(each.members), each.service, each.about, output.readable(each.first), code, each.reasons[0])
+    if len(groups) > _REASONS:
+        shown.add_row("", "", "", "", "", f"and {len(groups) - _REASONS:,} more causes: `eventlib parked list`")
     return shown
 
 

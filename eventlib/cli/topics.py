@@ -21,7 +21,7 @@ def topics(log_options: LogOptions, as_json: JsonOption = False) -> None:
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return
-    shown = output.table("topic", "records", "partitions", "holds")
+    shown = output.table("topic", "records", "partitions", "holds", spare=["partitions"])
     previous = rows[0].kind == "events" if rows else True
     for row in rows:
         if (row.kind == "events") != previous:

@@ -12,6 +12,7 @@ from eventlib.replay.comparison import ABSENT, Change
 from eventlib.values import iso, iso_ms, iso_or_none
 
 if TYPE_CHECKING:
+    from eventlib.operations.parked_groups import ParkedGroup
     from eventlib.operations.parked_preview import Preview
     from eventlib.operations.reprocessing.comparison import Difference
     from eventlib.operations.status import Status
@@ -42,6 +43,24 @@ def status_json(status: "Status", found: Sequence[str]) -> dict[str, object]:
 def parking_json(parking: "Parking") -> dict[str, object]:
     """Return a parked key or effect as JSON."""
     return {**asdict(parking), "since": iso(parking.since), "command": parking.command}
+
+
+def group_json(found: "ParkedGroup") -> dict[str, object]:
+    """Return what is parked for one cause as JSON."""
+    return {
+        "cause": found.fingerprint,
+        "service": found.service,
+        "about": found.about,
+        "parked": len(found.members),
+        "inputs": found.inputs,
+        "first": iso(found.first),
+        "last": iso(found.last),
+        "reasons": [*found.reasons],
+        "code_versions": [*found.code_versions],
+        "keys": [each.key for each in found.members],
+        "remedy": found.remedy,
+        "command": found.command,
+    }
 
 
 def waiting_json(parking: "Parking", waiting: "WaitingInput") -> dict[str, object]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from shlex import quote
 
 from eventlib.queries.parked import Parking
 
@@ -40,6 +41,24 @@ class ParkedGroup:
     def inputs(self) -> int:
         """How many inputs, and effects, wait."""
         return sum(max(each.waiting, 1) for each in self.members)
+
+    @property
+    def remedy(self) -> str:
+        """The remedy, as a sentence without its end: `command` follows."""
+        first = self.members[0]
+        if first.is_paused:
+            return "resume it when its time has come"
+        if first.is_of_past:
+            return "let them run, or leave them"
+        return f"mend {'what it calls' if first.effect else 'the code, start the services with it'}, and retry"
+
+    @property
+    def command(self) -> str:
+        """The command that lets its members continue; what failed is tried without consequences first."""
+        first = self.members[0]
+        if first.is_paused:
+            return f"eventlib resume {quote(first.service)} --key {quote(first.key)}"
+        return f"eventlib parked retry --all --cause {self.fingerprint}{'' if first.is_of_past else ' --dry-run'}"
 
     @property
     def traceback(self) -> str:

@@ -119,7 +119,30 @@ def test_parked_keys_and_effects_are_listed(objects: Objects, shown: Print) -> N
         ("dispatch", "shipment", "garbled", None),
         ("payment", "payment", "broken", "ChargeRequested"),
     }
-    assert "ChargeRequested: TerminalError: the gateway does not know us" in " ".join(shown("parked", "list").split())
+    assert "ChargeRequested: TerminalError: the gateway does not know us" in " ".join(
+        shown("parked", "list", "--by", "key").split()
+    )
+
+
+def test_what_is_parked_is_shown_by_its_causes_with_what_to_do(objects: Objects, shown: Print) -> None:
+    causes = {each["about"]: each for each in objects("parked", "list", "--by", "cause")}
+    assert {name: each["keys"] for name, each in causes.items()} == {
+        "order": ["garbled"],
+        "payment": ["garbled"],
+        "shipment": ["garbled"],
+        "ChargeRequested": ["broken"],
+    }
+    cause = causes["ChargeRequested"]
+    printed = shown("parked", "list")
+    assert "1 effect  payment, ChargeRequested\nwhy    TerminalError: the gateway does not know us\n" in printed
+    assert f"then   mend what it calls, and retry:\n  {cause['command']}\n" in printed
+    assert "start the services with it, and retry" in causes["order"]["remedy"]
+    assert printed.endswith("\n3 keys with 3 inputs and 1 effect\n")
+    assert [each["key"] for each in objects("parked", "list", "--cause", cause["cause"])] == ["broken"]
+    assert "gateway decides" in shown(*cause["command"].split()[1:])
+    assert shown("parked", "list", "--cause", "none") == "Nothing is parked for this cause.\n"
+    refused = shown("parked", "retry", "payment", "broken", "--cause", cause["cause"], code=2)
+    assert "they need --all" in refused
 
 
 def test_what_waits_is_shown_with_its_place_and_its_bytes(objects: Objects, shown: Print) -> None:

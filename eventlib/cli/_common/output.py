@@ -4,27 +4,23 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, NoReturn
 
 from pydantic_core import to_json
-from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
-from rich.style import StyleType
-from rich.table import Column, Table
 from rich.text import Text
 
 from eventlib.json_form import json_of
 from eventlib.values import escaped, escaped_lines, iso
 
-_WIDTH_WHEN_PIPED = 10_000
+_WIDTH_WHEN_PIPED = 1_000_000
 """What reads a pipe breaks lines itself, where it wants to."""
 _BETWEEN = 2
 """Spaces between two columns."""
-_LONGEST_WORD = 30
-"""A longer one may be broken, unless its column is whole."""
+_WORD = re.compile(r"\s*\S+\s*")
 _LINES_AT_ONCE = 1_000
 
 
@@ -38,6 +34,10 @@ class _Terminal(Console):
         safe = (each if each.control else Segment(escaped_lines(each.text), each.style) for each in buffer)
         text = super()._render_buffer(safe)
         return text if self.is_terminal else _PADDING.sub("", text)
+
+    def print(self, *shown: Any, **options: Any) -> None:
+        """Print; a word that is wider than the terminal is whole, and the terminal's to break."""
+        super().print(*shown, **{"crop": False, **options})
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
@@ -62,62 +62,139 @@ def say(text: str | Text = "", style: str = "", *, stderr: bool = False) -> None
     terminal(stderr=stderr).print(line, soft_wrap=True)
 
 
-def grid() -> Table:
-    """Return an empty table of names and values, without lines."""
-    made = Table.grid(padding=(0, 2))
-    made.add_column(no_wrap=True)
-    made.add_column(overflow="fold")
-    return made
+class Fields:
+    """Names with values beside them. Guarantee: no word is broken; a value with too long a word begins below its name."""
+
+    def __init__(self, least: int = 0) -> None:
+        self._least = least
+        self._rows = list[tuple[Text, Text, int]]()
+
+    def add_row(self, name: str | Text = "", value: Cell = "", indent: int = 0) -> None:
+        """Add a name and its value, which is indented by so many columns."""
+        self._rows.append((name if isinstance(name, Text) else Text(escaped(name), style="dim"), _cell(value), indent))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render a line for each name, and more where the value has more."""
+        widest = max((name.cell_len for name, _, _ in self._rows), default=0)
+        widest = max(widest, self._least) + _BETWEEN
+        for name, value, indent in self._rows:
+            begin, at = name.copy(), widest + indent
+            if _longest(str(value).split()) > options.max_width - at:
+                at = min(at, _BETWEEN + indent)
+                if name.plain:
+                    yield name
+                    begin = Text()
+            for part in _parts(value, options.max_width - at):
+                begin.pad_right(at - begin.cell_len if part.plain else 0)
+                yield Text.assemble(begin, part, no_wrap=True, overflow="ignore")
+                begin = Text()
 
 
-class Rows(Table):
-    """A table. Guarantee: no key, number or time is broken, and in a pipe no line.
+class Rows:
+    """A table. Guarantee: no key, number or other word is broken, and in a pipe no line.
 
-    A terminal that is too narrow shows no `spare` columns; if it still is, each row as a block.
+    A terminal that is too narrow shows neither empty columns nor, one by one, the `spare` ones; then each row as a block.
     """
 
-    def __init__(self, *columns: str, whole: Iterable[str] = (), spare: Iterable[str] = ()) -> None:
-        self._spare = {*spare}
-        super().__init__(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False, collapse_padding=True)
-        for i, column in enumerate(columns):
-            self.add_column(column, no_wrap=not i or column in whole, overflow="fold")
+    def __init__(
+        self, *columns: str, right: Iterable[str] = (), whole: Iterable[str] = (), spare: Iterable[str] = ()
+    ) -> None:
+        self._names = columns
+        self._spare = [columns.index(name) for name in spare]
+        self._right = {i for i, name in enumerate(columns) if name in {*right}}
+        self._whole = {0, *self._right, *(i for i, name in enumerate(columns) if name in {*whole})}
+        self._rows = list[tuple[list[Text], str]]()
 
-    def add_row(self, *cells: Any, style: StyleType | None = None, end_section: bool = False) -> None:
-        """Add a row of cells."""
-        for column, cell in zip(self.columns, cells, strict=False):
-            if isinstance(cell, int):
-                column.justify, column.no_wrap = "right", True
-        super().add_row(*map(_cell, cells), style=style, end_section=end_section)
+    def add_row(self, *cells: Cell, style: str | None = None) -> None:
+        """Add a row of cells; the last ones may be left out."""
+        numbers = {i for i, cell in enumerate(cells) if isinstance(cell, int)}
+        self._right |= numbers
+        self._whole |= numbers
+        left_out = [Text()] * (len(self._names) - len(cells))
+        self._rows.append(([*map(_cell, cells), *left_out], style or ""))
+
+    def add_section(self) -> None:
+        """Leave a line free before the next row."""
+        self._rows.append(([], ""))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render it, as blocks where its columns do not fit."""
-        for column in self.columns:
-            lines = [line for text in _texts(column) for line in text.splitlines()]
-            words = [word for line in lines for word in line.split()]
-            column.no_wrap = column.no_wrap or len(words) <= len(lines)
-            longest = max(map(cell_len, lines if column.no_wrap else words), default=0)
-            column.min_width = longest if column.no_wrap else min(longest, _LONGEST_WORD)
-        if not self._fits(options):
-            self.columns = [column for column in self.columns if column.header not in self._spare]
-        if self._fits(options):
-            yield from super().__rich_console__(console, options)
-            return
-        blocks = grid()
-        for row in zip(*(column.cells for column in self.columns), strict=True):
-            for column, cell in zip(self.columns, row, strict=True):
-                if str(cell):
-                    blocks.add_row(Text(str(column.header), style="dim"), cell)
-            blocks.add_row()
-        yield blocks
+        shown = [*range(len(self._names))]
+        empty = [i for i in shown if not any(str(cells[i]).strip() for cells, _ in self._rows if cells)]
+        for left_out in [None, *empty, *self._spare]:
+            shown = [i for i in shown if i != left_out]
+            widths = self._widths(shown, options.max_width - _BETWEEN * (len(shown) - 1))
+            if widths is not None:
+                yield from self._lines(widths)
+                return
+        yield from self._blocks(shown)
 
-    def _fits(self, options: ConsoleOptions) -> bool:
-        widths = [column.min_width or 0 for column in self.columns]
-        return sum(widths) + _BETWEEN * (len(widths) - 1) <= options.max_width
+    def _widths(self, shown: Sequence[int], room: int) -> Mapping[int, int] | None:
+        """Return the width of each column; None where their longest words do not fit."""
+        least, most = dict[int, int](), dict[int, int]()
+        for i in shown:
+            lines = [line for cells, _ in self._rows if cells for line in str(cells[i]).splitlines()]
+            most[i] = _longest([self._names[i], *lines])
+            words = (word for line in lines for word in line.split())
+            least[i] = most[i] if i in self._whole else _longest([self._names[i], *words])
+        room -= sum(least.values())
+        if room < 0:
+            return None
+        for left, i in zip(range(len(shown), 0, -1), sorted(shown, key=lambda i: most[i] - least[i]), strict=True):
+            more = min(most[i] - least[i], room // left)
+            least[i], room = least[i] + more, room - more
+        return least
+
+    def _lines(self, widths: Mapping[int, int]) -> Iterator[Text]:
+        yield self._line([Text(self._names[i]) for i in widths], widths, "bold")
+        yield Text("─" * (sum(widths.values()) + _BETWEEN * (len(widths) - 1)), no_wrap=True, overflow="ignore")
+        for cells, style in self._rows:
+            parts = [_parts(cells[i], width) for i, width in widths.items()] if cells else [[Text()]]
+            for line in zip_longest(*parts, fillvalue=Text()):
+                yield self._line(line, widths, style)
+
+    def _line(self, parts: Sequence[Text], widths: Mapping[int, int], style: str) -> Text:
+        line, at = Text(style=style, no_wrap=True, overflow="ignore"), 0
+        for (i, width), part in zip(widths.items(), parts, strict=False):
+            begin = at + (width - part.cell_len if i in self._right else 0)
+            if part.plain:
+                line.pad_right(begin - line.cell_len)
+                line.append_text(part)
+            at += width + _BETWEEN
+        return line
+
+    def _blocks(self, shown: Sequence[int]) -> Iterator[Text | Fields]:
+        for number, (cells, _) in enumerate(row for row in self._rows if row[0]):
+            if number:
+                yield Text()
+            there = [i for i in shown if str(cells[i]).strip()]
+            if len(there) == 1:  # a heading
+                yield cells[there[0]]
+                continue
+            block = Fields(_longest(self._names[i] for i in shown))
+            for i in there:
+                block.add_row(self._names[i], cells[i])
+            yield block
 
 
-def _texts(column: Column) -> Iterator[str]:
-    yield str(column.header)
-    yield from map(str, column.cells)
+def _longest(texts: Iterable[str]) -> int:
+    return max(map(cell_len, texts), default=0)
+
+
+def _parts(text: Text, width: int) -> list[Text]:
+    """Return a text's lines, divided between words where they are wider."""
+    parts = list[Text]()
+    for line in text.split(allow_blank=True):
+        breaks, used = list[int](), 0
+        for word in _WORD.finditer(line.plain):
+            if word.start() and used + cell_len(word[0].rstrip()) > width:
+                breaks.append(word.start())
+                used = 0
+            used += cell_len(word[0])
+        parts += line.divide(breaks)
+    for part in parts:
+        part.rstrip()
+    return parts
 
 
 def _cell(cell: Cell) -> Text:
@@ -127,19 +204,24 @@ def _cell(cell: Cell) -> Text:
 
 
 def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = (), spare: Iterable[str] = ()) -> Rows:
-    """Return an empty table; `right` are columns of numbers given as texts, `whole` columns whose spaces do not break."""
-    made = Rows(*columns, whole=whole, spare=spare)
-    for column in made.columns:
-        if column.header in {*right}:
-            column.justify, column.no_wrap = "right", True
-    return made
+    """Return an empty table.
+
+    `right` are columns of numbers given as texts, `whole` columns whose spaces do not break, `spare` those that a narrow
+    terminal does without, the first of them first.
+    """
+    return Rows(*columns, right=right, whole=whole, spare=spare)
 
 
 def print_table(
-    columns: Iterable[str], rows: Iterable[Row], *, whole: Iterable[str] = (), spare: Iterable[str] = ()
+    columns: Iterable[str],
+    rows: Iterable[Row],
+    *,
+    right: Iterable[str] = (),
+    whole: Iterable[str] = (),
+    spare: Iterable[str] = (),
 ) -> None:
     """Print a table; as `table`, but numbers are numbers."""
-    shown = Rows(*columns, whole=whole, spare=spare)
+    shown = Rows(*columns, right=right, whole=whole, spare=spare)
     for row in rows:
         shown.add_row(*row)
     terminal().print(shown)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import fields
 
-from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
@@ -42,7 +41,7 @@ def snapshots_json(snapshots: Sequence[SagaSnapshot]) -> list[dict[str, object]]
     ]
 
 
-def snapshots_table(snapshots: Sequence[SagaSnapshot]) -> Table:
+def snapshots_table(snapshots: Sequence[SagaSnapshot]) -> output.Rows:
     """Return a line for each decider: its state's values other than the initial ones, and its deadlines."""
     table = output.table(
         "decider",
