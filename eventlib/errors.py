@@ -135,10 +135,12 @@ class DamagedRecord(LogCorrupt):
     checksum: int | None = None
 
     def __str__(self) -> str:
-        return (
-            f"{self.topic}/{self.partition}/{self.offset} is damaged: {self.reason}; `eventlib doctor --deep` names all "
-            "that is; restore it from a backup"
-        )
+        return f"{self.what}; `eventlib doctor --deep` names all that is; restore it from a backup"
+
+    @property
+    def what(self) -> str:
+        """Where it is, and why, without the remedy."""
+        return f"{self.topic}/{self.partition}/{self.offset} is damaged: {self.reason}"
 
 
 class TailLost(LogCorrupt):

@@ -15,11 +15,12 @@ from eventlib.model.event import Event
 from eventlib.model.personal import masked
 from eventlib.operations.act import Desk
 from eventlib.operations.as_json import parking_json, paused_json, status_json, waiting_json
+from eventlib.operations.complaints import Limits, complaints
 from eventlib.operations.parked_acts import ParkedSelection, Retry
 from eventlib.operations.reprocessing.jobs import RerunJobs
 from eventlib.operations.reprocessing.listing import existing_metadata, reruns
 from eventlib.operations.rerun_acts import RerunOutcome
-from eventlib.operations.status import Limits, StatusReader, complaints
+from eventlib.operations.status import StatusReader
 from eventlib.queries.parked import WaitingInput, waiting_inputs
 from eventlib.queries.pauses import pauses
 

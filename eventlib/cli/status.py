@@ -17,9 +17,10 @@ from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.operations.as_json import status_json
+from eventlib.operations.complaints import Limits, complaints
 from eventlib.operations.parked_groups import grouped
 from eventlib.operations.startup_waits import waiting_here
-from eventlib.operations.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints, without_answer
+from eventlib.operations.status import SagaCount, Status, StatusReader, TaskStatus, without_answer
 from eventlib.runtime.bootstrap import OF_PAST
 from eventlib.telemetry.logs import tell
 from eventlib.values import iso
@@ -128,7 +129,7 @@ def _handled_per_s(before: Status | None, now: Status) -> Mapping[str, float]:
 def _screen(status: Status, found: Sequence[str], rates: Mapping[str, float]) -> RenderableType:
     state = Text("healthy", style="bold green") if not found else Text("not healthy", style="bold red")
     head = Text.assemble(iso(status.at).replace("T", " ")[:19], " UTC  ", state)
-    parts: list[RenderableType] = [head, _lines([*found, *status.damaged], "red"), "", _services(status, rates)]
+    parts: list[RenderableType] = [head, _lines([*found, *map(str, status.damaged)], "red"), "", _services(status, rates)]
     if status.sagas is not None:
         parts += ["", _sagas(status.sagas)]
     parts += [""] if status.paused else []

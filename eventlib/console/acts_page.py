@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from eventlib.console.reading import records_to_go
+from eventlib.console.reading import records_behind
 from eventlib.console.rendering import Pages
 from eventlib.identity.principal import READERS, allow
 from eventlib.operations.acts import ActIndex
@@ -14,8 +14,6 @@ from eventlib.values import now_ms
 
 _DAYS = (1, 7, 30, 365)
 _MOST = 500
-_SOON, _SOON_S = 5_000, 1.0
-"""How many records an index may lack at most for a page to wait for them, and how long."""
 
 
 def act_routes(pages: Pages, acts: ActIndex) -> APIRouter:
@@ -31,9 +29,7 @@ def act_routes(pages: Pages, acts: ActIndex) -> APIRouter:
         what: Annotated[str, Query(max_length=40)] = "",
     ) -> Response:
         since_ms = now_ms() - timedelta(days=days) // timedelta(milliseconds=1)
-        behind = await records_to_go(acts.projection)
-        if 0 < behind <= _SOON and await acts.projection.caught_up(_SOON_S):
-            behind = 0
+        behind = await records_behind(acts.projection)
         found = await acts.page(since_ms, who, what, _MOST)
         return pages.render(
             request, "acts.html", found=found, behind=behind, days=days, spans=_DAYS, who=who, what=what

@@ -80,7 +80,7 @@ def create_console(
         parked_act_routes(pages, log),
         parked_routes(pages, log, watch),
         record_routes(pages, reader),
-        overview_routes(pages, log, watch, sagas),
+        overview_routes(pages, log, watch, search),
         choreography_routes(pages, traffic, search),
         topic_routes(pages, log),
         send_routes(pages, log),

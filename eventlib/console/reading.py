@@ -23,6 +23,8 @@ from eventlib.search.saga_search import SagaSearch
 
 _FRESH_S = 1.0
 _HISTORIES = 64
+_SOON, _SOON_S = 5_000, 1.0
+"""How many records an index may lack at most for a page to wait for them, and how long."""
 
 
 class ConsoleIndex(SagaSearch):
@@ -138,6 +140,12 @@ async def records_to_go(projection: Projection) -> int:
     except LogUnavailable:  # before the services have made their topics, or while it is away
         return 0
     return sum(max(0, end - positions.get(place, 0)) for place, end in ends.items())
+
+
+async def records_behind(projection: Projection) -> int:
+    """Return as `records_to_go` does, after waiting a moment for the last few."""
+    behind = await records_to_go(projection)
+    return 0 if 0 < behind <= _SOON and await projection.caught_up(_SOON_S) else behind
 
 
 def as_seen(value: Any, *, personal: bool) -> Any:

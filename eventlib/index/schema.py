@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from eventlib.index.columns import COLLATIONS
+from eventlib.index.hours import HOURS
 from eventlib.index.tables import (
     META,
     Declared,
@@ -128,7 +129,7 @@ def core_schema(declared: Declared, attributes: Iterable[str]) -> str:
     keyed = [each.name for each in app.deciders if each.key and each.key == declared.saga_field]
     due_saga = f"CASE WHEN decider IN ({_texts(keyed)}) THEN key END" if declared.saga_field else "correlation_id"
     made = [
-        *(facts, *indexes, _STEPS.format(key=quoted(declared.saga_field or "saga"), **causes)),
+        *(facts, HOURS, *indexes, _STEPS.format(key=quoted(declared.saga_field or "saga"), **causes)),
         _SAGAS.format(waits=_waits(declared)),
         _VIEWS.format(effects=" UNION ALL ".join(_effects(declared)) or _NO_EFFECTS, due_saga=due_saga),
     ]

@@ -31,7 +31,7 @@ def status_json(status: "Status", found: Sequence[str]) -> dict[str, object]:
         "parked": [parking_json(each) for each in status.parked],
         "sagas": None if status.sagas is None else [asdict(each) for each in status.sagas],
         "paused": [paused_json(each) for each in status.paused],
-        "damaged": list(status.damaged),
+        "damaged": [str(each) for each in status.damaged],
         "lost": [asdict(each) for each in status.lost],
         "held": [{**asdict(each), "by": [by._asdict() for by in each.by]} for each in status.held],
         "faults": list(status.faults),

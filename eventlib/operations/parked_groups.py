@@ -1,16 +1,12 @@
 """What is parked, grouped by cause: the same failure at the same place of the same code is one group."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from shlex import quote
 
 from eventlib.queries.parked import Parking
-
-_LENGTH = 12
-_VALUES = re.compile(r"""'[^']*'|"[^"]*"|\b[0-9a-f]{8,}\b|\d+""")
+from eventlib.runtime.parking.causes import cause_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +67,7 @@ def fingerprint_of(parking: Parking) -> str:
 
     Texts in quotes and numbers of the reason do not count: `KeyError: 'MT'` and `KeyError: 'IS'` are one cause.
     """
-    where = [line.strip() for line in parking.traceback.splitlines() if line.strip().startswith("File ")]
-    reason = _VALUES.sub("…", parking.reason)
-    parts = [parking.service, parking.effect or parking.decider, *where[-1:], reason]
-    return sha256("\x1f".join(parts).encode("utf-8", "replace")).hexdigest()[:_LENGTH]
+    return cause_of(parking.service, parking.effect or parking.decider, parking.traceback, parking.reason)
 
 
 def grouped(found: Iterable[Parking]) -> list[ParkedGroup]:

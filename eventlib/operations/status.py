@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from eventlib.errors import DamagedRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TopicPartition
 from eventlib.model.record import Record
@@ -87,7 +88,7 @@ class Status:
     parked: Sequence[Parking]
     sagas: Sequence[SagaCount] | None
     waiting: Sequence[Waiting] = ()
-    damaged: Sequence[str] = ()
+    damaged: Sequence[DamagedRecord] = ()
     paused: Sequence[Paused] = ()
     lost: Sequence[InputLoss] = ()
     held: Sequence[HeldInput] = ()
@@ -239,43 +240,3 @@ def without_answer(status: Status) -> list[str]:
         for each in status.unanswered
         if (status.at - each.since).total_seconds() > _LONG_S
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What is healthy: no task without an owner, none with an older lag, no more parked and overdue than this."""
-
-    behind_s: float = 60.0
-    parked: int = 0
-    overdue: int = 0
-    may_stop: bool = False
-
-
-def complaints(status: Status, limits: Limits) -> list[str]:
-    """Return what is unhealthy; nothing when all is well. What waits for a pause to end does so on purpose.
-
-    An effect of the past holds nothing up once its saga has ended.
-    """
-    found = [each.sentence for each in status.waiting]
-    unread = {each.target.service for each in status.paused if each.target.kind in {"service", "decider"}}
-    if status.owners_known and not limits.may_stop:
-        for service in dict.fromkeys(task.service for task in status.tasks):
-            alone = [task.partition for task in status.of(service) if task.owner is None]
-            if alone:
-                found.append(f"{service}: {len(alone)} of {len(status.of(service))} tasks have no owner")
-    for service in dict.fromkeys(task.service for task in status.tasks):
-        behind_s = max(task.behind_s for task in status.of(service))
-        if behind_s > limits.behind_s and service not in unread:
-            lag = sum(task.lag for task in status.of(service))
-            found.append(f"{service}: {lag:,} inputs behind, the oldest for {behind_s:,.0f} s")
-    found += status.faults
-    found += [f"{each.service} has lost inputs: {each.what}: {each.remedy}" for each in status.lost]
-    oldest_ms = (status.at.timestamp() - limits.behind_s) * 1000
-    found += [each.what for each in status.held if any(by.written_ms < oldest_ms for by in each.by)]
-    parked = sum(not each.is_paused for each in status.parked) - len(status.past_of_ended)
-    if parked > limits.parked:
-        found.append(f"{parked:,} parked: `eventlib parked list`")
-    overdue = sum(each.overdue for each in status.sagas or ())
-    if overdue > limits.overdue:
-        found.append(f"{overdue:,} sagas overdue")
-    return found

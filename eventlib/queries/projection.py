@@ -108,7 +108,7 @@ class Projection:
         """Where the tables are."""
         return self._opened.path
 
-    def rows(self, question: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, question: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
         """Return what a query of the tables finds. Raises: LogUnavailable, LogCorrupt when the file cannot be read."""
         try:
             return self.db.execute(question, values).fetchall()

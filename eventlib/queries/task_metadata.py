@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from eventlib.codec.base import UnknownSchema
-from eventlib.errors import ContractError
+from eventlib.errors import ContractError, DamagedRecord
 from eventlib.eventlog import EventLog
 from eventlib.ground.url import log_file
 from eventlib.log.base import TOMBSTONES_KEPT
@@ -67,9 +67,9 @@ class TaskNotes:
         self._newest: dict[tuple[str, int], dict[str, Record]] = {}
 
     @property
-    def damaged(self) -> list[str]:
+    def damaged(self) -> list[DamagedRecord]:
         """What of the changelogs is damaged, as far as it was read."""
-        return [str(each) for each in self._port.damaged.values()]
+        return [*self._port.damaged.values()]
 
     async def refresh(self) -> None:
         """Take in what was noted since the last refresh, or by now."""

@@ -119,7 +119,7 @@ async def test_a_task_whose_state_cannot_be_proved_stops_alone_and_says_why(
         assert "restore it from a backup" in stopped[1]
         assert await charged(log) == {*KEYS, "34"}
         (damaged,) = (await StatusReader(log).read()).damaged
-        assert "orders.changelog/7/" in damaged
+        assert "orders.changelog/7/" in str(damaged)
         report = await replay(log)
         assert report.same, report.first or report.unknown
         assert any("orders.journal/7/" in each for each in report.damaged)

@@ -12,7 +12,8 @@ import pytest
 
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.cli import run
-from eventlib.operations.status import Limits, StatusReader, complaints
+from eventlib.operations.complaints import Limits, complaints
+from eventlib.operations.status import StatusReader
 from eventlib.queries.parked import Parking, parkings
 from eventlib.replay.key_history import key_history
 from eventlib.runtime.bootstrap import MARK

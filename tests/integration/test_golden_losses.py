@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from eventlib import EventLog, open_log
-from eventlib.operations.status import Limits, StatusReader, complaints
+from eventlib.operations.complaints import Limits, complaints
+from eventlib.operations.status import StatusReader
 from eventlib.replay import replay
 from eventlib.replay.key_history import key_history
 from tests.commands import said

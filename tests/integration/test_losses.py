@@ -14,10 +14,11 @@ from eventlib import Choreography, Decider, Event, EventLog, Runtime, RuntimeCon
 from eventlib.errors import ContractError
 from eventlib.log.base import OpenTransaction, TopicIdentity
 from eventlib.model.record import Record
+from eventlib.operations.complaints import Limits, complaints
 from eventlib.operations.doctor.examination import examine_inputs
 from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.operations.seek import accept_losses, act
-from eventlib.operations.status import Limits, StatusReader, complaints
+from eventlib.operations.status import StatusReader
 from eventlib.publication import Publication
 from eventlib.queries.state import state_of
 from eventlib.queries.task_clock import positions_of

@@ -12,7 +12,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 from eventlib import EventLog, Runtime, RuntimeConfig, open_log
 from eventlib.devtools.kafka import Cluster
 from eventlib.log.kafka.options import parse_url
-from eventlib.operations.status import Limits, StatusReader, complaints
+from eventlib.operations.complaints import Limits, complaints
+from eventlib.operations.status import StatusReader
 from tests.handling import handle_all
 from tests.integration.test_losses import APP, HEARD, Heard, lost, times
 from tests.waiting import until

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from eventlib import open_log
-from eventlib.operations.status import Limits, StatusReader, complaints
+from eventlib.operations.complaints import Limits, complaints
+from eventlib.operations.status import StatusReader
 from eventlib.queries.parked import parkings
 from eventlib.replay import replay
 from tests import forked

@@ -13,9 +13,10 @@ from eventlib import Runtime, open_log
 from eventlib.admin.api import create_admin
 from eventlib.cli import run
 from eventlib.errors import ContractError
+from eventlib.operations.complaints import Limits, complaints
 from eventlib.operations.parked_commands import apart_from_paused
 from eventlib.operations.pausing import pause, resume, settled, what_waits
-from eventlib.operations.status import Limits, StatusReader, complaints
+from eventlib.operations.status import StatusReader
 from eventlib.queries.parked import parkings
 from eventlib.queries.pauses import PauseTarget, pauses
 from eventlib.search import SagaQuery, SagaSearch

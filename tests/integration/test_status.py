@@ -9,7 +9,8 @@ import pytest
 from eventlib import Choreography, Runtime, RuntimeConfig, open_log
 from eventlib.cli import run
 from eventlib.model.saga_status import SagaState, SagaStates
-from eventlib.operations.status import Limits, StatusReader, complaints
+from eventlib.operations.complaints import Limits, complaints
+from eventlib.operations.status import StatusReader
 from tests.apps.small_shop import Order, Ordered, Outside, make_shop
 from tests.handling import handle_all
 from tests.integration.shop_log import Print

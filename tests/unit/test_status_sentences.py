@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from eventlib.operations.status import Limits, Status, Unanswered, complaints, without_answer
+from eventlib.operations.complaints import Limits, complaints
+from eventlib.operations.status import Status, Unanswered, without_answer
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

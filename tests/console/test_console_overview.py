@@ -1,0 +1,112 @@
+"""The overview: what is wrong leads to where it is mended, and each number is that of the list that it leads to."""
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from eventlib import Publication, open_log
+from eventlib.console.app import create_console
+from eventlib.console.sessions import SessionIdentity
+from eventlib.errors import DamagedRecord
+from eventlib.identity import IdentityOptions
+from eventlib.log.base import OpenTransaction
+from eventlib.operations.complaints import Limits, damage_of, found_wrong
+from eventlib.operations.input_health import HeldInput, InputLoss
+from eventlib.operations.startup_waits import Waiting
+from eventlib.operations.status import SagaCount, Status, TaskStatus
+from eventlib.values import from_ms, now_ms
+from tests.console.rates_app import RateAsked, app
+from tests.console.windows import Window
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_each_number_is_that_of_the_list_that_it_leads_to(window: Window) -> None:
+    await window.open("/overview")
+    tiles = {tile["href"]: tile.one(".big-count").text for tile in window.page.all("a.tile")}
+    bars = {bar["href"]: bar.text for bar in window.page.all("#trends td a")}
+    assert {name for href in bars for name in [href.split("/")[2]]} >= {"Started", "Completed", "Failed", "Parked"}
+    for href, count in tiles.items():
+        await window.open(f"{href}&limit=200")
+        assert str(len(window.page.all("table.sagas tbody tr[data-row]"))) == count, href
+    for href, count in bars.items():
+        await window.open(href)
+        assert window.status == 200
+        if "/Duration/" in href:
+            assert window.page.all("table.sagas tbody tr[data-row]") != []
+        elif "/Parked/" in href:  # what is parked by now may be less than what has been
+            assert window.path.startswith("/parked?where=since")
+        else:
+            assert str(len(window.page.all("table.sagas tbody tr[data-row]"))) == count, href
+    await window.open("/overview?span=week")
+    assert len(window.page.all("svg.hours")) == 6
+    assert window.page.one("#trends [aria-current]").text == "week"
+    await window.open("/overview?span=year")
+    assert window.status == 422
+
+
+async def test_a_picture_has_a_bar_for_each_hour_with_something_and_none_for_an_empty_one(window: Window) -> None:
+    await window.open("/overview")
+    for picture in window.page.all("svg.hours"):
+        heights = [float(bar["height"]) for bar in picture.all("rect.bar")]
+        assert len(heights) <= 2, "all was within an hour, or the next one"
+        assert not heights or max(heights) == 60
+        assert picture.all("rect.unknown") == []
+    assert "22 more hours have nothing." in window.page.one("#trends").text or "23 more" in window.text
+
+
+async def test_hours_are_unknown_and_never_zero_while_the_index_is_made(tmp_path: Path) -> None:
+    async with open_log(f"sqlite:///{tmp_path}/log.db", app) as log:
+        asked = [Publication(RateAsked(name=f"N{number}", number=number)) for number in range(8_000)]
+        await log.publish_many(asked)
+        console = create_console(log, SessionIdentity(IdentityOptions()))
+        console.state.index.batch = 1
+        transport = httpx.ASGITransport(console, client=("127.0.0.1", 1))
+        async with (
+            console.router.lifespan_context(console),
+            httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:9000") as client,
+        ):
+            window = Window(client, console)
+            await window.open("/overview")
+            assert "records to go" in window.page.one("#trends [role=status]").text
+            assert len(window.page.all("#trends rect.unknown")) == 6 * 24
+            assert window.page.all("#trends rect.bar") == []
+            assert {tile.one(".big-count").text for tile in window.page.all("a.tile")} == {"?"}
+            assert "24 are not known" in window.page.one("#trends").text
+            console.state.index.batch = 500
+            assert await console.state.index.caught_up(60)
+            await window.open("/overview")
+            assert window.page.all("#trends rect.unknown") == []
+            assert "8,000" in window.page.one("#trends").text
+
+
+async def test_no_page_of_a_browser_names_a_command(window: Window) -> None:
+    for path in ("/overview", "/parked", "/acts", "/sagas", "/topics", "/reruns"):
+        await window.open(path)
+        assert not re.search(r"`eventlib|eventlib [a-z]+ ", window.text), path
+    await window.open("/overview")
+    complaints = window.page.labelled("Complaints")
+    assert "parked" in complaints.text
+    for link in complaints.all("a"):
+        assert (await window.client.get(link["href"])).status_code == 200
+
+
+async def test_each_complaint_has_a_page_and_the_text_of_a_terminal_as_before() -> None:
+    now, at = from_ms(now_ms()), from_ms(0)
+    task = TaskStatus("pay ment", 0, None, 3, 100.0, None, 0, 0, 0, 0, None)
+    status = Status(
+        now, [task], True, {}, [], [SagaCount("charged", 2, 2, False)], [Waiting("m/7", "all", now, "the log")], (), (),
+        [InputLoss("order", "a/b", 3, "2 inputs", True)], [HeldInput("t", 1, 5, [OpenTransaction("x", 0, 0)])], ["topic t is gone"],
+    )  # fmt: skip
+    found = found_wrong(status, Limits())
+    assert [each.text.partition(":")[0] for each in found] == [
+        "all (m/7)", "pay ment", "pay ment", "topic t is gone", "order has lost inputs", "t/1", "2 sagas overdue"
+    ]  # fmt: skip
+    assert "`eventlib reset order --accept-loss --reason WHY`" in found[4].text
+    assert not [each for each in found if "`" in each.sentence]
+    assert found[4].page == "/topics/a%2Fb?partition=3"
+    assert "service+%3D+%27pay+ment%27" in found[1].page
+    (damage,) = damage_of(Status(at, [], True, {}, [], None, damaged=[DamagedRecord("its checksum", "t", 1, 7, 8)]))
+    assert (damage.sentence, damage.page) == ("t/1/7 is damaged: its checksum", "/topics/t?partition=1&offset=7")
