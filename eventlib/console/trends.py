@@ -75,12 +75,12 @@ async def trend(index: LogIndex, span: str) -> Trend:
     series = [
         Series("Started", "sagas", [each.sagas.started for each in hours]),
         Series("Completed", "sagas that ended well", [each.sagas.completed for each in hours]),
-        Series("Failed", "sagas that ended by a failure or a compensation", [each.sagas.failed for each in hours]),
-        Series("Compensated", "sagas that ended, with a compensation", [each.sagas.compensated for each in hours]),
+        Series("Failed", "sagas that ended in failure", [each.sagas.failed for each in hours]),
+        Series("Compensated", "ended sagas with a compensation", [each.sagas.compensated for each in hours]),
         Series("Parked", "inputs and effects", [sum(each.parked.values()) for each in hours]),
         Series(
             "Duration",
-            "of sagas that ended: p50 (dark) / p99",
+            "of sagas that ended: p50, and p99 paler",
             [each.p99_ms or 0 for each in hours],
             [each.p50_ms or 0 for each in hours],
             lasting,

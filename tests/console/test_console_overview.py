@@ -50,7 +50,7 @@ async def test_each_number_is_that_of_the_list_that_it_leads_to(window: Window) 
 async def test_a_picture_has_a_bar_for_each_hour_with_something_and_none_for_an_empty_one(window: Window) -> None:
     await window.open("/overview")
     for picture in window.page.all("svg.hours"):
-        heights = [float(bar["height"]) for bar in picture.all("rect.bar")]
+        heights = [float(bar["height"]) for bar in picture.all("rect.amount")]
         assert len(heights) <= 2, "all was within an hour, or the next one"
         assert not heights or max(heights) == 60
         assert picture.all("rect.unknown") == []
@@ -72,7 +72,7 @@ async def test_hours_are_unknown_and_never_zero_while_the_index_is_made(tmp_path
             await window.open("/overview")
             assert "records to go" in window.page.one("#trends [role=status]").text
             assert len(window.page.all("#trends rect.unknown")) == 6 * 24
-            assert window.page.all("#trends rect.bar") == []
+            assert window.page.all("#trends rect.amount") == []
             assert {tile.one(".big-count").text for tile in window.page.all("a.tile")} == {"?"}
             assert "24 are not known" in window.page.one("#trends").text
             console.state.index.batch = 500
