@@ -129,7 +129,12 @@ def _handled_per_s(before: Status | None, now: Status) -> Mapping[str, float]:
 def _screen(status: Status, found: Sequence[str], rates: Mapping[str, float]) -> RenderableType:
     state = Text("healthy", style="bold green") if not found else Text("not healthy", style="bold red")
     head = Text.assemble(iso(status.at).replace("T", " ")[:19], " UTC  ", state)
-    parts: list[RenderableType] = [head, _lines([*found, *map(str, status.damaged)], "red"), "", _services(status, rates)]
+    parts: list[RenderableType] = [
+        head,
+        _lines([*found, *map(str, status.damaged)], "red"),
+        "",
+        _services(status, rates),
+    ]
     if status.sagas is not None:
         parts += ["", _sagas(status.sagas)]
     parts += [""] if status.paused else []

@@ -55,7 +55,7 @@ def test_counts_are_those_of_the_rows_whatever_comes_late(db: sqlite3.Connection
                 db.execute(_END, (saga, place, at_ms, "ended", None, good))
             case _:
                 db.execute(_STATE, (saga, "charged", False, None, at_ms))
-    found = hours_of(lambda question, values: db.execute(question, values), 0, 20)
+    found = hours_of(db.execute, 0, 20)
     assert [(*each.sagas,) for each in found if any(each.sagas[1:])] == counted(db) != []
     durations = Counter(
         ms for (ms,) in db.execute("SELECT duration_ms FROM _sagas WHERE ended_at IS NOT NULL AND steps")
@@ -71,7 +71,7 @@ def test_quantiles_have_two_digits_and_are_of_the_hour_in_which_sagas_ended(db: 
     for number, ms in enumerate([1_234] * 98 + [98_765, 7]):
         db.execute(_STEP, (f"S{number}", HOUR_MS - 1, False, False))
         db.execute(_END, (f"S{number}", "", HOUR_MS - 1 + ms, "ended", None, True))
-    before, after = hours_of(lambda question, values: db.execute(question, values), 0, 1)
+    before, after = hours_of(db.execute, 0, 1)
     assert (before.sagas.started, before.p50_ms) == (100, None)
     assert (after.sagas.completed, after.p50_ms, after.p99_ms) == (100, 1_200, 1_200)
     db.execute("UPDATE _sagas SET ended_at = ended_at + 1000 WHERE saga = 'S0'")
@@ -79,7 +79,9 @@ def test_quantiles_have_two_digits_and_are_of_the_hour_in_which_sagas_ended(db: 
 
 
 def parked(at_ms: int, *reasons: str) -> JournalEntry:
-    return JournalEntry(at_ms=at_ms, steps=[Step("park", decider="quotes", key="MT", detail=each) for each in reasons])
+    return JournalEntry(
+        at_ms=at_ms, steps=tuple(Step("park", decider="quotes", key="MT", detail=each) for each in reasons)
+    )
 
 
 def test_what_is_parked_is_counted_by_kind_and_a_reset_clock_moves_it(db: sqlite3.Connection) -> None:
@@ -89,7 +91,7 @@ def test_what_is_parked_is_counted_by_kind_and_a_reset_clock_moves_it(db: sqlite
         fold_parked(db, task, parked(at_ms, "KeyError: 'FO'"))
     fold_parked(db, ("rates", 4), parked(ahead, "TypeError: 7 of 9"))  # another task has a clock of its own
     fold_parked(db, task, parked(now + 5), [ClockReset(ahead - 1, ahead + 3 * HOUR_MS, now + 5)])
-    rows = hours_of(lambda question, values: db.execute(question, values), 0, 1_000)
+    rows = hours_of(db.execute, 0, 1_000)
     assert {each.sagas.hour: each.parked for each in rows if each.parked} == {
         10: {("rates", "quotes", "KeyError: …"): 4},
         900: {("rates", "quotes", "TypeError: … of …"): 1},
