@@ -1,4 +1,4 @@
-"""What changed by hour: bars to scale, from the index, each with a link to the sagas of its hour."""
+"""Trends by hour: bars to scale, from the index, each with a link to the sagas of its hour."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence

@@ -1,4 +1,4 @@
-"""What is unhealthy about services: each complaint as a sentence, with the command and the console's page that mend it."""
+"""Complaints about services: each unhealthy fact as a sentence, with the command and the console page that mend it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is parked, grouped by cause: the same failure at the same place of the same code is one group."""
+"""Parked keys and effects, grouped by cause: the same failure at the same place of the same code is one group."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What one cause is: the same failure at the same place of the same code, whatever values its text has."""
+"""Fingerprints of causes: the same failure at the same place of the same code, whatever values its text has."""
 
 import re
 from hashlib import sha256
