@@ -146,6 +146,14 @@ class _LazyGroup(Group):
             for name, command in commands.items():
                 self.commands[name] = Command(name, help=command.summary, rich_help_panel=panel)
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, with those of completion as flags that they are."""
+        params = super().get_params(ctx)
+        for each in params:
+            if each.name in {"install_completion", "show_completion"}:
+                each.metavar = ""
+        return params
+
     def resolve_command(self, ctx: Any, args: Sequence[str]) -> Any:
         """Return the name, the imported command and the remaining arguments."""
         name, _, rest = super().resolve_command(ctx, as_of_now([*args]))
@@ -160,7 +168,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
-    add_completion=False,
 )
 
 

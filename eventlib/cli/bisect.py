@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import JsonOption, LogOptions, ServicesOption, SinceOption, option, refuse_missing
+from eventlib.cli._common.names import ServicesOption
+from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, option, refuse_missing
 from eventlib.cli._common.searching import WhereOption, keys_of, run_on_sagas
 from eventlib.cli.diff import print_diff
 from eventlib.errors import WiringError

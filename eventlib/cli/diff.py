@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import LogOptions, ServicesOption, SinceOption, argument, option, refuse_missing
+from eventlib.cli._common.names import ServicesOption
+from eventlib.cli._common.options import LogOptions, SinceOption, argument, option, refuse_missing
 from eventlib.cli.replay_report import print_lines
 from eventlib.errors import WiringError
 from eventlib.model.project import nearest

@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
+from eventlib.cli._common.names import deciders
 from eventlib.cli._common.options import JsonOption, PersonalLog, argument, flag, run_on_log
 from eventlib.cli.history_json import step_json
 from eventlib.cli.shrink import EventOption, named, write_recorded
@@ -32,6 +33,7 @@ def history(
             "DECIDER KEY",
             "A decider's name (`eventlib graph` shows them), and its key: an order's id, a product's SKU. "
             "With --as-test, a saga's key may stand alone.",
+            autocompletion=deciders,
         ),
     ],
     unfold: Annotated[bool, flag("--all -a", "Print a line for each event; do not fold equal types.")] = False,

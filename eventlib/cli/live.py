@@ -11,6 +11,7 @@ import typer
 from eventlib.cli._common import output
 from eventlib.cli._common.extras import installed_by
 from eventlib.cli._common.metrics import metrics_address, serve_metrics
+from eventlib.cli._common.names import OfServicesOption
 from eventlib.cli._common.options import (
     LOG_VARIABLE,
     AppOption,
@@ -19,7 +20,6 @@ from eventlib.cli._common.options import (
     LogOption,
     LogOptions,
     MetricsOption,
-    OfServicesOption,
     option,
 )
 from eventlib.cli._common.output import counted

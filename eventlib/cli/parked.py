@@ -7,15 +7,8 @@ from typing import Annotated, Literal
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import (
-    JsonOption,
-    LogOptions,
-    OfServicesOption,
-    PersonalLog,
-    argument,
-    option,
-    run_on_log,
-)
+from eventlib.cli._common.names import OfServicesOption, parked_keys
+from eventlib.cli._common.options import JsonOption, LogOptions, PersonalLog, argument, option, run_on_log
 from eventlib.cli._common.typer_ext import group
 from eventlib.cli.parked_acts import CauseOption, DecidersOption, ReasonMatches, discard, edit, retry
 from eventlib.eventlog import EventLog
@@ -129,7 +122,7 @@ def _print_keys(found: Sequence[Parking]) -> None:
 @parked.command()
 def show(
     log_options: PersonalLog,
-    key: Annotated[str, argument("KEY", "A key from the list, or an effect's id.")],
+    key: Annotated[str, argument("KEY", "A key from the list, or an effect's id.", autocompletion=parked_keys)],
     as_json: JsonOption = False,
 ) -> None:
     """Show the inputs that wait behind a parked key, in order, and where the code raised.

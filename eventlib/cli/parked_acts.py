@@ -11,15 +11,18 @@ from pydantic_core import from_json
 
 from eventlib.cli._common import output
 from eventlib.cli._common.act_command import Asked, asking
-from eventlib.cli._common.options import OfServicesOption, argument, flag, option
+from eventlib.cli._common.names import OfServicesOption, deciders, parked_keys
+from eventlib.cli._common.options import argument, flag, option
 from eventlib.errors import ContractError
 from eventlib.model.event import contract_of
 from eventlib.operations.parked_acts import Discard, Edit, ParkedOutcome, RetryAll
 from eventlib.operations.parked_preview import Preview
 
-DeciderArgument = Annotated[str, argument("DECIDER", "The decider's name, from the list.")]
-KeyArgument = Annotated[str, argument("KEY", "The key, from the list; or an effect's id.")]
-DecidersOption = Annotated[list[str] | None, option("--decider", "NAME", "Only of this decider; may be repeated.")]
+DeciderArgument = Annotated[str, argument("DECIDER", "The decider's name, from the list.", autocompletion=deciders)]
+KeyArgument = Annotated[str, argument("KEY", "The key, from the list; or an effect's id.", autocompletion=parked_keys)]
+DecidersOption = Annotated[
+    list[str] | None, option("--decider", "NAME", "Only of this decider; may be repeated.", autocompletion=deciders)
+]
 ReasonMatches = Annotated[str | None, option("--reason-matches", "REGEX", "Only where the reason matches.")]
 CauseOption = Annotated[
     str | None, option("--cause", "CAUSE", "Only what is parked for this cause, as `eventlib parked list` names it.")
@@ -41,8 +44,10 @@ _MANY = {
 @asking()
 def retry(  # noqa: PLR0913, PLR0917  one argument for each option
     asked: Asked,
-    decider: Annotated[str | None, argument("DECIDER", "The decider's name, from the list.")] = None,
-    key: Annotated[str | None, argument("KEY", "The key, from the list.")] = None,
+    decider: Annotated[
+        str | None, argument("DECIDER", "The decider's name, from the list.", autocompletion=deciders)
+    ] = None,
+    key: Annotated[str | None, argument("KEY", "The key, from the list.", autocompletion=parked_keys)] = None,
     everything: Annotated[bool, flag("--all", "Everything that is parked and matches the options below.")] = False,
     of_service: OfServicesOption = None,
     of_decider: DecidersOption = None,

@@ -5,16 +5,8 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli._common.options import (
-    JsonOption,
-    LogOptions,
-    ServicesOption,
-    SinceOption,
-    flag,
-    option,
-    refuse_missing,
-    run_on_log,
-)
+from eventlib.cli._common.names import ServicesOption
+from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, flag, option, refuse_missing, run_on_log
 from eventlib.cli.replay_report import print_gate, print_report
 from eventlib.model.project import load_choreography
 from eventlib.proof.sharing import Wanted, replay_in_processes

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from eventlib.cli._common import output
 from eventlib.cli._common.act_command import Asked, ByOption, asking
+from eventlib.cli._common.names import ServiceArgument
 from eventlib.cli._common.options import JsonOption, LogOptions, argument, flag, option, run_on_log
 from eventlib.cli._common.prompts import ReasonOption
 from eventlib.cli._common.reruns_here import Effects, EffectsOption, RerunsHere, print_difference, print_switched
@@ -16,7 +17,6 @@ from eventlib.values import from_ms
 
 rerun = group("Reprocess a service's history in a shadow, and show what differs.")
 
-ServiceArgument = Annotated[str, argument("SERVICE", "The service's name.")]
 NameArgument = Annotated[str, argument("NAME", "The rerun's name.")]
 LimitOption = Annotated[int, option("--limit", "N", "How many differences are shown in full.")]
 

@@ -8,7 +8,8 @@ import typer
 
 from eventlib.cli._common import output
 from eventlib.cli._common.act_command import Asked, asking
-from eventlib.cli._common.options import argument, flag, option
+from eventlib.cli._common.names import ServiceArgument
+from eventlib.cli._common.options import flag, option
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.reruns_here import Effects, EffectsOption, RerunsHere, print_switched
 from eventlib.operations.rerun_acts import RerunOutcome
@@ -23,7 +24,7 @@ _MOST_SHOWN = 10
 @asking(may_ask=True)
 def reset(  # noqa: PLR0913, PLR0917  one argument for each option
     asked: Asked,
-    service: Annotated[str, argument("SERVICE", "The service's name.")],
+    service: ServiceArgument,
     to: Annotated[
         str | None, option("--to", "WHERE", "earliest, latest, or a time (UTC) such as 2026-01-31T12:00:00Z.")
     ] = None,

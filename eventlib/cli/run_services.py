@@ -5,7 +5,8 @@ import sys
 from contextlib import AsyncExitStack
 from typing import Annotated
 
-from eventlib.cli._common.options import InsecureOption, LogOptions, MetricsOption, ServicesOption, flag, option
+from eventlib.cli._common.names import ServicesOption
+from eventlib.cli._common.options import InsecureOption, LogOptions, MetricsOption, flag, option
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli._common.workers import supervise
 from eventlib.cli.run_process import OWN_SCHEMAS, Running, Tuning, open_ports_and_log, serve_until

@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from eventlib.cli._common import output
+from eventlib.cli._common.names import open_sagas
 from eventlib.cli._common.options import AtTime, JsonOption, LogOptions, PersonalLog, argument, flag, run_on_log
 from eventlib.cli._common.paused import paused_text
 from eventlib.cli._common.saga_status import snapshots_json, snapshots_table
@@ -37,7 +38,7 @@ from eventlib.values import iso, iso_ms
 
 def saga(  # noqa: PLR0913, PLR0917  one argument for each option
     log_options: PersonalLog,
-    key: Annotated[str, argument("KEY", "An order's id, or another event's key.")],
+    key: Annotated[str, argument("KEY", "An order's id, or another event's key.", autocompletion=open_sagas)],
     tree: Annotated[bool, flag("--tree", "Only the tree: what caused each event.")] = False,
     unfold: Annotated[bool, flag("--all -a", "Print a line for each event; do not fold equal types.")] = False,
     at: AtTime = None,

@@ -8,6 +8,7 @@ from rich.pretty import pretty_repr
 from rich.text import Text
 
 from eventlib.cli._common import output
+from eventlib.cli._common.names import deciders
 from eventlib.cli._common.options import JsonOption, PersonalLog, argument, option, run_on_log
 from eventlib.cli._common.saga_status import state_json
 from eventlib.eventlog import EventLog
@@ -18,7 +19,9 @@ from eventlib.values import iso
 
 def state(
     log_options: PersonalLog,
-    decider: Annotated[str, argument("DECIDER", "A decider's name; `eventlib graph` shows them.")],
+    decider: Annotated[
+        str, argument("DECIDER", "A decider's name; `eventlib graph` shows them.", autocompletion=deciders)
+    ],
     key: Annotated[str, argument("KEY", "The decider's key: an order's id, a product's SKU.")],
     at: Annotated[str | None, option("--at", "TIME|EVENT_ID", "As of a time (UTC), or after an event.")] = None,
     as_json: JsonOption = False,

@@ -276,3 +276,23 @@ def test_the_new_name_of_a_command_is_told_and_nothing_else_differs(capsys: pyte
     assert printed.err == "`eventlib diff` is `eventlib prove diff` now\n"
     assert run(["prove", "diff", "--help"]) == 0
     assert capsys.readouterr().out == printed.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_its_script_and_the_words_that_fit(
+    shell: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def completed(instruction: str, words: str = "") -> str:
+        monkeypatch.setenv("_EVENTLIB_COMPLETE", f"{instruction}_{shell}")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", words)
+        monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+        with pytest.raises(SystemExit):
+            run([])
+        return capsys.readouterr().out
+
+    assert "eventlib" in completed("source")
+    assert "bisect" in completed("complete", "eventlib prove bis")
+    assert "--reason-matches" in completed("complete", "eventlib parked list --reas")
+    assert completed("complete", "eventlib run --service x").strip() in {"", "_files"}

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import JsonOption, LogOptions, option, run_on_log
+from eventlib.cli._common.names import deciders, services
+from eventlib.cli._common.options import JsonOption, LogOptions, argument, option, run_on_log
 from eventlib.cli._common.progress import ProgressBar
 from eventlib.cli._common.prompts import ReasonOption, YesOption, actor, agree
 from eventlib.eventlog import EventLog
@@ -23,6 +24,7 @@ Progressed = Callable[[int, int], None]
 """Called with how many are done, of how many."""
 O = TypeVar("O", bound=Outcome)  # noqa: E741  an outcome
 _METAVARS = {"decider": "DECIDER", "key": "KEY", "effect": "REQUEST", "limit": "NAME", "partition": "N"}
+_COMPLETED = {"service": services, "decider": deciders}
 _DRY_RUN = "Only print what would happen; nothing is written."
 _AS_PREVIEWED = "Refuse when the log has moved on since the dry run that printed TOKEN."
 _BY = "A name for people, stored on the log behind that of the machine's user or token."
@@ -168,8 +170,8 @@ def _own(name: str, field: FieldInfo, is_address: bool) -> Parameter:
     """Return the argument or option of an act's field."""
     kind, about = field.annotation, field.description or ""
     if is_address:
-        return parameter(name, Annotated[kind, typer.Argument(metavar=name.upper(), help=about)])
+        return parameter(name, Annotated[kind, argument(name.upper(), about, autocompletion=_COMPLETED.get(name))])
     least = next((each.ge for each in field.metadata if isinstance(each, Ge)), None)
     metavar = "" if kind is bool else _METAVARS.get(name, "TEXT" if least is None else "N")
-    option = _option(name, metavar, about, min=least)
+    option = _option(name, metavar, about, min=least, autocompletion=_COMPLETED.get(name))
     return parameter(name, Annotated[kind, option], field.default)

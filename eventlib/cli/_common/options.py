@@ -67,10 +67,6 @@ AtTime = Annotated[datetime | None, option("--at", "TIME", "As of a time (UTC)."
 SinceOption = Annotated[datetime | None, option("--since", "TIME", "From a time (UTC) on.", parser=_time)]
 
 
-ServicesOption = Annotated[list[str] | None, option("--service -s", "NAME", "Only this service; may be repeated.")]
-OfServicesOption = Annotated[list[str] | None, option("--service -s", "NAME", "Only of this service; may be repeated.")]
-
-
 InsecureOption = Annotated[bool, flag("--insecure", "Let everyone in who reaches the address: no identity is needed.")]
 
 
