@@ -19,7 +19,7 @@ from eventlib.console.forms import CONTENT_TYPE
 from eventlib.console.live import live_routes
 from eventlib.console.login import IssuerLogin, login_routes
 from eventlib.console.overview import overview_routes
-from eventlib.console.parked_acts import parked_act_routes
+from eventlib.console.parked_acts import Batches, parked_act_routes
 from eventlib.console.parked_page import parked_routes
 from eventlib.console.pause_page import pause_routes
 from eventlib.console.reading import ConsoleIndex, SagaReader, StatusWatch
@@ -27,6 +27,7 @@ from eventlib.console.records import record_routes
 from eventlib.console.rendering import ASSETS, Pages
 from eventlib.console.rerun_pages import rerun_routes
 from eventlib.console.reset_page import reset_routes
+from eventlib.console.saga_acts import SagaActs, saga_act_routes
 from eventlib.console.saga_list import SagaList, saga_list_routes
 from eventlib.console.saga_page import saga_page_routes
 from eventlib.console.send_page import send_routes
@@ -66,7 +67,7 @@ def create_console(
     pages = Pages(log.choreography.name, identity.seals)
     search = ConsoleIndex(log)
     reader, watch, traffic = SagaReader(search), StatusWatch(log, state_dir), TrafficWatch(log, connectors)
-    sagas = SagaList(search)
+    sagas, batches = SagaList(search), Batches(log)
     jobs, previews = RerunJobs(log, state_dir), DeploymentPreviews(log.port.url, app_name)
     app.state.pages, app.state.traffic, app.state.jobs, app.state.previews = pages, traffic, jobs, previews
     app.state.index = search
@@ -75,9 +76,10 @@ def create_console(
     app.include_router(login_routes(pages, identity, issuer))
     for routes in (
         saga_list_routes(pages, sagas),
+        saga_act_routes(pages, SagaActs(search, batches)),
         saga_page_routes(pages, reader, search, watch, options.trace_url),
         compare_routes(pages, reader, search),
-        parked_act_routes(pages, log),
+        parked_act_routes(pages, batches),
         parked_routes(pages, log, watch),
         record_routes(pages, reader),
         overview_routes(pages, log, watch, search),

@@ -75,9 +75,9 @@ class Batches:
         return self._known[name]
 
 
-def parked_act_routes(pages: Pages, log: EventLog) -> APIRouter:
+def parked_act_routes(pages: Pages, batches: Batches) -> APIRouter:
     """Return the routes that act on what is parked, and the page that follows acts."""
-    routes, batches = APIRouter(), Batches(log)
+    routes = APIRouter()
     for what in ACTS:
         _add_act(routes, what, batches)
     _add_edit(routes, pages, batches)

@@ -100,7 +100,7 @@ def _bound_to(cookie: str, caller: Principal | None) -> str:
 def path_of(*parts: object, **query: object) -> str:
     """Return the address of a page of the console; parts and values may have any character."""
     way = "/".join(segment_of(str(part)) for part in parts)
-    asked = urlencode({name: value for name, value in query.items() if value not in (None, "")})
+    asked = urlencode({name: value for name, value in query.items() if value not in (None, "", [], ())}, doseq=True)
     return f"/{way}?{asked}" if asked else f"/{way}"
 
 
@@ -180,6 +180,12 @@ def text(value: bytes | None) -> str:
     return "" if value is None else escaped(value.decode("utf-8", "replace"))
 
 
+def words(name: str) -> str:
+    """Return a name in snake case as people write it: `order_cancelled` is `Order cancelled`."""
+    spaced = escaped(name).replace("_", " ").strip()
+    return spaced[:1].upper() + spaced[1:]
+
+
 FILTERS = {
     "ago": ago,
     "clock": clock,
@@ -190,4 +196,5 @@ FILTERS = {
     "plain": plain,
     "short": short,
     "text": text,
+    "words": words,
 }

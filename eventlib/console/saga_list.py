@@ -1,63 +1,55 @@
-"""The page of sagas: searched in the query language, by filters that are links, page by page."""
+"""The page of sagas: found by one text or a query, by filters that are links, page by page, and as a file."""
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
+from eventlib.console.forms import OwnForm
 from eventlib.console.reading import records_to_go
 from eventlib.console.rendering import Pages, path_of
-from eventlib.errors import ContractError
-from eventlib.identity.principal import READERS, allow
-from eventlib.index.attributes import KEYWORDS, Attribute, declared_in
+from eventlib.console.saga_columns import Columns
+from eventlib.console.saga_export import exported
+from eventlib.errors import ContractError, EventlibError
+from eventlib.http.gate import Caller
+from eventlib.identity.principal import READERS, Role, allow
+from eventlib.operations.saga_filters import NEWEST, SagaFilter, SagaFilters
+from eventlib.search.completion import completed
 from eventlib.search.language import QueryError
+from eventlib.search.meanings import bare_text, meanings
 from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
+from eventlib.search.words import find_word
 
 _MOST_COUNTED = 1_000
 _OLD_MS = 10_000
 _COUNTED_S = 0.05
 _SEARCHED_S = 0.1
 """How long a page looks for sagas that few meet; the next one goes on."""
+_WORDS_S, _MOST_WORDS = 0.3, 50
+_FEW = 5
+MOST_ACTS = 500
+"""How many sagas an act is about at most."""
+_FILTERS_S = 2.0
 _LIMIT = 50
 _LIMITS = (25, 50, 100, 200)
-_NEWEST = "started_at desc"
-_BARE = re.compile(r"[^=<>!()',]+")
-"""A text that is not compared with anything: a pasted key, or a value."""
-
-
-@dataclass(frozen=True, slots=True)
-class SavedFilter:
-    """A filter under a name: a query, and the order in which its sagas are of interest."""
-
-    name: str
-    where: str
-    order_by: str = _NEWEST
-
 
 SAVED = (
-    SavedFilter("All", ""),
-    SavedFilter("Open", "status != 'ended'"),
-    SavedFilter("Overdue", "status = 'overdue'", "started_at asc"),
-    SavedFilter("Parked", "waiting_kind = 'parked'", "started_at asc"),
-    SavedFilter("Waits for an effect", "waiting_kind = 'effect'", "started_at asc"),
-    SavedFilter("Open for an hour", "status != 'ended' and age > 1h", "started_at asc"),
-    SavedFilter("Compensated", "compensations > 0"),
-    SavedFilter("Failed", "failures > 0"),
+    SagaFilter("All", ""),
+    SagaFilter("Open", "status != 'ended'"),
+    SagaFilter("Overdue", "status = 'overdue'", "started_at asc"),
+    SagaFilter("Parked", "waiting_kind = 'parked'", "started_at asc"),
+    SagaFilter("Waits for an effect", "waiting_kind = 'effect'", "started_at asc"),
+    SagaFilter("Open for an hour", "status != 'ended' and age > 1h", "started_at asc"),
+    SagaFilter("Compensated", "compensations > 0"),
+    SagaFilter("Failed", "failures > 0"),
 )
-"""The filters of every user; a browser keeps its own beside them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the list: its attribute, and where a click on its head leads."""
-
-    name: str
-    head: str
-    link: str
-    direction: str
+"""The filters of every console; a team has its own beside them on the log, and a browser in itself."""
+Text = Annotated[str, Query(max_length=4_000)]
+Order = Annotated[str, Query(max_length=100)]
+Names = Annotated[list[str] | None, Query(max_length=100)]
 
 
 class SagaList:
@@ -65,62 +57,49 @@ class SagaList:
 
     def __init__(self, search: SagaSearch) -> None:
         self.search = search
-        self.declared = [
-            each.attribute for each in declared_in(search.log.choreography).values() if not each.field.many
-        ]
+        self.columns = Columns(search)
+        self.filters = SagaFilters(search.log)
+        self._shared: tuple[float, Sequence[SagaFilter]] = float("-inf"), ()
 
     async def behind(self, page: SagaPage) -> int:
         """Return how many records of the log are not in a page that is old; 0 for one that is as new as it can be."""
         return 0 if page.staleness_ms < _OLD_MS else await records_to_go(self.search)
-
-    def meant(self, text: str) -> str | None:
-        """Return the query that a text without any comparison asks for: a saga's key, or a value of what is declared.
-
-        None for a query, and for the name of an attribute, with which one begins.
-        """
-        bare = text.strip()
-        if (
-            not _BARE.fullmatch(bare)
-            or KEYWORDS.intersection(bare.split())
-            or bare in {each.name for each in self.search.catalogue}
-        ):
-            return None
-        literal = f"'{bare}'"
-        key = f"saga = {literal}"
-        if self._finds(key):
-            return key
-        names = [*declared_in(self.search.log.choreography)]
-        values = [f"{name} = {value}" for name in names for value in (literal, bare)]
-        return " or ".join(filter(self._finds, values)) or key
-
-    def _finds(self, where: str) -> bool:
-        try:
-            return self.search.count(where, most=1, within_s=_COUNTED_S)[0] > 0
-        except QueryError:  # a value of another type
-            return False
 
     def counted(self, where: str) -> str:
         """Return how many sagas a query finds; of many, that they are many. Raises: QueryError."""
         count, more = self.search.count(where, most=_MOST_COUNTED, within_s=_COUNTED_S)
         return f"{count:,}+" if more else f"{count:,}"
 
-    def columns(self, query: SagaQuery, attributes: Sequence[Attribute]) -> list[Column]:
-        """Return the columns for attributes, with the orders that they lead to."""
-        by, _, direction = query.order_by.partition(" ")
-        columns = list[Column]()
-        for each in attributes:
-            is_by = each.name == by
-            other = "asc" if is_by and direction == "desc" else "desc"
-            link = (
-                path_of("sagas", where=query.where, order_by=f"{each.name} {other}", limit=query.limit)
-                if each.index
-                else ""
-            )
-            head = {"saga": "Saga", "started_at": "Started", "age": "Age"}.get(each.name, each.name)
-            columns.append(
-                Column(each.name, head, link, ("descending" if direction == "desc" else "ascending") if is_by else "")
-            )
-        return columns
+    async def shared(self) -> Sequence[SagaFilter]:
+        """Return the team's filters, as they are or were a moment ago. Raises: EventlibError."""
+        if monotonic() - self._shared[0] > _FILTERS_S:
+            self._shared = monotonic(), [*(await self.filters.all()).values()]
+        return self._shared[1]
+
+    async def change(self, form: OwnForm, by: str) -> SagaFilter:
+        """Save, rename or delete a filter of the team, and return what the list shows then. Raises: ContractError."""
+        name, to = form.get("name").strip(), form.get("to").strip()
+        content = SagaFilter(to, form.get("where"), form.get("order_by") or NEWEST, tuple(form.all("column")))
+        match form.get("step"):
+            case "rename":
+                await self.filters.rename(name, to, by)
+            case "delete":
+                await self.filters.delete(name, by)
+            case _:
+                await self.filters.save(content, by)
+        self._shared = float("-inf"), ()
+        return content
+
+    async def found(self, query: SagaQuery, text: str | None) -> dict[str, Any]:
+        """Return what a query finds; of a bare text, what it finds by each of its meanings. Raises: ContractError."""
+        if text is None:
+            page = await self.search.full_page(query, _SEARCHED_S)
+            return {"page": page, "behind": await self.behind(page)}
+        by_meaning = [
+            (each, (await self.search.full_page(replace(query, where=each.where, limit=_FEW), _COUNTED_S)).sagas)
+            for each in meanings(self.search, text)
+        ]
+        return {"meanings": by_meaning}
 
 
 def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
@@ -129,50 +108,82 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
 
     @routes.get("/sagas")
     @allow(*READERS)
-    async def list_(
+    async def list_(  # noqa: PLR0913, PLR0917  what the address has
         request: Request,
-        where: Annotated[str, Query(max_length=4_000)] = "",
-        order_by: Annotated[str, Query(max_length=100)] = _NEWEST,
+        where: Text = "",
+        order_by: Order = NEWEST,
         limit: Annotated[int, Query(ge=1, le=_LIMITS[-1])] = _LIMIT,
         after: Annotated[str | None, Query(max_length=2_000)] = None,
+        column: Names = None,
+        text: Text = "",
     ) -> Response:
-        if (meant := sagas.meant(where)) is not None:
-            return RedirectResponse(path_of("sagas", where=meant, order_by=order_by, limit=limit), 303)
-        query = SagaQuery(where, order_by, limit, after or None)
-        content: dict[str, Any] = {"query": query, "wrong": None, "page": None, "behind": 0}
-        status = 200
+        query, bare = SagaQuery(where, order_by, limit, after or None), bare_text(sagas.search, where)
+        content: dict[str, Any] = {"columns": [], "wrong": None, "page": None, "meanings": None, "behind": 0}
         try:
-            content["page"] = page = await sagas.search.full_page(query, _SEARCHED_S)
-            content["behind"] = await sagas.behind(page)
-        except QueryError as error:
-            status, content["wrong"] = 422, _wrong(query, error)
+            content["columns"] = sagas.columns.chosen(column or [], query)
+            content |= await sagas.found(query, bare)
         except ContractError as error:
-            status, content["wrong"] = 422, {"sentence": str(error), "before": "", "at": ""}
-        return pages.render(
-            request,
-            "sagas.html",
-            status,
-            **content,
-            saved=SAVED,
-            limits=_LIMITS,
-            declared=sagas.declared,
-            columns={each.name: each for each in sagas.columns(query, [*sagas.search.catalogue])},
-            attributes=[*sagas.search.catalogue],
-        )
+            content["wrong"] = _wrong(query, error)
+        if bare is not None and content["meanings"] and len(content["meanings"]) == 1:
+            ((only, _),) = content["meanings"]
+            asked = {"where": only.where, "order_by": order_by, "limit": limit, "column": column, "text": bare}
+            return RedirectResponse(path_of("sagas", **asked), 303)
+        content |= {"query": query, "text": text or bare, "chosen": column or [], "saved": SAVED, "limits": _LIMITS}
+        return await _shown(request, pages, sagas, content, 422 if content["wrong"] else 200)
 
     @routes.get("/sagas/count")
     @allow(*READERS)
-    async def count(request: Request, where: Annotated[str, Query(max_length=4_000)] = "") -> Response:
+    async def count(request: Request, where: Text = "") -> Response:
         try:
             found = sagas.counted(where)
         except ContractError:
             found = "?"
         return pages.render(request, "count.html", count=found)
 
+    @routes.get("/sagas/complete")
+    @allow(*READERS)
+    async def complete(text: Text = "") -> dict[str, Any]:
+        kept, options = completed(sagas.search, text)
+        return {"kept": kept, "options": [{"text": each.text, "about": each.about} for each in options]}
+
+    @routes.get("/sagas/words")
+    @allow(*READERS)
+    async def words(
+        request: Request, text: Annotated[str, Query(min_length=1, max_length=200)], before: int | None = None
+    ) -> Response:
+        page = await find_word(sagas.search, text, before, _WORDS_S, _MOST_WORDS)
+        return pages.render(request, "words.html", text=text, page=page)
+
+    @routes.get("/sagas/export.{form}")
+    @allow(*READERS)
+    async def export(
+        form: Literal["csv", "json", "txt"], where: Text = "", order_by: Order = NEWEST, column: Names = None
+    ) -> Response:
+        query = SagaQuery(where, order_by)
+        return await exported(sagas.search, query, sagas.columns.chosen(column or [], query), form)
+
+    @routes.post("/sagas/filters")
+    @allow(Role.OPERATOR)
+    async def filters(form: OwnForm, caller: Caller) -> Response:
+        content = await sagas.change(form, caller.by)
+        asked = {"where": content.where, "order_by": content.order_by, "column": content.columns}
+        return RedirectResponse(path_of("sagas", **asked), 303)
+
     return routes
 
 
-def _wrong(query: SagaQuery, error: QueryError) -> Mapping[str, str]:
+async def _shown(request: Request, pages: Pages, sagas: SagaList, content: dict[str, Any], status: int) -> Response:
+    try:
+        content |= {"shared": await sagas.shared(), "unread": ""}
+    except EventlibError as error:  # the index answers while the log does not
+        content |= {"shared": (), "unread": str(error)}
+    about = {"attributes": [*sagas.search.catalogue], "all_columns": sagas.columns, "most_acts": MOST_ACTS}
+    return pages.render(request, "sagas.html", status, **content, **about)
+
+
+def _wrong(query: SagaQuery, error: ContractError) -> dict[str, str]:
+    if not isinstance(error, QueryError):
+        return {"sentence": str(error), "before": "", "at": ""}
     text = query.where if error.part == "where" else query.order_by
     at = max(0, error.column - 1)
     return {"sentence": error.sentence, "before": text[:at], "at": text[at:] or " "}

@@ -17,7 +17,7 @@ TEXT, INTEGER, TIME, DURATION = Kind("text"), Kind("integer"), Kind("time"), Kin
 class Attribute:
     """A name in queries: the values that it has, and where an index has them.
 
-    `sql` is an expression on a row `s`; with `of` it is one on a row `m` of that table, which has any number of rows
+    `currency` is the attribute with the currency of an amount. `sql` is an expression on a row `s`; with `of` it is one on a row `m` of that table, which has any number of rows
     for each `s`. `index` is the column with an index, by which rows are ordered, too; empty: it only filters.
     """
 
@@ -27,6 +27,7 @@ class Attribute:
     sql: str
     of: str = ""
     index: str = ""
+    currency: str = ""
 
 
 STATUSES = ("open", "overdue", "ended")
@@ -96,7 +97,7 @@ class Declared:
         source = f"the state of {self.decider}" if self.decider else f"the event {contract_of(self.field.cls).type}"
         if many:
             return Attribute(name, kind, f"`{self.field.field}` of each {source[4:]}", "m.value", f"_values/{name}")
-        return Attribute(name, kind, f"`{self.field.field}` of {source}", f's."{name}"', index=name)
+        return Attribute(name, kind, f"`{self.field.field}` of {source}", f's."{name}"', "", name, self.field.currency)
 
 
 def saga_key(choreography: Choreography) -> str:

@@ -31,11 +31,13 @@ class Searchable:
     The field is text, a number, a Decimal with its digits, a bool, a time, a date, or an enum of texts; or one of these
     or None. `name` is what searches call it, by default the field's name. A saga has the value of its newest event, or of
     its state as long as the service keeps that. With `many`, which only events have, it has every value: those of all its
-    lines, for instance.
+    lines, for instance. Of an amount, `money` names the searchable field of the same class that has its currency (ISO
+    4217): the console then shows it as money. An int is in the currency's minor units, a Decimal in whole ones.
     """
 
     name: str = ""
     many: bool = False
+    money: str = ""
 
 
 ValueType = Literal["text", "integer", "decimal", "number", "boolean", "time", "date", "duration"]
@@ -89,6 +91,8 @@ class SearchField(NamedTuple):
     name: str
     kind: Kind
     many: bool
+    currency: str = ""
+    """The search attribute that has the currency of an amount."""
 
     @property
     def place(self) -> str:
@@ -143,8 +147,21 @@ def _found(cls: type[Any]) -> dict[str, SearchField]:
             )
         if name in found:
             raise WiringError(f"{place} and {found[name].place} are both searchable as {name!r}: name one differently")
-        found[name] = SearchField(cls, field, name, kind_of(annotation, metadata, place), mark.many)
-    return found
+        found[name] = SearchField(cls, field, name, kind_of(annotation, metadata, place), mark.many, mark.money)
+    return {name: each._replace(currency=_currency(each, found.values())) for name, each in found.items()}
+
+
+def _currency(amount: SearchField, fields: Iterable[SearchField]) -> str:
+    """Return the attribute that has an amount's currency. Raises: WiringError where none can."""
+    if not amount.currency:
+        return ""
+    name = next((each.name for each in fields if each.field == amount.currency and each.kind.type == "text"), "")
+    if not name or amount.many or amount.kind.type not in {"integer", "decimal"}:
+        raise WiringError(
+            f"{amount.place} is money in {amount.currency!r}: mark an int or a Decimal so, and the text field of "
+            f"{amount.cls.__name__} with its currency as Searchable, too"
+        )
+    return name
 
 
 def _mark(metadata: Sequence[Any]) -> Searchable | None:

@@ -207,6 +207,8 @@ class _OfMany(ParkedSelection, ParkedAct):
             found = [each for each in found if fingerprint_of(each) == self.cause]
             if not found:
                 raise NotThere("nothing is parked for this cause any more")
+        elif self.names is not None:
+            found = [each for each in found if self._has(each)]
         ready, left_out = await apart_from_paused(desk.log, found)
         some = [each for each in ready if self._has(each)], [each for each in left_out if self._has(each.parking)]
         return Chosen(*some, members=found, tried=ready)

@@ -70,7 +70,7 @@ def _options(
     if SIGN in expected and compared in known:
         yield from (Option(each, "") for each in _operators(known[compared]) if each.startswith(begun.lower()))
     if TEXT in expected and compared in known:
-        yield from (Option(each, f"a value of {compared}") for each in values_of(search, known[compared], begun))
+        yield from (Option(each, "") for each in values_of(search, known[compared], begun))
     if not is_text:
         words = expected.intersection(_WORDS).difference({"true", "false"} if TEXT in expected else ())
         yield from (Option(each, "") for each in sorted(words) if each.startswith(begun.lower()))

@@ -83,7 +83,7 @@ class OrderPlaced(Event, topic="orders", key="order_id"):
     customer_id: Annotated[str | None, Field(min_length=1, max_length=200), Searchable]
     country: Annotated[Country, Searchable]
     currency: Annotated[Currency, Searchable]
-    amount_cents: Annotated[AmountCents, Searchable]
+    amount_cents: Annotated[AmountCents, Searchable(money="currency")]
     lines: OrderLines
     placed_at: UtcTime
 

@@ -48,7 +48,7 @@ async def test_a_wrong_query_is_marked_where_it_is_wrong(window: Window) -> None
 
 async def test_a_saga_shows_what_happened_and_what_was_known(window: Window) -> None:
     await window.open("/saga/declined")
-    assert "order_cancelled" in window.page.one(".title").text
+    assert "Order cancelled" in window.page.one(".title").text
     events = [each.text for each in window.page.all(".timeline .event strong")]
     assert (events[0], events[-1]) == ("OrderSubmitted", "OrderCancelled")
     await window.open("/saga/declined?at=7")  # PaymentFailed: what follows may share its millisecond, or not
@@ -125,7 +125,7 @@ async def test_it_waits_for_the_topics_of_services_that_start_later(tmp_path: Pa
         async for attempt in AsyncRetrying(wait=wait_fixed(0.1), stop=stop_after_delay(60), reraise=True):
             with attempt:
                 assert "OrderCompleted" in (await client.get("/saga/completed")).text
-                assert "order_completed" in (await client.get("/sagas")).text
+                assert "Order completed" in (await client.get("/sagas")).text
                 assert "completed</a>" in (await client.get(ARROW)).text
 
 

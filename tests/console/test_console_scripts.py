@@ -1,6 +1,8 @@
 """What the console's scripts do, in a real browser: keys, the slider, parts that open, the theme, own filters, and following the log."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -24,6 +26,57 @@ async def test_a_search_is_begun_by_a_key(browser: "Browser", console: str) -> N
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/sagas?where=outcome*")
         assert await page.locator("#found tbody th").all_inner_texts() == ["declined"]
+
+
+async def test_the_search_box_completes_by_keys_alone(browser: "Browser", console: str) -> None:
+    async with visiting(browser, console) as visit:
+        page = await visit.open("/sagas")
+        box, options = page.locator("#where"), page.locator("#completions [role=option]")
+        await page.keyboard.press("/")
+        await page.keyboard.type("outc")
+        await options.first.wait_for()
+        assert await box.get_attribute("aria-expanded") == "true"
+        assert await visit.findings() == []
+        await page.keyboard.press("ArrowDown")
+        assert await box.get_attribute("aria-activedescendant") == await options.first.get_attribute("id")
+        await page.keyboard.press("Enter")
+        await page.keyboard.type("= 'order_ca")
+        await options.filter(has_text="'order_cancelled'").wait_for()
+        await page.keyboard.press("ArrowUp")
+        await page.keyboard.press("Enter")
+        assert await box.input_value() == "outcome = 'order_cancelled' "
+        await options.filter(has_text="and").wait_for()
+        await page.keyboard.press("Escape")
+        assert await box.get_attribute("aria-expanded") == "false"
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/sagas?where=outcome*")
+        assert await page.locator("#found tbody th").all_inner_texts() == ["declined"]
+
+
+async def test_times_are_shown_in_utc_and_as_local(browser: "Browser", console: str) -> None:
+    async with visiting(browser, console, timezone_id="Asia/Kolkata") as visit:
+        page = await visit.open("/sagas?where=saga+=+'declined'")
+        time = page.locator("#found time").first
+        assert (await time.inner_text()).endswith(" ago")
+        at = datetime.fromisoformat(await time.get_attribute("datetime") or "")
+        await page.click("[data-act=times]")
+        assert await time.inner_text() == f"{at:%Y-%m-%d %H:%M:%S} Z"
+        await page.keyboard.press("u")
+        assert await time.inner_text() == f"{at.astimezone(ZoneInfo('Asia/Kolkata')):%Y-%m-%d %H:%M:%S}"
+        assert await page.locator("[data-act=times]").inner_text() in {"Times: Asia/Kolkata", "Times: Asia/Calcutta"}
+        await visit.open("/sagas?order_by=started_at+asc")
+        assert not (await page.locator("#found time").first.inner_text()).endswith(" ago")
+
+
+async def test_keys_of_chosen_rows_are_copied(browser: "Browser", console: str) -> None:
+    async with visiting(browser, console, permissions=["clipboard-read", "clipboard-write"]) as visit:
+        page = await visit.open("/sagas")
+        for key in ("large", "declined"):
+            await page.check(f"input[value={key}]")
+        await page.click("summary:has-text('Export')")
+        await page.click("[data-act=copy]")
+        await page.locator("[data-act=copy]", has_text="2 keys copied").wait_for()
+        assert {*(await page.evaluate("navigator.clipboard.readText()")).split()} == {"large", "declined"}
 
 
 async def test_the_slider_moves_the_whole_saga(browser: "Browser", console: str) -> None:
@@ -89,7 +142,7 @@ async def test_the_theme_is_chosen_and_kept(browser: "Browser", console: str) ->
 async def test_a_browser_keeps_filters_of_its_own(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/sagas?where=compensations+%3E+0")
-        await page.click("text=Keep this filter")
+        await page.click("text=Filters")
         await page.fill("#filter-name", "<b>mine</b>")
         await page.keyboard.press("Enter")
         await page.locator("#own-filters .count", has_text="1").wait_for()
@@ -111,6 +164,6 @@ async def test_open_pages_follow_what_happens(browser: "Browser", log: EventLog,
         await log.publish_many([order("new")])
         await served(log, mended=True)
         await page.locator(".timeline tr.ends").wait_for()
-        assert await page.locator(".title .badge").inner_text() == "order_completed"
+        assert await page.locator(".title .badge").inner_text() == "Order completed"
         assert await page.evaluate("window.same")
-        await sagas.locator("#found tbody .badge", has_text="order_completed").wait_for()
+        await sagas.locator("#found tbody .badge", has_text="Order completed").wait_for()

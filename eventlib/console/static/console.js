@@ -46,6 +46,7 @@ function onKey(event) {
   else if (event.key === "j") move(1);
   else if (event.key === "k") move(-1);
   else if (event.key === "t") switchTheme();
+  else if (event.key === "u") switchTimes();
   else if (event.key === "[" || event.key === "]") {
     const slider = $("#moment-slider");
     if (slider) { event.preventDefault(); slide(Number(slider.value) + (event.key === "]" ? 1 : -1)); }
@@ -86,12 +87,102 @@ function showKept() {
   }));
 }
 function saveFilter(event) {
+  if (!event.submitter || !event.submitter.matches("[data-own]")) return;  // it goes to the team
   event.preventDefault();
-  const form = event.target, name = form.elements.name.value.trim();
+  const form = event.target, name = form.elements.to.value.trim();
   if (!name) return;
   keep([...kept().filter((each) => each.name !== name), { name, where: form.dataset.where, order_by: form.dataset.order }]);
   form.closest("details").open = false;
   form.reset();
+}
+
+// --- the search box completes: a combobox with a list of options, by the pattern of ARIA
+let asks = 0;
+function completes(box) {
+  const list = document.createElement("ul");
+  list.id = "completions";
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", "Completions");
+  list.hidden = true;
+  box.after(list);
+  for (const [name, value] of [["role", "combobox"], ["aria-autocomplete", "list"], ["aria-controls", list.id], ["aria-expanded", "false"]]) box.setAttribute(name, value);
+  let chosen = -1, kept = "", timer = null;
+  const show = (is) => { list.hidden = !is; box.setAttribute("aria-expanded", String(is)); if (!is) mark(-1); };
+  function mark(at) {
+    const options = [...list.children];
+    chosen = at;
+    options.forEach((each, number) => each.setAttribute("aria-selected", String(number === at)));
+    if (at < 0) { box.removeAttribute("aria-activedescendant"); return; }
+    box.setAttribute("aria-activedescendant", options[at].id);
+    options[at].scrollIntoView({ block: "nearest" });
+  }
+  function take(at) {
+    const rest = box.value.slice(box.selectionStart), text = `${kept}${list.children[at].dataset.text}${rest.startsWith(" ") ? "" : " "}`;
+    box.value = text + rest;
+    box.setSelectionRange(text.length, text.length);
+    show(false);
+    ask();
+  }
+  async function ask() {
+    const number = ++asks;
+    const answer = await fetch(`${box.dataset.complete}?${new URLSearchParams({ text: box.value.slice(0, box.selectionStart) })}`, { headers: { "HX-Request": "true" } }).catch(() => null);
+    if (!answer || !answer.ok || answer.status === 204 || number !== asks || document.activeElement !== box) return;
+    const found = await answer.json();
+    kept = found.kept;
+    list.replaceChildren(...found.options.map((each, at) => {
+      const item = document.createElement("li"), about = document.createElement("span");
+      item.id = `completion-${at}`;
+      item.setAttribute("role", "option");
+      item.dataset.text = each.text;
+      about.className = "dim";
+      about.textContent = each.about;
+      item.append(each.text, " ", about);
+      item.addEventListener("pointerdown", (event) => { event.preventDefault(); take(at); });
+      return item;
+    }));
+    mark(-1);
+    show(found.options.length > 0);
+  }
+  box.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, 120); });
+  box.addEventListener("blur", () => { clearTimeout(timer); asks += 1; show(false); });
+  box.addEventListener("keydown", (event) => {
+    const count = list.children.length;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      if (list.hidden) { ask(); return; }
+      const by = event.key === "ArrowDown" ? 1 : -1;
+      mark(chosen < 0 ? (by > 0 ? 0 : count - 1) : (chosen + by + count) % count);
+    } else if (event.key === "Enter" && !list.hidden && chosen >= 0) { event.preventDefault(); take(chosen); }
+    else if (event.key === "Escape" && !list.hidden) { event.preventDefault(); event.stopPropagation(); show(false); }
+    else if (event.key === "Enter") { clearTimeout(timer); asks += 1; }
+  });
+}
+
+// --- times: how long ago, in UTC, or in this browser's time zone; the others are in the title
+const TIMES = ["ago", "UTC", "local"];
+function timesNow() { return TIMES.includes(localStorage.getItem("times")) ? localStorage.getItem("times") : "ago"; }
+function showTimes() {
+  const mode = timesNow(), zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const pad = (number, digits = 2) => String(number).padStart(digits, "0");
+  for (const each of $$("time[datetime]")) {
+    const at = new Date(each.dateTime);
+    each.dataset.ago = each.dataset.ago || each.textContent;
+    const utc = at.toISOString().replace("T", " ").replace("Z", "");
+    const local = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}.${pad(at.getMilliseconds(), 3)}`;
+    each.title = `${utc} UTC, ${local} ${zone}`;
+    each.textContent = { ago: each.dataset.ago, UTC: `${utc.slice(0, 19)} Z`, local: local.slice(0, 19) }[mode];
+  }
+  for (const each of $$("[data-act=times]")) { each.hidden = false; each.textContent = `Times: ${mode === "local" ? zone : mode}`; }
+}
+function switchTimes() {
+  localStorage.setItem("times", TIMES[(TIMES.indexOf(timesNow()) + 1) % TIMES.length]);
+  showTimes();
+}
+async function copyKeys(button) {
+  const boxes = $$("#found input[name=chosen]:checked").map((each) => each.value);
+  const keys = boxes.length ? boxes : $$("#found [data-key]").map((each) => each.dataset.key);
+  await navigator.clipboard.writeText(keys.join("\n"));
+  button.textContent = `${keys.length} ${keys.length === 1 ? "key" : "keys"} copied`;
 }
 
 // --- live: the server tells that something has happened, and parts of the page ask for themselves
@@ -114,7 +205,7 @@ function follow() {
 function inUse(element) {
   const slider = $("#moment-slider", element);
   return element.contains(document.activeElement) || slider && slider.value !== slider.max
-    || $("details[open].keep, [data-row]:hover, [data-number]:hover", element) !== null || String(getSelection()) !== "";
+    || $("input[name=chosen]:checked, details[open].keep, [data-row]:hover, [data-number]:hover", element) !== null || String(getSelection()) !== "";
 }
 
 // --- what is in use stays as it is: what is new waits behind a button, or until it is left
@@ -195,8 +286,12 @@ function begin() {
     if (mark) scroller.scrollLeft = Number(mark.dataset.x) - scroller.clientWidth / 2;
   }
   if (scroller) scroller.dataset.ready = "yes";
+  for (const each of $$("[data-own]")) each.hidden = false;
+  const box = $("[data-complete]");
+  if (box && !box.hasAttribute("role")) completes(box);
   showKept();
   showLive();
+  showTimes();
 }
 
 document.addEventListener("keydown", onKey);
@@ -209,6 +304,8 @@ document.addEventListener("click", (event) => {
   if (act.dataset.act === "live") { localStorage.setItem("live", isLive() ? "off" : "on"); follow(); }
   if (act.dataset.act === "step") slide(Number($("#moment-slider").value) + Number(act.dataset.by));
   if (act.dataset.act === "news") letNews();
+  if (act.dataset.act === "times") switchTimes();
+  if (act.dataset.act === "copy") copyKeys(act);
   if (act.dataset.act === "now") slide(Number($("#moment-slider").max));
   if (act.dataset.act === "all") for (const box of $$("input[name=chosen]")) box.checked = act.checked;
   if (act.dataset.act === "insert") {
