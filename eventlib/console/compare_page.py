@@ -28,30 +28,17 @@ Differing = tuple[str, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line of one saga: an event or several of one type, and the number of the first in its saga."""
-
-    fold: Fold
-    number: int
-
-    @property
-    def event(self) -> SagaEvent:
-        """The event that stands for all."""
-        return self.fold.first
-
-
-@dataclass(frozen=True, slots=True)
 class Pair:
     """A line of both sagas, or of one only; with the fields that differ between two of one type."""
 
-    one: Line | None
-    other: Line | None
+    one: Fold | None
+    other: Fold | None
     fields: Sequence[Differing] = ()
 
     @property
     def is_aligned(self) -> bool:
         """Whether both have an event of one type there."""
-        return self.one is not None and self.other is not None and self.one.event.type == self.other.event.type
+        return self.one is not None and self.other is not None and self.one.first.type == self.other.first.type
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +81,11 @@ def compare_routes(pages: Pages, reader: SagaReader, search: SagaSearch) -> APIR
 def aligned(one: Saga, other: Saga) -> Iterator[Pair]:
     """Yield the first lines of two sagas side by side, aligned by the types of their events; long sagas are folded."""
     fold = max(len(one.events), len(other.events)) > _FOLDED_FROM
-    left, right = _lines(one, fold=fold), _lines(other, fold=fold)
-    types = [[each.event.type for each in side] for side in (left, right)]
+    left, right = (rows(saga, fold=fold)[:MOST_LINES] for saga in (one, other))
+    types = [[each.first.type for each in side] for side in (left, right)]
     for kind, i, j, k, m in SequenceMatcher(None, types[0], types[1], autojunk=False).get_opcodes():
         for a, b in zip_longest(left[i:j], right[k:m]):
-            yield Pair(a, b, _fields(one, a.event, other, b.event) if kind == "equal" and a and b else ())
-
-
-def _lines(saga: Saga, *, fold: bool) -> Sequence[Line]:
-    numbers = {event.record.event_id: at + 1 for at, event in enumerate(saga.events)}
-    return [Line(each, numbers[each.first.record.event_id]) for each in rows(saga, fold=fold)[:MOST_LINES]]
+            yield Pair(a, b, _fields(one, a.first, other, b.first) if kind == "equal" and a and b else ())
 
 
 def _fields(one: Saga, left: SagaEvent, other: Saga, right: SagaEvent) -> Sequence[Differing]:

@@ -1,8 +1,8 @@
 """The page of one saga: its swimlane and timeline, its causes, what it waits for, its effects, and any of its moments."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -12,6 +12,7 @@ from eventlib.console.reading import SagaReader, StatusWatch
 from eventlib.console.rendering import Pages
 from eventlib.console.swimlane import Scale, swimlane
 from eventlib.errors import EventlibError
+from eventlib.eventlog import EventLog
 from eventlib.http.gate import Caller
 from eventlib.http.paths import KEY
 from eventlib.http.problems import Refusal
@@ -20,36 +21,13 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.saga import Saga, SagaEvent
 from eventlib.model.saga_folds import Fold, branches, rows
-from eventlib.queries.parked import Parking, parked_of
+from eventlib.queries.parked import Parking, parked_of, waiting_inputs
 from eventlib.replay.amendments import amendments_of
 from eventlib.search.saga_search import SagaSearch
 from eventlib.values import now_ms, to_ms
 
-_FOLDED_FROM = 80
-MARKS = {"step": "", "failure": "✗", "compensation": "↩"}
+_PARKED_SHOWN = 20
 View = Literal["timeline", "tree", "effects"]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line of the timeline or of the tree: an event, or several of one type, from the number `first` on."""
-
-    fold: Fold
-    number: int
-    cause: int | None
-    latency_ms: int | None
-    news: Mapping[str, object]
-    depth: int = 0
-
-    @property
-    def event(self) -> SagaEvent:
-        """The event that stands for all."""
-        return self.fold.first
-
-    @property
-    def mark(self) -> str:
-        """The sign of what it is for the saga."""
-        return "■" if self.event.ends else MARKS[self.event.role]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +35,6 @@ class EffectLine:
     """An effect of a saga: its request, whose id is the key that the outside world sees, and what came of it."""
 
     request: SagaEvent
-    number: int
     asks: str
     attempts: int | None
     answer: SagaEvent | None
@@ -67,12 +44,17 @@ class EffectLine:
 
 @dataclass(frozen=True, slots=True)
 class SagaView:
-    """How a saga is looked at: which part, to which scale, folded or not, and after which of its events (0: now)."""
+    """How a saga is looked at: which part, to which scale, folded or not, and after which of its events.
 
-    view: View = "timeline"
-    scale: Scale = "steps"
-    all: bool = False
-    at: int = 0
+    `at` is 0 for now, and None for what matters, which is then the event of this `number`: `why` says what that is.
+    """
+
+    view: View
+    scale: Scale
+    all: bool
+    at: int | None
+    number: int
+    why: str
 
 
 def saga_page_routes(
@@ -94,16 +76,17 @@ def saga_page_routes(
         key: str,
         caller: Caller,
         view: View = "timeline",
-        scale: Scale = "steps",
+        scale: Scale = "time",
         all: bool = False,  # noqa: A002  the query has this name
-        at: Annotated[int, Query(ge=0)] = 0,
+        at: Annotated[int | None, Query(ge=0)] = None,
     ) -> Response:
         saga = await known(key, caller)
-        chosen = SagaView(view, scale, all or len(saga.events) <= _FOLDED_FROM, min(at, len(saga.events)))
         found = search.one(key)
         is_parked = found is None or any(wait["kind"] == "parked" for wait in found["waits"])
         parked = parked_of(saga, await watch.parked()) if is_parked else []
-        lines = _lines(saga, chosen)
+        stuck = {each.id or await _first_waiting(reader.log, each) for each in parked[:_PARKED_SHOWN]}
+        effects = effects_of(saga, reader.log.choreography, parked)
+        chosen = SagaView(view, scale, all, at, *what_matters(saga, stuck, effects))
         until_ms = now_ms() - to_ms(saga.started_at)
         trace = None if trace_url is None else await reader.trace_of(saga)
         return pages.render(
@@ -112,9 +95,12 @@ def saga_page_routes(
             saga=saga,
             chosen=chosen,
             found=found,
-            picture=swimlane(saga, reader.log.choreography, scale, until_ms),
-            lines=lines,
-            effects=effects_of(saga, reader.log.choreography, parked),
+            number=chosen.number if at is None else min(at, len(saga.events)) or len(saga.events),
+            picture=swimlane(saga, reader.log.choreography, scale, until_ms, fold=not all, parked=stuck),
+            lines=[*_tree(saga, fold=not all)] if view == "tree" else [(0, each) for each in rows(saga, fold=not all)],
+            news=saga.news(),
+            numbers={event.record.event_id: event.number for event in saga.events},
+            effects=effects,
             parked=parked,
             amended=await amendments_of(reader.log, saga),
             elapsed_ms=until_ms,
@@ -135,36 +121,31 @@ def saga_page_routes(
     return routes
 
 
-def _lines(saga: Saga, chosen: SagaView) -> Sequence[Row]:
-    numbers = {event.record.event_id: at + 1 for at, event in enumerate(saga.events)}
-    news = saga.news()
-    whole = _Lines(numbers, news)
-    if chosen.view == "tree":
-        return [*_tree(saga, whole, fold=not chosen.all)]
-    return [whole.row(fold) for fold in rows(saga, fold=not chosen.all)]
+def what_matters(saga: Saga, parked: Collection[str], effects: Sequence[EffectLine]) -> tuple[int, str]:
+    """Return the number of the event to look at first, and what it is.
+
+    What is parked, else the first failure, else what was asked and not answered, else the end, or the last event so far.
+    """
+    found = [
+        *((event.number, "parked") for event in saga.events if event.record.event_id in parked),
+        *((event.number, "the first failure") for event in saga.events if event.role == "failure"),
+        *((each.request.number, "not answered yet") for each in effects if each.answer is None and not saga.ended),
+        *((event.number, "the end") for event in saga.events if event is saga.ending),
+    ]
+    return next(iter(found), (len(saga.events), "the last so far"))
 
 
-class _Lines:
-    """Makes rows of events, with their numbers and what is new in each."""
-
-    def __init__(self, numbers: Mapping[str, int], news: Sequence[Mapping[str, Any]]) -> None:
-        self._numbers = numbers
-        self._news = news
-
-    def row(self, fold: Fold, depth: int = 0) -> Row:
-        event = fold.first
-        number = self._numbers[event.record.event_id]
-        cause = None if event.cause is None else self._numbers.get(event.cause.event_id)
-        latency = None if event.cause is None else event.record.timestamp_ms - event.cause.timestamp_ms
-        return Row(fold, number, cause, latency, self._news[number - 1], depth)
+async def _first_waiting(log: EventLog, parking: Parking) -> str:
+    """Return the id of the input that a key is parked with."""
+    return "".join([each.record.event_id for each in await waiting_inputs(log, parking, limit=1)])
 
 
-def _tree(saga: Saga, lines: _Lines, *, fold: bool) -> Iterator[Row]:
+def _tree(saga: Saga, *, fold: bool) -> Iterator[tuple[int, Fold]]:
     pending = [(0, branch) for branch in reversed(branches(saga.roots, fold=fold))]
     seen = set[str]()
     while pending:
         depth, branch = pending.pop()
-        yield lines.row(branch, depth)
+        yield depth, branch
         ids = {event.record.event_id for event in branch.events} - seen
         seen |= ids  # ids that others gave may go round in a circle
         below = [child for event in branch.events if event.record.event_id in ids for child in saga.caused_by(event)]
@@ -180,12 +161,12 @@ def effects_of(saga: Saga, choreography: Choreography, parked: Sequence[Parking]
     }
     waits = {each.id: each for each in parked if each.id}
     found = list[EffectLine]()
-    for at, event in enumerate(saga.events):
+    for event in saga.events:
         effect = known.get(event.type)
         if effect is not None:
             answers = {contract_of(each).type for each in effect.emits}
             answer = next((each for each in saga.caused_by(event) if each.type in answers), None)
             took = None if answer is None else answer.after_ms - event.after_ms
             parking = waits.get(event.record.event_id)
-            found.append(EffectLine(event, at + 1, effect.asks, effect.ask.retry.attempts, answer, took, parking))
+            found.append(EffectLine(event, effect.asks, effect.ask.retry.attempts, answer, took, parking))
     return found

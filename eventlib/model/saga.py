@@ -25,7 +25,7 @@ class SagaEvent:
     """An event's part in its saga.
 
     `event` is None when it cannot be decoded; `error` says why. `after_ms` counts from the saga's first event.
-    `cause` is the event of this saga that led to it; None for what came from outside.
+    `cause` is the event of this saga that led to it; None for what came from outside. `number` is its place, from 1.
     """
 
     record: Record
@@ -35,6 +35,7 @@ class SagaEvent:
     cause: Record | None
     role: Role
     ends: bool
+    number: int = 0
 
     @property
     def type(self) -> str:
@@ -124,7 +125,7 @@ def saga_of(key: str, decoded: Iterable[Decoded], choreography: Choreography) ->
         ends = event is not None and contract_of(type(event)).final and key_text(record) == key
         role = roles.of(record, event, cause)
         after_ms = record.timestamp_ms - start_ms
-        events.append(SagaEvent(record, event, _error(record, read), after_ms, cause, role, ends))
+        events.append(SagaEvent(record, event, _error(record, read), after_ms, cause, role, ends, len(events) + 1))
     children: dict[str, list[SagaEvent]] = {}
     for each in events:
         if each.cause is not None:

@@ -20,6 +20,11 @@ class Fold(NamedTuple):
         return self.events[0]
 
     @property
+    def last(self) -> SagaEvent:
+        """The last one of them."""
+        return self.events[-1]
+
+    @property
     def title(self) -> str:
         """The events' type, and how many there are."""
         return self.first.type if len(self.events) == 1 else f"{self.first.type} ×{len(self.events):,}"  # noqa: RUF001  the sign for "times"
@@ -27,7 +32,7 @@ class Fold(NamedTuple):
     @property
     def span(self) -> str:
         """The time from the first to the last."""
-        return f"until +{self.events[-1].after_ms:,} ms"
+        return f"until +{self.last.after_ms:,} ms"
 
 
 def rows(saga: Saga, *, fold: bool) -> list[Fold]:

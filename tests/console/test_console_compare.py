@@ -21,7 +21,7 @@ def saga(key: str, types: str) -> Saga:
 def shown(one: str, other: str) -> list[str]:
     pairs = aligned(saga("1", one), saga("2", other))
     return [
-        f"{'-' if pair.one is None else pair.one.event.type}{'-' if pair.other is None else pair.other.event.type}"
+        f"{'-' if pair.one is None else pair.one.first.type}{'-' if pair.other is None else pair.other.first.type}"
         for pair in pairs
     ]
 

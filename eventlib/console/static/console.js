@@ -48,8 +48,8 @@ function onKey(event) {
   else if (event.key === "t") switchTheme();
   else if (event.key === "u") switchTimes();
   else if (event.key === "[" || event.key === "]") {
-    const slider = $("#moment-slider");
-    if (slider) { event.preventDefault(); slide(Number(slider.value) + (event.key === "]" ? 1 : -1)); }
+    event.preventDefault();
+    step(event.key === "]" ? 1 : -1);
   }
 }
 
@@ -204,7 +204,7 @@ function follow() {
 }
 function inUse(element) {
   const slider = $("#moment-slider", element);
-  return element.contains(document.activeElement) || slider && slider.value !== slider.max
+  return element.contains(document.activeElement) || slider && slider.value !== slider.defaultValue
     || $("input[name=chosen]:checked, details[open].keep, [data-row]:hover, [data-number]:hover", element) !== null || String(getSelection()) !== "";
 }
 
@@ -240,52 +240,66 @@ function onLeft() {
 }
 const scrolled = new Map();
 
-// --- a saga's moments
-let sliding = null;
+// --- a saga's moments: the slider, the picture and the list show the same one
+let sliding = null, moved = false, shown = "", touched = false;
+for (const way of ["wheel", "pointerdown", "keydown"]) addEventListener(way, () => { touched = true; }, { passive: true });
+function around(number, selector) {
+  return $$(selector).filter((each) => Number(each.dataset.number) <= number && number <= Number(each.dataset.last));
+}
 function paint(number, count) {
-  for (const each of $$("[data-number]")) each.classList.toggle("later", Number(each.dataset.number) > number);
-  for (const each of $$(".now-at")) each.classList.remove("now-at");
-  for (const each of $$(`[data-number="${number}"]`)) each.classList.add("now-at");
-  const line = $("#moment-line"), mark = $(`.mark[data-number="${number}"]`);
+  const slider = $("#moment-slider"), why = number === Number(slider.dataset.matters) ? `: ${slider.dataset.why}` : "";
+  for (const each of $$("[data-last]")) each.classList.toggle("later", moved && Number(each.dataset.number) > number);
+  for (const each of $$(".now-at")) { each.classList.remove("now-at"); each.removeAttribute("aria-current"); }
+  const exact = $$(`tr[data-number="${number}"]`), [mark] = around(number, ".mark");
+  for (const each of [mark, ...(exact.length ? exact : around(number, "tr[data-last]").slice(-1))]) {
+    if (each) { each.classList.add("now-at"); each.setAttribute("aria-current", "step"); }
+  }
+  const line = $("#moment-line");
   if (line && mark) { line.setAttribute("x1", mark.dataset.x); line.setAttribute("x2", mark.dataset.x); }
-  const output = $("#moment-number");
-  if (output) output.textContent = number === count ? `now, after all ${count}` : `after event ${number} of ${count}`;
+  $("#moment-number").textContent = (number === count ? `now, after all ${count}` : `after event ${number} of ${count}`) + why;
+  slider.setAttribute("aria-valuetext", `event ${number} of ${count}${mark ? `, ${mark.dataset.label}` : ""}${why}`);
+}
+function bring() {  // into view: in the picture, in the list, and in the page
+  const lanes = $(".lanes-scroll"), mark = $(".mark.now-at"), row = $("tr.now-at"), story = row && row.closest(".scroll");
+  if (mark) lanes.scrollLeft = Number(mark.dataset.x) - lanes.clientWidth / 2;
+  if (!row) return;
+  story.scrollTop = row.offsetTop - 76;
+  if (!$(".htmx-request", row)) ($("summary", row) || row.cells[0]).scrollIntoView({ block: "nearest" });
 }
 function slide(to) {
   const slider = $("#moment-slider");
   if (!slider) return;
   const count = Number(slider.max), number = Math.max(1, Math.min(count, to));
   slider.value = number;
-  const mark = $(`.mark[data-number="${number}"]`);
-  slider.setAttribute("aria-valuetext", `event ${number} of ${count}${mark ? `, ${mark.dataset.label}` : ""}`);
+  moved = true;
   paint(number, count);
+  bring();
   clearTimeout(sliding);
   sliding = setTimeout(() => {
-    const address = new URL(location.href);
-    if (number === count) address.searchParams.delete("at"); else address.searchParams.set("at", number);
-    history.replaceState(null, "", address);
-    for (const link of $$("a[data-keeps-at]")) {
-      const other = new URL(link.href);
-      if (number === count) other.searchParams.delete("at"); else other.searchParams.set("at", number);
-      link.href = other;
-    }
-    const way = `${slider.dataset.moment}?at=${number}`;
-    htmx.ajax("GET", way, { target: "#moment", swap: "innerHTML" });
+    const at = number === Number(slider.dataset.matters) ? null : number === count ? "0" : String(number);
+    const place = (address) => { if (at === null) address.searchParams.delete("at"); else address.searchParams.set("at", at); return address; };
+    history.replaceState(null, "", place(new URL(location.href)));
+    for (const link of $$("a[data-keeps-at]")) link.href = place(new URL(link.href));
+    htmx.ajax("GET", `${slider.dataset.moment}?at=${number}`, { target: "#moment", swap: "innerHTML" });
   }, 90);
+}
+function step(by) {  // to the next mark: several events of one type are one
+  const slider = $("#moment-slider");
+  if (!slider) return;
+  const number = Number(slider.value), [mark] = around(number, ".mark");
+  slide(!mark ? number + by : by > 0 ? Number(mark.dataset.last) + 1 : (around(Number(mark.dataset.number) - 1, ".mark")[0] || mark).dataset.number);
 }
 function begin() {
   const slider = $("#moment-slider");
-  if (slider && !slider.dataset.ready) {
+  if (slider) {
+    if (!slider.dataset.ready) slider.addEventListener("input", () => slide(Number(slider.value)));
     slider.dataset.ready = "yes";
-    slider.addEventListener("input", () => slide(Number(slider.value)));
+    moved ||= new URL(location.href).searchParams.has("at");
+    paint(Number(slider.value), Number(slider.max));
+    const place = `${slider.dataset.moment} ${slider.defaultValue}`;
+    if (shown !== place || !touched) bring();
+    shown = place;
   }
-  if (slider) paint(Number(slider.value), Number(slider.max));
-  const scroller = $(".lanes-scroll");
-  if (scroller && !scroller.dataset.ready && slider && Number(slider.value) < Number(slider.max)) {
-    const mark = $(`.mark[data-number="${slider.value}"]`);
-    if (mark) scroller.scrollLeft = Number(mark.dataset.x) - scroller.clientWidth / 2;
-  }
-  if (scroller) scroller.dataset.ready = "yes";
   for (const each of $$("[data-own]")) each.hidden = false;
   const box = $("[data-complete]");
   if (box && !box.hasAttribute("role")) completes(box);
@@ -296,13 +310,16 @@ function begin() {
 
 document.addEventListener("keydown", onKey);
 document.addEventListener("click", (event) => {
+  const mark = event.target.closest(".mark"), line = event.target.closest(".timeline summary");
+  if (mark) { event.preventDefault(); slide(Number(mark.dataset.number)); }
+  if (line) slide(Number(line.closest("tr").dataset.number));
   const act = event.target.closest("[data-act]");
   if (!act) return;
   if (act.dataset.act === "theme") switchTheme();
   if (act.dataset.act === "keys") $("#keys").showModal();
   if (act.dataset.act === "close") act.closest("dialog").close();
   if (act.dataset.act === "live") { localStorage.setItem("live", isLive() ? "off" : "on"); follow(); }
-  if (act.dataset.act === "step") slide(Number($("#moment-slider").value) + Number(act.dataset.by));
+  if (act.dataset.act === "step") step(Number(act.dataset.by));
   if (act.dataset.act === "news") letNews();
   if (act.dataset.act === "times") switchTimes();
   if (act.dataset.act === "copy") copyKeys(act);
