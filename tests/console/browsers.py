@@ -104,14 +104,18 @@ class Visit:
         assert self.wrong == []
         assert [each for each in self.asked if not each.startswith((f"{self.url}/", "data:"))] == []
 
-    async def findings(self, rule: str | None = None) -> Sequence[str]:
-        """Return what axe-core finds wrong with the page as it is now, by all rules of the standards or by one."""
+    async def findings(self, rule: str | None = None, result: str = "violations") -> Sequence[str]:
+        """Return what axe-core finds wrong with the page as it is now, by all rules of the standards or by one.
+
+        With the result `incomplete`, what it cannot decide; of texts in pictures it never knows the background.
+        """
         if not await self.page.evaluate("'axe' in window"):
             await self.page.evaluate(gzip.decompress(_AXE.read_bytes()).decode())
         # With the types of results named, it does not describe each element with which nothing is wrong: half its time.
         rules = f"{{type: 'rule', values: [{rule!r}]}}" if rule else repr(_STANDARDS)
-        options = f"{{runOnly: {rules}, resultTypes: ['violations']}}"
-        found: Any = await self.page.evaluate(f"axe.run({options}).then(found => found.violations)")
+        options = f"{{runOnly: {rules}, resultTypes: [{result!r}]}}"
+        within = "{exclude: ['svg']}" if result == "incomplete" else "document"
+        found: Any = await self.page.evaluate(f"axe.run({within}, {options}).then(found => found.{result})")
         return [
             f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
             for each in found

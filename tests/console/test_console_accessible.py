@@ -22,6 +22,18 @@ OPEN = "for (const each of [...document.querySelectorAll('main details:not([hx-g
 GROUP = "/parked/group/"
 PAGES = ("/sagas?where=status+=+'open'", "/sagas?where=nothing+=+1", "/sagas?where=declined", "/sagas/words?text=T-completed", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", GROUP, "/choreography", "/choreography/arrow?source=OrderSubmitted&target=OrderPlaced", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/compare?one=declined&other=large", "/deployment", "/reruns", "/reruns/new?service=order", "/pause?service=order", "/overview", "/acts", "/login", "/nothing")  # fmt: skip
 
+SAGAS = ("broken", "broken?view=effects", "garbled", "declined", "declined?at=3&view=tree", "completed?scale=steps", "large?at=30&all=true")  # fmt: skip
+"""Sagas that are stuck, open and ended: as they open, and at a moment."""
+PALEST = """() => {
+  const parts = (color) => color.match(/[\\d.]+/g).slice(0, 3).map((each) => each / 255);
+  const light = (color) => parts(color).map((each) => each <= 0.03928 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, each, at) => sum + each * [0.2126, 0.7152, 0.0722][at], 0.05);
+  const of = (selector, name) => [...document.querySelectorAll(selector)].map((each) => light(getComputedStyle(each)[name]));
+  const papers = [...of(".card", "backgroundColor"), ...of(".lane.odd, rect.cut", "fill")];
+  return Math.min(...of(".swimlane text", "fill").flatMap((ink) => papers.map((each) => Math.max(ink, each) / Math.min(ink, each))));
+}"""
+"""The least contrast of a text in a swimlane, which is on a card, a lane or a cut."""
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def visit(browser: "Browser", console: str) -> AsyncIterator[Visit]:
@@ -50,4 +62,21 @@ async def test_pages_are_accessible_in_light_and_dark_and_fit_on_a_phone(
     assert len(colors) == 2
     await page.set_viewport_size({"width": 360, "height": 740})
     assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+    visit.check()
+
+
+@pytest.mark.parametrize("path", SAGAS)
+async def test_a_saga_is_accessible_and_nothing_of_its_contrast_is_in_doubt(visit: Visit, path: str) -> None:
+    for width in (1440, 390):
+        await visit.page.set_viewport_size({"width": width, "height": 844})
+        page = await visit.open(f"/saga/{path}")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        for scheme in ("dark", "light"):
+            await page.emulate_media(color_scheme=scheme)
+            await page.evaluate("scrollTo(0, 0)")  # nothing is below the bar
+            assert await visit.findings() == [], (scheme, width)
+            assert await visit.findings("color-contrast", "incomplete") == [], (scheme, width)
+            assert await page.evaluate(PALEST) >= 4.5, (scheme, width)
+    top = "(selector) => document.querySelector(selector).getBoundingClientRect().top"
+    assert await page.evaluate(top, ".story, .effects") < await page.evaluate(top, ".lanes"), "the story comes first"
     visit.check()

@@ -53,7 +53,10 @@ async def test_a_saga_shows_what_happened_and_what_was_known(window: Window) -> 
     assert (events[0], events[-1]) == ("OrderSubmitted", "OrderCancelled")
     await window.open("/saga/declined?at=7")  # PaymentFailed: what follows may share its millisecond, or not
     moment = await window.part(window.page.one("#moment"))
-    assert "charging → failed" in moment.all(".decider", "payment")[-1].text
+    (changed,) = [
+        each for each in moment.all(".decider", "payment")[-1].all(".changed") if each.one("dt").text == "stage"
+    ]
+    assert (changed.one("del").text, changed.one("ins").text) == ("charging", "failed")
 
 
 async def test_an_arrow_leads_to_the_sagas_that_went_along_it(window: Window) -> None:

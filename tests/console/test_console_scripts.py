@@ -109,6 +109,36 @@ async def test_an_event_opens_with_its_data_and_what_it_changed(
         assert await visit.findings() == []
 
 
+async def test_the_picture_and_the_list_show_the_same_moment(browser: "Browser", console: str) -> None:
+    async with visiting(browser, console) as visit:
+        page = await visit.open("/saga/large?at=1")
+        mark, row = page.locator(".mark.now-at"), page.locator("tr.now-at")
+
+        async def shown() -> str | None:
+            for each in (mark, row):
+                assert await each.evaluate("""each => {
+                  const inside = (outer) => { const [a, b] = [each, outer].map(e => e.getBoundingClientRect()); return a.left >= b.left - 1 && a.left < b.right && a.top >= b.top - 1 && a.top < b.bottom };
+                  return inside(each.closest(".lanes-scroll, .story")) && each.getBoundingClientRect().top < innerHeight;
+                }""")
+            number = await row.get_attribute("data-number")
+            assert await mark.get_attribute("data-number") == number
+            return number
+
+        assert await shown() == "1"
+        for key, number in (("]", "2"), ("]", "3"), ("]", "15"), ("[", "3")):  # the 3rd to the 14th are one line
+            await page.keyboard.press(key)
+            assert await shown() == number
+        assert await mark.get_attribute("data-label") == "LineRequested ×12"  # noqa: RUF001  the sign for "times"
+        await page.locator(".mark").last.click()
+        last = await shown()
+        assert last is not None
+        assert int(last) > 40
+        await page.locator("#e2 summary").first.click()
+        assert await shown() == "2"
+        await page.locator("#moment .moment-head", has_text="OrderPlaced").wait_for()
+        await page.wait_for_url("**at=2")
+
+
 async def test_everything_can_be_reached_by_keys(browser: "Browser", console: str) -> None:
     async with visiting(browser, console) as visit:
         page = await visit.open("/overview")
