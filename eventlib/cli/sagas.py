@@ -9,17 +9,19 @@ from eventlib.cli._common.searching import WhereOption, page_json, run_on_sagas
 from eventlib.cli._common.typer_ext import group
 from eventlib.index.attributes import declared_in
 from eventlib.model.project import load_choreography
+from eventlib.operations.saga_filters import NEWEST, SagaFilters
 from eventlib.search.compiling import sagas_of
-from eventlib.search.saga_search import MOST_LIMIT, SagaQuery
+from eventlib.search.saga_search import MOST_LIMIT, SagaPage, SagaQuery, SagaSearch
 
 sagas = group("Find sagas: by status, by what they wait for, and by declared attributes.")
 
 
 @sagas.command("list")
-def list_(
+def list_(  # noqa: PLR0913, PLR0917  its options
     log_options: LogOptions,
     where: WhereOption = "",
-    order_by: Annotated[str, option("--order-by", "NAME", "An attribute, with asc or desc.")] = "started_at desc",
+    saved: Annotated[str, option("--filter", "NAME", "A filter that operators share; `--where` narrows it.")] = "",
+    order_by: Annotated[str, option("--order-by", "NAME", "An attribute, with asc or desc.")] = NEWEST,
     limit: Annotated[int, option("--limit", "N", "How many, at most.", min=1, max=MOST_LIMIT)] = 50,
     after: Annotated[str | None, option("--after", "NEXT", "Go on behind the last page: its `next`.")] = None,
     as_json: JsonOption = False,
@@ -36,7 +38,15 @@ def list_(
       eventlib sagas list --where "parked_reason like '%KeyError%'" --json | jq -r '.sagas[].saga'
     """
     query = SagaQuery(where, order_by, limit, after)
-    page = run_on_sagas(log_options, lambda search: search.full_page(query))
+
+    async def found(search: SagaSearch) -> SagaPage:
+        if not saved:
+            return await search.full_page(query)
+        content = await SagaFilters(search.log).named(saved)
+        by = content.order_by if order_by == NEWEST else order_by
+        return await search.full_page(SagaQuery(content.narrowed(where), by, limit, after))
+
+    page = run_on_sagas(log_options, found)
     if as_json:
         output.print_json([page_json(page)])
         return

@@ -23,6 +23,10 @@ class SagaFilter:
     by: str = ""
     at_ms: int = 0
 
+    def narrowed(self, where: str) -> str:
+        """Return its query with further conditions."""
+        return " and ".join(f"({each})" for each in (self.where, where) if each.strip())
+
 
 class SagaFilters:
     """The filters on a log. Raises: as `SharedNotes` does."""

@@ -1,5 +1,6 @@
 """Sagas and states of keys as the command line tells them: ended, compensated, waiting, at a time, and followed."""
 
+import asyncio
 import re
 import shutil
 from pathlib import Path
@@ -7,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from eventlib import open_log
+from eventlib.operations.saga_filters import SagaFilter, SagaFilters
+from services import shop
 from tests.integration.shop_log import LINES, Objects, Print
 
 
@@ -206,3 +210,23 @@ async def test_the_history_that_the_docs_show_runs(
     assert len(lines) == 4
     assert "ChargeRequested(order_id='declined'" in lines[0]
     assert "Change(path='stage', before=<Stage.CHARGING: 'charging'>, after=<Stage.FAILED: 'failed'>)" in lines[2]
+
+
+def test_sagas_are_listed_by_a_filter_that_operators_share(
+    filled: str, tmp_path: Path, shown: Print, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = shutil.copytree(Path(filled.removeprefix("sqlite:///")).parent, tmp_path / "copy")
+    url = f"sqlite:///{copy}/shop.db"
+    monkeypatch.setenv("EVENTLIB_LOG", url)
+
+    async def save() -> None:
+        async with open_log(url, shop) as log:
+            content = SagaFilter("To refund", "compensations > 0 or failures > 0", "saga asc")
+            await SagaFilters(log).save(content, "os:ada")
+
+    asyncio.run(save())
+    (page,) = objects("sagas", "list", "--filter", "To refund")
+    assert [each["saga"] for each in page["sagas"]] == ["declined"]
+    (none,) = objects("sagas", "list", "--filter", "To refund", "--where", "saga = 'large'")
+    assert none["sagas"] == []
+    assert "'refund' is not saved: those that are: To refund" in shown("sagas", "list", "--filter", "refund", code=1)
