@@ -27,7 +27,7 @@ from eventlib.console.records import record_routes
 from eventlib.console.rendering import ASSETS, Pages
 from eventlib.console.rerun_pages import rerun_routes
 from eventlib.console.reset_page import reset_routes
-from eventlib.console.saga_acts import SagaActs, saga_act_routes
+from eventlib.console.saga_acts import saga_act_routes
 from eventlib.console.saga_list import SagaList, saga_list_routes
 from eventlib.console.saga_page import saga_page_routes
 from eventlib.console.send_page import send_routes
@@ -76,7 +76,7 @@ def create_console(
     app.include_router(login_routes(pages, identity, issuer))
     for routes in (
         saga_list_routes(pages, sagas),
-        saga_act_routes(pages, SagaActs(search, batches)),
+        saga_act_routes(pages, search, batches),
         saga_page_routes(pages, reader, search, watch, options.trace_url),
         compare_routes(pages, reader, search),
         parked_act_routes(pages, batches),

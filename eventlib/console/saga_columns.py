@@ -1,8 +1,7 @@
-"""The columns of the list of sagas: which ones there are to choose, and their values for people and for files."""
+"""The columns of the list of sagas: which ones there are to choose, and amounts as money."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +10,7 @@ from eventlib.errors import ContractError
 from eventlib.ground.arguments import did_you_mean
 from eventlib.index.attributes import Attribute, declared_in
 from eventlib.search.saga_search import SagaQuery, SagaSearch
-from eventlib.values import decimals_of, iso
+from eventlib.values import decimals_of
 
 _USUAL = ("status", "waiting_for", "reason", "started_at", "duration", "steps")
 _HEADS = {"waiting_for": "Waits for", "started_at": "Started", "duration": "Took", "steps": "Events"}
@@ -83,18 +82,3 @@ class Columns:
             now = ("descending" if direction == "desc" else "ascending") if name == by else ""
             columns.append(Column(attribute, path_of("sagas", **order) if attribute.index else "", now))
         return columns
-
-
-def heads(columns: Sequence[Column]) -> list[str]:
-    """Return the names of the values of `values_of`: durations in ms, and an amount's currency behind it."""
-    found = ["saga"]
-    for each in columns:
-        found.append(f"{each.name}_ms" if each.attribute.kind.type == "duration" else each.name)
-        found += [each.attribute.currency] if each.attribute.currency else []
-    return found
-
-
-def values_of(saga: Mapping[str, Any], columns: Sequence[Column]) -> list[object]:
-    """Return a saga's values for a file: times in UTC, all that it waits for in one text."""
-    waits = {**saga, "waiting_for": "; ".join(dict.fromkeys(each["name"] for each in saga["waits"]))}
-    return [iso(value) if isinstance(value := waits[name], datetime) else value for name in heads(columns)]

@@ -3,23 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import RedirectResponse, Response, StreamingResponse
 
 from eventlib.console.forms import OwnForm
 from eventlib.console.reading import records_to_go
 from eventlib.console.rendering import Pages, path_of
 from eventlib.console.saga_columns import Columns
-from eventlib.console.saga_export import exported
 from eventlib.errors import ContractError, EventlibError
 from eventlib.http.gate import Caller
 from eventlib.identity.principal import READERS, Role, allow
+from eventlib.operations.saga_acts import MOST_SAGAS
 from eventlib.operations.saga_filters import NEWEST, SagaFilter, SagaFilters
 from eventlib.search.completion import completed
 from eventlib.search.language import QueryError
 from eventlib.search.meanings import bare_text, meanings
+from eventlib.search.saga_file import Form, saga_file
 from eventlib.search.saga_search import SagaPage, SagaQuery, SagaSearch
 from eventlib.search.words import find_word
 
@@ -30,8 +31,7 @@ _SEARCHED_S = 0.1
 """How long a page looks for sagas that few meet; the next one goes on."""
 _WORDS_S, _MOST_WORDS = 0.3, 50
 _FEW = 5
-MOST_ACTS = 500
-"""How many sagas an act is about at most."""
+_FORMS = {"csv": "text/csv", "json": "application/json", "txt": "text/plain"}
 _FILTERS_S = 2.0
 _LIMIT = 50
 _LIMITS = (25, 50, 100, 200)
@@ -156,11 +156,12 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
 
     @routes.get("/sagas/export.{form}")
     @allow(*READERS)
-    async def export(
-        form: Literal["csv", "json", "txt"], where: Text = "", order_by: Order = NEWEST, column: Names = None
-    ) -> Response:
+    async def export(form: Form, where: Text = "", order_by: Order = NEWEST, column: Names = None) -> Response:
         query = SagaQuery(where, order_by)
-        return await exported(sagas.search, query, sagas.columns.chosen(column or [], query), form)
+        attributes = [each.attribute for each in sagas.columns.chosen(column or [], query)]
+        parts = await saga_file(sagas.search, query, attributes, form)
+        headers = {"content-disposition": f'attachment; filename="sagas.{form}"'}
+        return StreamingResponse(parts, media_type=f"{_FORMS[form]}; charset=utf-8", headers=headers)
 
     @routes.post("/sagas/filters")
     @allow(Role.OPERATOR)
@@ -177,7 +178,7 @@ async def _shown(request: Request, pages: Pages, sagas: SagaList, content: dict[
         content |= {"shared": await sagas.shared(), "unread": ""}
     except EventlibError as error:  # the index answers while the log does not
         content |= {"shared": (), "unread": str(error)}
-    about = {"attributes": [*sagas.search.catalogue], "all_columns": sagas.columns, "most_acts": MOST_ACTS}
+    about = {"attributes": [*sagas.search.catalogue], "all_columns": sagas.columns, "most_acts": MOST_SAGAS}
     return pages.render(request, "sagas.html", status, **content, **about)
 
 

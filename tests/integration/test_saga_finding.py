@@ -4,16 +4,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from fastapi.responses import Response, StreamingResponse
 
 from eventlib import EventLog, Runtime, open_log
 from eventlib.console.reading import ConsoleIndex
-from eventlib.console.saga_columns import Column
-from eventlib.console.saga_export import exported
 from eventlib.personal.secret_file import create_secret
 from eventlib.search import QueryError, SagaQuery
 from eventlib.search.completion import completed
 from eventlib.search.meanings import bare_text, meanings
+from eventlib.search.saga_file import saga_file
 from eventlib.search.words import WordPage, find_word
 from examples.letters import LetterSubmitted
 from tests.integration.letters_app import FlakyPost
@@ -188,16 +186,11 @@ async def test_an_example_in_a_message_is_a_value_of_the_attribute(search: Conso
 async def test_a_file_has_all_pages_and_no_formula(
     search: ConsoleIndex, sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eventlib.console.saga_export._AT_ONCE", 7)
-
-    async def parts_of(answer: Response) -> list[str]:
-        assert isinstance(answer, StreamingResponse)
-        return [str(part) async for part in answer.body_iterator]
-
-    parts = await parts_of(await exported(search, SagaQuery("", "saga asc"), [], "txt"))
+    monkeypatch.setattr("eventlib.search.saga_file._AT_ONCE", 7)
+    parts = [part async for part in await saga_file(search, SagaQuery("", "saga asc"), [], "txt")]
     assert len(parts) > 60 // 7
     assert "".join(parts).split() == sorted(each.parcel_id for each in sent[1])
     search.db.execute("UPDATE _sagas SET country = '=1+1', grams = -5 WHERE saga = 'P0001'")
-    columns = [Column(search.catalogue.named(name, 0)) for name in ("country", "grams", "packed_at")]
-    text = "".join(await parts_of(await exported(search, SagaQuery("saga = 'P0001'"), columns, "csv")))
+    attributes = [search.catalogue.named(name, 0) for name in ("country", "grams", "packed_at")]
+    text = "".join([part async for part in await saga_file(search, SagaQuery("saga = 'P0001'"), attributes, "csv")])
     assert "P0001,'=1+1,-5,2026" in text
