@@ -7,6 +7,7 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, option, run_on_log
 from eventlib.index.acts import Act
 from eventlib.operations.acts import acts as acts_on
+from eventlib.operations.acts import in_lines
 from eventlib.values import from_ms, iso, to_ms
 
 
@@ -21,7 +22,8 @@ def acts(
     Events that were sent with a reason, retries, edits and discards of parked
     inputs, pauses, skips, resets, reruns and their switches. A name says where it comes
     from: os:ada is a user of the machine, token:ci a named token, oidc:… a
-    subject of the identity provider.
+    subject of the identity provider. An act about many is one line; with --json
+    each has its own, and they share `bulk`.
 
     [dim]Examples:[/dim]
       eventlib acts
@@ -39,13 +41,13 @@ def acts(
         return
     rows = [
         (
-            output.readable(from_ms(act.at_ms)),
-            act.by,
-            act.what,
-            f"{act.service}: {act.about}".removesuffix(": "),
-            act.reason,
+            output.readable(from_ms(line.act.at_ms)),
+            line.act.by,
+            line.act.what,
+            f"{line.act.service}: {line.about}".removesuffix(": "),
+            line.act.reason,
         )
-        for act in wanted
+        for line in in_lines(wanted)
     ]
     output.print_table(["at (UTC)", "by", "did", "to", "reason"], rows, whole=["at (UTC)", "by"])
 

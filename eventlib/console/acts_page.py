@@ -27,12 +27,13 @@ def act_routes(pages: Pages, acts: ActIndex) -> APIRouter:
         days: Annotated[int, Query(ge=1, le=3_650)] = 7,
         who: Annotated[str, Query(max_length=200)] = "",
         what: Annotated[str, Query(max_length=40)] = "",
+        bulk: Annotated[str, Query(max_length=40)] = "",
     ) -> Response:
         since_ms = now_ms() - timedelta(days=days) // timedelta(milliseconds=1)
         behind = await records_behind(acts.projection)
-        found = await acts.page(since_ms, who, what, _MOST)
+        found = await acts.page(0 if bulk else since_ms, who, what, _MOST, bulk)
         return pages.render(
-            request, "acts.html", found=found, behind=behind, days=days, spans=_DAYS, who=who, what=what
+            request, "acts.html", found=found, behind=behind, days=days, spans=_DAYS, who=who, what=what, bulk=bulk
         )
 
     return routes

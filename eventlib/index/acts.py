@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from eventlib.eventlog import EventLog
@@ -15,6 +15,7 @@ from eventlib.model.topic import Topic
 from eventlib.publication import Signature
 from eventlib.queries.pauses import PauseTarget
 from eventlib.runtime.parking.control import (
+    BULK,
     REQUESTS,
     ParkedInputDiscarded,
     ParkedInputEdited,
@@ -36,7 +37,7 @@ _NAMES: dict[type[Request], str] = {
     ResumeRequested: "resume",
 }
 _PUT = """
-INSERT INTO _acts VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO _acts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms WHERE excluded.at_ms < at_ms
 """
 _RESET = f"""
@@ -51,7 +52,8 @@ class Act:
     Of an event that was sent, `service` are those that handle it, and `about` its type and key.
     `at_ms` of what a task did while a wrong clock had set its time ahead is just before an operator reset it.
     `by` is `os:USER` for the user of a machine, `token:NAME`, `oidc:SUBJECT` or `certificate:SUBJECT`; of acts before
-    identities were recorded, the name that was given.
+    identities were recorded, the name that was given. Acts about many of what is parked share the name `bulk`, and `cause` is
+    the cause of them all if there is one.
     """
 
     at_ms: int
@@ -60,6 +62,8 @@ class Act:
     about: str
     by: str
     reason: str
+    bulk: str = ""
+    cause: str = ""
 
 
 Named = tuple[str, Act]
@@ -83,7 +87,7 @@ class ActFold:
                 db.execute(_RESET, (at_ms - 1, name, first_ms, last_ms))
             fold_parked(db, (name, record.partition), value, resets)
         for name, act in self._named(record, value):
-            db.execute(_PUT, (name, act.at_ms, act.what, act.service, act.about, act.by, act.reason))
+            db.execute(_PUT, (name, *astuple(act)))
 
     def _named(self, record: Record, value: Any) -> Iterable[Named]:
         service = self.services.get(record.topic)
@@ -104,7 +108,9 @@ def of_request(service: Service, record: Record, request: Request) -> Named:
     name, about = repr(record.location), f"{request.decider} {request.key}"
     if isinstance(request, PauseRequested | ResumeRequested):
         name, about = record.correlation_id or name, str(PauseTarget.about(service.name, request))
-    return name, Act(record.timestamp_ms, _NAMES[type(request)], service.name, about, request.by, request.reason)
+    bulk, _, cause = dict(record.headers).get(BULK, b"").decode("utf-8", "replace").partition(" ")
+    what = _NAMES[type(request)]
+    return name, Act(record.timestamp_ms, what, service.name, about, request.by, request.reason, bulk, cause)
 
 
 def of_entry(service: Service, entry: JournalEntry) -> Iterator[Named]:

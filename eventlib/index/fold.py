@@ -32,6 +32,11 @@ INSERT INTO _sagas (saga, started_at, last_at, steps, failures, compensations) V
 ON CONFLICT (saga) DO UPDATE SET started_at = iif(steps, min(started_at, ?2), ?2), last_at = iif(steps, max(last_at, ?2), ?2),
 steps = steps + 1, failures = failures + ?3, compensations = compensations + ?4
 """
+_MORE = """
+UPDATE _sagas SET last_at = max(last_at, ?2), steps = steps + 1, failures = failures + ?3
+WHERE saga = ?1 AND steps AND started_at <= ?2
+"""
+"""The change of most steps: no trigger of the counts by hour looks at these columns."""
 _END = """
 UPDATE _sagas SET open = 0, _ending_place = ?2, ended_at = ?3, outcome = ?4, _ending_reason = ?5, _is_good = ?6
 WHERE saga = ?1 AND (_ending_place IS NULL OR _ending_place > ?2)
@@ -140,7 +145,9 @@ class IndexFold:
             db.execute(self._inserts[name], (number, *values))
         if saga is None:
             return ()
-        db.execute(_STEP, (saga, at_ms, name in self._failures, name in self._reversals))
+        fails, reverses = name in self._failures, name in self._reversals
+        if reverses or not db.execute(_MORE, (saga, at_ms, fails)).rowcount:
+            db.execute(_STEP, (saga, at_ms, fails, reverses))
         story = record.correlation_id or record.event_id
         if db.execute("INSERT OR IGNORE INTO _stories VALUES (?, ?)", (story, saga)).rowcount:
             self._waits.join(db, story, saga)

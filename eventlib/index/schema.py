@@ -65,9 +65,10 @@ CREATE TABLE _parked_inputs (
 CREATE INDEX _parked_inputs_key ON _parked_inputs (service, partition, decider, key, "offset");
 CREATE TABLE _acts (
     name TEXT PRIMARY KEY, at_ms INTEGER NOT NULL, what TEXT NOT NULL, service TEXT NOT NULL, about TEXT NOT NULL,
-    by TEXT NOT NULL, reason TEXT NOT NULL
+    by TEXT NOT NULL, reason TEXT NOT NULL, bulk TEXT NOT NULL, cause TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX _acts_at ON _acts (at_ms)
+CREATE INDEX _acts_at ON _acts (at_ms);
+CREATE INDEX _acts_bulk ON _acts (bulk, name) WHERE bulk != ''
 """
 _SORTED = ("started_at", "last_at", "ended_at", "duration_ms", "state", "outcome", "reason")
 _WAITED_FOR = ("name", "kind", "service", "decider", "since", "due_at", "reason")

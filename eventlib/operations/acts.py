@@ -14,15 +14,35 @@ from eventlib.operations.reprocessing.listing import reruns
 from eventlib.runtime.parking.control import request_in
 from eventlib.runtime.records import JournalEntry, TaskClock
 
-_ACT = "at_ms, what, service, about, by, reason"
+_MEMBERS = 20
+_LINE = "max(at_ms), what, group_concat(DISTINCT service), about, by, reason, bulk, cause, count(*)"
+_WANTED = """
+FROM _acts WHERE at_ms >= ?1 AND instr(by, ?2) AND ?3 IN ('', what) AND ?4 IN ('', bulk) GROUP BY iif(bulk = '' OR ?4 != '', name, bulk)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ActLine:
+    """An act, or the newest of `count` that were done together, with what the first `members` of them are about."""
+
+    act: Act
+    count: int = 1
+    members: Sequence[str] = ()
+
+    @property
+    def about(self) -> str:
+        """What it is about: of a bulk act how many, and of which cause."""
+        of = f" of cause {self.act.cause}" if self.act.cause else " parked"
+        return self.act.about if self.count == 1 else f"{self.count:,}{of}"
 
 
 @dataclass(frozen=True, slots=True)
 class ActPage:
-    """The newest acts of a period, how many it has, and of which kinds any are."""
+    """The newest acts of a period, how many it has, on how many lines, and of which kinds any are."""
 
-    acts: Sequence[Act]
+    lines: Sequence[ActLine]
     count: int
+    line_count: int
     kinds: Sequence[str]
 
 
@@ -66,6 +86,21 @@ async def _of_journal(log: EventLog, service: Service, partition: int, since_ms:
             yield name, replace(act, at_ms=at_ms)
 
 
+def in_lines(found: Iterable[Act]) -> list[ActLine]:
+    """Return acts with one line for those that were done together, where the first of them is."""
+    bulks = dict[str, list[Act]]()
+    for number, act in enumerate(found):
+        bulks.setdefault(act.bulk or str(number), []).append(act)
+    return [
+        ActLine(
+            replace(each[0], service=", ".join(dict.fromkeys(act.service for act in each))),
+            len(each),
+            [act.about for act in each[:_MEMBERS]] if len(each) > 1 else (),
+        )
+        for each in bulks.values()
+    ]
+
+
 async def begun_reruns(log: EventLog, since_ms: int) -> list[Act]:
     """Return the reruns that were begun since a time."""
     notes = [(rerun.name, rerun.note) for rerun in await reruns(log)]
@@ -94,15 +129,25 @@ class ActIndex:
         self._log = log
         self.projection = projection
 
-    async def page(self, since_ms: int, who: str, what: str, most: int) -> ActPage:
-        """Return the newest acts since a time (ms since 1970), by those in whose name `who` is, of the kind `what` if it is one."""
-        begun = await begun_reruns(self._log, since_ms)
+    async def page(self, since_ms: int, who: str, what: str, most: int, bulk: str = "") -> ActPage:
+        """Return the newest acts since a time (ms since 1970), by those in whose name `who` is, of the kind `what` if it is one.
+
+        Of a `bulk` act each has a line.
+        """
+        begun = [] if bulk else await begun_reruns(self._log, since_ms)
         rows = self.projection.rows
         of_kind = {kind for (kind,) in rows("SELECT DISTINCT what FROM _acts WHERE at_ms >= ?", (since_ms,))}
-        meant = "at_ms >= ?1 AND instr(by, ?2) AND ?3 IN ('', what)"
-        values = since_ms, who, what
-        ((count,),) = rows(f"SELECT count(*) FROM _acts WHERE {meant}", values)  # noqa: S608  names of this file
-        found = rows(f"SELECT {_ACT} FROM _acts WHERE {meant} ORDER BY at_ms DESC LIMIT ?4", (*values, most))  # noqa: S608  as above
-        wanted = [each for each in begun if who in each.by and what in {"", each.what}]
-        newest = sorted([*(Act(*row) for row in found), *wanted], key=lambda act: -act.at_ms)
-        return ActPage(newest[:most], count + len(wanted), sorted(of_kind | {each.what for each in begun}))
+        values = since_ms, who, what, bulk
+        ((count, line_count),) = rows(f"SELECT total(n), count(*) FROM (SELECT count(*) AS n {_WANTED})", values)  # noqa: S608  names of this file
+        found = rows(f"SELECT {_LINE} {_WANTED} ORDER BY 1 DESC LIMIT ?5", (*values, most))
+        wanted = [ActLine(each) for each in begun if who in each.by and what in {"", each.what}]
+        lines = [
+            ActLine(Act(*row), together, self._members(row[6]) if together > 1 else ()) for *row, together in found
+        ]
+        newest = sorted([*lines, *wanted], key=lambda line: -line.act.at_ms)
+        kinds = sorted(of_kind | {each.what for each in begun})
+        return ActPage(newest[:most], int(count) + len(wanted), line_count + len(wanted), kinds)
+
+    def _members(self, bulk: str) -> list[str]:
+        rows = self.projection.rows("SELECT about FROM _acts WHERE bulk = ? ORDER BY name LIMIT ?", (bulk, _MEMBERS))
+        return [about for (about,) in rows]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from secrets import token_hex
 from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -135,7 +136,8 @@ class ParkedAct(Act[Chosen, ParkedOutcome]):
         log, found = desk.log, about.ready
         already = await pending_retries(log, found) if self.follows_pending else {}
         new = [each for each in found if each.name not in already]
-        offsets = await send(log, [await self.command(log, each, desk.by, self.reason) for each in new])
+        commands = [await self.command(log, each, desk.by, self.reason) for each in new]
+        offsets = await send(log, commands, "" if about.is_one or len(new) == 1 else _bulk_of(new))
         placed = already | {each.name: offset for each, offset in zip(new, offsets, strict=True)}
         requests = [CommandQuery(each, placed[each.name]) for each in found]
         outcomes = Outcomes(log, requests)
@@ -280,6 +282,12 @@ class Edit(_OfOne):
     async def command(self, log: EventLog, parking: Parking, by: str, reason: str) -> Command:
         """See `ParkedAct`. Raises: ContractError, naming the field, for data that does not fit; NoRight."""
         return await edit_of(log, parking, await event_with(log, parking, self.data, self.fields), by, reason)
+
+
+def _bulk_of(found: Sequence[Parking]) -> str:
+    """Return a name for an act about many, with their cause if they have one."""
+    causes = {fingerprint_of(each) for each in found}
+    return f"{token_hex(6)} {causes.pop() if len(causes) == 1 else ''}"
 
 
 def parked_under(found: Iterable[Parking], key: str) -> list[Parking]:

@@ -20,6 +20,7 @@ from eventlib.operations.sending import event_of, refuse_masked
 from eventlib.queries.parked import Parking, WaitingInput, waiting_inputs
 from eventlib.queries.pauses import Paused, pauses
 from eventlib.runtime.parking.control import (
+    BULK,
     REQUESTS,
     ParkedInputDiscarded,
     ParkedInputEdited,
@@ -163,8 +164,10 @@ async def paused_among(log: EventLog, found: Sequence[Parking]) -> dict[tuple[st
     }
 
 
-async def send(log: EventLog, commands: Sequence[Command]) -> list[int]:
+async def send(log: EventLog, commands: Sequence[Command], bulk: str = "") -> list[int]:
     """Put commands on the control topics, and return their offsets there. Raises: ContractError for what is paused.
+
+    `bulk` names the act that they all belong to, as `BULK` has it.
 
     Guarantee: up to some hundreds are put there all or none; an interrupted call for more has put some.
     """
@@ -172,7 +175,9 @@ async def send(log: EventLog, commands: Sequence[Command]) -> list[int]:
         raise is_paused(paused)
     offsets = list[int]()
     for first in range(0, len(commands), _AT_ONCE):
-        offsets += await log.port.append(await control_records(log, commands[first : first + _AT_ONCE]))
+        records = await control_records(log, commands[first : first + _AT_ONCE])
+        headers = ((BULK, bulk.encode()),) if bulk else ()
+        offsets += await log.port.append([each.replace(headers=headers) for each in records])
     return offsets
 
 

@@ -14,9 +14,11 @@ from eventlib.admin.api import create_admin
 from eventlib.cli import run
 from eventlib.identity import Identity, IdentityOptions, Role, add_token
 from eventlib.index.log_index import LogIndex
-from eventlib.operations.acts import ActIndex, ActPage
+from eventlib.operations.acts import ActIndex, ActLine, ActPage, in_lines
 from eventlib.operations.acts import acts as acts_on
+from eventlib.operations.parked_groups import fingerprint_of
 from eventlib.publication import Signature
+from eventlib.queries.parked import parkings
 from tests.integration import parked_app
 
 KEY = "ab" * 16
@@ -140,8 +142,32 @@ async def test_an_index_has_the_acts_that_are_read_from_the_log(url: str, tmp_pa
         index, every = ActIndex(log, projection), await acts_on(log)
         found = await index.page(0, "", "", 100)
         assert [each.what for each in every] == ["retry", "skip", "send"]
-        assert (found.acts, found.count, found.kinds) == (every[::-1], 3, ["retry", "send", "skip"])
-        assert await index.page(0, "ada", "", 1) == ActPage(every[2:], 1, found.kinds)
-        assert await index.page(0, "", "retry", 100) == ActPage(every[:1], 1, found.kinds)
-        assert (await index.page(0, "", "", 1)).acts == every[2:]
-        assert await index.page(every[2].at_ms + 1, "", "", 100) == ActPage([], 0, [])
+        assert found == ActPage([*map(ActLine, every[::-1])], 3, 3, ["retry", "send", "skip"])
+        assert await index.page(0, "ada", "", 1) == ActPage([ActLine(every[2])], 1, 1, found.kinds)
+        assert await index.page(0, "", "retry", 100) == ActPage([ActLine(every[0])], 1, 1, found.kinds)
+        assert (await index.page(0, "", "", 1)).lines == [ActLine(every[2])]
+        assert await index.page(every[2].at_ms + 1, "", "", 100) == ActPage([], 0, 0, [])
+
+
+async def test_an_act_about_many_is_one_line_and_its_parts_share_a_name(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    retry_all = ["parked", "retry", "--all", *APP, "--log", url, "--wait", "0", "--reason", "mended"]
+    assert await asyncio.to_thread(run, retry_all) in {0, 1}
+    found = await asyncio.to_thread(acts, url, capsys)
+    assert [each["about"] for each in found] == ["listener a", "listener b"]
+    assert found[0]["bulk"] == found[1]["bulk"] != ""
+    async with open_log(url, parked_app.app) as log, LogIndex(log, path=tmp_path / "index.db") as projection:
+        (cause,) = {fingerprint_of(each) for each in await parkings(log)}
+        assert {each["cause"] for each in found} == {cause}
+        (line,) = in_lines(await acts_on(log))
+        assert (line.about, line.members) == (f"2 of cause {cause}", ["listener a", "listener b"])
+        assert await projection.caught_up(30)
+        page = await ActIndex(log, projection).page(0, "", "", 1)
+        assert (page.count, page.line_count, [each.about for each in page.lines]) == (2, 1, [f"2 of cause {cause}"])
+        assert sorted(page.lines[0].members) == line.members
+        singly = await ActIndex(log, projection).page(0, "", "", 9, line.act.bulk)
+        assert sorted(each.about for each in singly.lines) == line.members
+    capsys.readouterr()
+    assert await asyncio.to_thread(run, ["acts", *APP, "--log", url]) == 0
+    assert f"2 of cause {cause}" in " ".join(capsys.readouterr().out.split())

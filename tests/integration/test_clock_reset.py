@@ -181,14 +181,14 @@ async def test_what_an_infected_task_did_on_purpose_is_listed_before_what_came_a
     async with LogIndex(log) as grown:
         index = ActIndex(log, grown)
         assert await grown.caught_up(30)
-        assert (await index.page(0, "", "", 9)).acts[0].at_ms > now_ms() + 9 * YEAR_MS
+        assert (await index.page(0, "", "", 9)).lines[0].act.at_ms > now_ms() + 9 * YEAR_MS
         (step,) = await reset(log)
         await act_on_purpose(log, partition, "os:eve: after")
         assert await grown.caught_up(30)
-        in_order, newest = await acts(log), (await index.page(0, "", "", 9)).acts
+        in_order, newest = await acts(log), [each.act for each in (await index.page(0, "", "", 9)).lines]
     assert [each.reason for each in in_order] == ["before", step.detail.removeprefix("os:ada: "), "after"]
     assert in_order[-1].at_ms <= now_ms()
-    assert [*newest] == in_order[::-1]
+    assert newest == in_order[::-1]
     assert await acts(log, in_order[1].at_ms) == in_order[1:]
 
 

@@ -97,6 +97,8 @@ REQUESTS: tuple[type[Request], ...] = (
     ResumeRequested,
 )
 """All that may stand on a control topic, but for what a rerun notes about itself."""
+BULK = "bulk"
+"""The header of requests that were made together: a name of that act, and the cause of what it is about if there is one."""
 _BY_TYPE = {wire_name_of(each): each for each in REQUESTS}
 
 
