@@ -80,7 +80,7 @@ def create_console(
         saga_page_routes(pages, reader, search, watch, options.trace_url),
         compare_routes(pages, reader, search),
         parked_act_routes(pages, batches),
-        parked_routes(pages, log, watch),
+        parked_routes(pages, log, watch, search),
         record_routes(pages, reader),
         overview_routes(pages, log, watch, search),
         choreography_routes(pages, traffic, search),

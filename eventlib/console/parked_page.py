@@ -9,20 +9,22 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from eventlib.console.edit_form import EditField, fields_of
-from eventlib.console.reading import StatusWatch, as_seen
+from eventlib.console.reading import StatusWatch, as_seen, records_behind
 from eventlib.console.rendering import Pages
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.http.gate import Caller
 from eventlib.http.paths import KEY
 from eventlib.identity.principal import READERS, Principal, Role, allow
+from eventlib.index.log_index import LogIndex
 from eventlib.json_form import json_of
 from eventlib.model.event import Event, contract_of
 from eventlib.model.record import key_text
 from eventlib.operations.act import Desk, NotThere
 from eventlib.operations.parked_acts import Chosen, Discard, DiscardAll, Edit, ParkedAct, ParkedOutcome, Retry, RetryAll
-from eventlib.operations.parked_groups import grouped
+from eventlib.operations.parked_groups import ParkedGroup, grouped
 from eventlib.operations.parked_preview import unknown
+from eventlib.operations.parked_traits import traits_of
 from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, waiting_inputs
 from eventlib.search.parked import OF_PARKED, parked_where
 
@@ -50,9 +52,15 @@ async def _tried(log: EventLog, act: ParkedAct, about: Chosen) -> ParkedOutcome:
         return ParkedOutcome(log, about, [unknown(each, error) for each in about.ready[:TRIED]])
 
 
-def parked_routes(pages: Pages, log: EventLog, watch: StatusWatch) -> APIRouter:
+def parked_routes(pages: Pages, log: EventLog, watch: StatusWatch, index: LogIndex) -> APIRouter:
     """Return the routes that show what is parked."""
     routes = APIRouter()
+
+    async def named(fingerprint: str) -> ParkedGroup:
+        every = grouped(await watch.parked())
+        if (found := next((each for each in every if each.fingerprint == fingerprint), None)) is None:
+            raise NotThere("nothing is parked for this cause any more")
+        return found
 
     @routes.get("/parked")
     @allow(*READERS)
@@ -88,11 +96,13 @@ def parked_routes(pages: Pages, log: EventLog, watch: StatusWatch) -> APIRouter:
     @routes.get("/parked/group/{fingerprint}")
     @allow(*READERS)
     async def group(request: Request, fingerprint: str) -> Response:
-        every = grouped(await watch.parked())
-        found = next((each for each in every if each.fingerprint == fingerprint), None)
-        if found is None:
-            raise NotThere("nothing is parked for this cause any more")
-        return pages.render(request, "parked_group.html", group=found, most=_MEMBERS)
+        return pages.render(request, "parked_group.html", group=await named(fingerprint), most=_MEMBERS)
+
+    @routes.get("/parked/common/{fingerprint}")
+    @allow(*READERS)
+    async def common(request: Request, fingerprint: str) -> Response:
+        traits = await traits_of(log, index, await named(fingerprint))
+        return pages.render(request, "parked_common.html", traits=traits, behind=await records_behind(index))
 
     @routes.get("/parked/preview/{fingerprint}")
     @allow(*READERS)

@@ -31,7 +31,7 @@ class ActLine:
 
     @property
     def about(self) -> str:
-        """What it is about: of a bulk act how many, and of which cause."""
+        """The subject of the line: of a bulk act how many, and of which cause."""
         of = f" of cause {self.act.cause}" if self.act.cause else " parked"
         return self.act.about if self.count == 1 else f"{self.count:,}{of}"
 

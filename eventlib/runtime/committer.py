@@ -19,6 +19,7 @@ from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.losses import Gaps, losses_of, tell, with_ids
 from eventlib.runtime.lost_owners import Suspects
+from eventlib.runtime.parking.causes import NewCauses
 from eventlib.runtime.parking.requests import OperatorRequests
 from eventlib.runtime.pending import PendingEffects
 from eventlib.runtime.task import Task
@@ -66,6 +67,7 @@ class TaskCommitter:
         self._first_services = first_services or FirstServices(log)
         self._read_to: Mapping[str, int] = {}
         self.observer: Observer | None = None
+        self.causes: NewCauses | None = None
         self._append_began_ns = 0
         self._appends_alone = False
         self._most_skipped = skipped_inputs
@@ -334,6 +336,9 @@ class TaskCommitter:
         self._skipped = 0
         self._appends_alone = False
         self._advance(transaction.passed, due)
+        if self.causes is not None:
+            for decider, key, failure in transaction.failures:
+                self.causes.tell(self.task.service.name, decider, key, failure, failure.traceback)
         for request, event in transaction.requested:
             if not self.holds_effect(request):
                 self.suspects.start(request, event)

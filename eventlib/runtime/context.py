@@ -12,6 +12,7 @@ from eventlib.runtime.bootstrap import FirstServices
 from eventlib.runtime.breaker import Breaker
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.instrumentation import Observer
+from eventlib.runtime.parking.causes import NewCauses
 from eventlib.state.base import Stores
 
 _log = logging.getLogger("eventlib.runtime")
@@ -60,6 +61,7 @@ class RuntimeContext:
     restoring: dict[tuple[str, int], RestoreProgress] = field(default_factory=dict)
     startup: Startup = field(default_factory=Startup)
     damage: Damage = field(default_factory=Damage)
+    causes: NewCauses = field(default_factory=NewCauses)
     rebuilt: dict[tuple[str, int], list[tuple[DamagedRecord, Sequence[Record]]]] = field(default_factory=dict)
     first_services: FirstServices = field(init=False)
 

@@ -10,7 +10,7 @@ from eventlib.eventlog import CALLER, SAGA
 from eventlib.ground.ends import as_error
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event
-from eventlib.model.kept_error import kept_reason
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.breaker import Breaker
@@ -51,6 +51,7 @@ class EffectRunner:
         self._ports = context.ports
         self._breakers = context.breakers
         self._observer = context.observer
+        self._causes = context.causes
         self._slots = turns.slots
         self._lines = turns.lines
         self._answered = answered
@@ -176,8 +177,8 @@ class EffectRunner:
             if self._is_ended_by(raised, request):
                 raise
             error = as_error(raised)  # an effect that cannot go on is parked, alone, with its reason
-            reason = kept_reason(error, personal=self._effects[request.type or ""].is_personal)
-            answer = Answer(request.event_id, None, reason)
+            kept = KeptError.of(error, personal=self._effects[request.type or ""].is_personal)
+            answer = Answer(request.event_id, None, *kept)
         if self._is_over:
             return
         if answer is None:
@@ -185,7 +186,8 @@ class EffectRunner:
             self._end_turn(request.event_id)
             return
         if answer.event is None:
-            _log.warning("effect for %s %s is parked: %s", request.type, request.event_id, answer.reason)
+            failure, about = KeptError(answer.reason, answer.traceback), (request.type or "", request.event_id)
+            self._causes.tell(self._service.name, *about, failure, "")
         if self._observer is not None:
             self._observer.answered(self._service, request, began_ns, answer)
         self._answered(answer)
@@ -215,7 +217,8 @@ class EffectRunner:
             except Exception as error:  # noqa: BLE001  the course knows what follows from which error
                 follows = attempts.failed(error)
                 if isinstance(follows, Answer):
-                    return follows
+                    kept = KeptError.of(error, personal=self._effects[request.type or ""].is_personal)
+                    return follows._replace(traceback=kept.traceback)
                 level = logging.WARNING if attempts.are_many else logging.DEBUG
                 _log.log(
                     level,

@@ -153,7 +153,7 @@ class TaskRunner:
             was_lost=self.was_lost,
             lost_owners=self._config.lost_owners,
         )
-        committer.observer = self._context.observer
+        committer.observer, committer.causes = self._context.observer, self._context.causes
         committer.at_rest = self._is_at_rest
         self._effects.holds, self._effects.find = committer.holds_effect, committer.pending.find
         self._effects.may_begin = committer.suspects.may_begin

@@ -177,7 +177,16 @@ class Task:
         passed = Passed(self._handled, self._answered, self._took)
         emitted, requested = draft.emitted, draft.requested
         return Transaction(
-            draft.events, emitted, changes, journal, positions, passed, draft.parks, requested, draft.spans
+            draft.events,
+            emitted,
+            changes,
+            journal,
+            positions,
+            passed,
+            draft.parks,
+            requested,
+            draft.spans,
+            draft.failures,
         )
 
     def without_unfit_states(self, refused: tuple[int, str] | None = None) -> Transaction:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from eventlib.errors import DamagedRecord
 from eventlib.model.event import Event
+from eventlib.model.kept_error import KeptError
 from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.records import Pause, Positions, Step
@@ -76,11 +77,12 @@ class ProcessingSpan(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer of an effect: an event, or the reason why it is parked."""
+    """The answer of an effect: an event, or the reason why it is parked, and where in the application's code that was."""
 
     request_id: str
     event: Event | None
     reason: str = ""
+    traceback: str = ""
 
 
 class Edit(NamedTuple):
@@ -160,11 +162,15 @@ class Passed(NamedTuple):
     more: int
 
 
+Failure = tuple[str, str, KeptError]
+"""A decider, a key, and why its input could not be handled."""
+
+
 class Transaction(NamedTuple):
     """The records that are appended together, and what follows once they are.
 
     `emitted` has the event in each record of `events`, or None. `parks` is True when inputs were parked. `requested` are
-    the effects to start, `spans` are for the observer of the task.
+    the effects to start, `spans` are for the observer of the task, `failures` tell why inputs were parked.
     """
 
     events: list[Record]
@@ -176,6 +182,7 @@ class Transaction(NamedTuple):
     parks: bool
     requested: list[tuple[Record, Event | None]]
     spans: Sequence[ProcessingSpan] = ()
+    failures: Sequence[Failure] = ()
 
     @property
     def records(self) -> list[Record]:

@@ -7,7 +7,7 @@ from eventlib.model.event import Event, contract_of
 from eventlib.model.record import Record
 from eventlib.runtime.bootstrap import NO_PAST, InputStart
 from eventlib.runtime.records import JournalEntry, Positions, Step
-from eventlib.runtime.transaction import Loss, ProcessingSpan
+from eventlib.runtime.transaction import Failure, Loss, ProcessingSpan
 
 ANY_TIME_MS = 1 << 52
 """A time (ms) that no clock shows."""
@@ -74,7 +74,7 @@ class TransactionBuilder:
 
     `at_ms` is its time and that of all records in it. `emitted` has the event of each record in `events`, or None;
     `requested` the effects to start; `emitted_count` the records emitted since the last journal entry was cut; `is_met`
-    tells whether a decider handled one of its inputs. An input dated after `latest_ms` is parked. `spans` are its processing spans; empty if unobserved.
+    tells whether a decider handled one of its inputs, `failures` why inputs were parked. An input dated after `latest_ms` is parked. `spans` are its processing spans; empty if unobserved.
     """
 
     def __init__(self, at_ms: int, positions: Positions, passed: Sequence[Step]) -> None:
@@ -86,6 +86,7 @@ class TransactionBuilder:
         self.requested: list[tuple[Record, Event | None]] = []
         self.spans: list[ProcessingSpan] = []
         self.parks = False
+        self.failures: list[Failure] = []
         self.is_met = False
         self.past = positions.past
         self.first_ms = positions.first_ms

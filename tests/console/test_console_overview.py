@@ -10,15 +10,16 @@ from eventlib import Publication, open_log
 from eventlib.console.app import create_console
 from eventlib.console.sessions import SessionIdentity
 from eventlib.errors import DamagedRecord
-from eventlib.identity import IdentityOptions
+from eventlib.identity import IdentityOptions, Role
 from eventlib.log.base import OpenTransaction
 from eventlib.operations.complaints import Limits, damage_of, found_wrong
 from eventlib.operations.input_health import HeldInput, InputLoss
 from eventlib.operations.startup_waits import Waiting
 from eventlib.operations.status import SagaCount, Status, TaskStatus
 from eventlib.values import from_ms, now_ms
+from tests.console.parked_rates import parked_log
 from tests.console.rates_app import RateAsked, app
-from tests.console.windows import Window
+from tests.console.windows import Window, signed_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -110,3 +111,20 @@ async def test_each_complaint_has_a_page_and_the_text_of_a_terminal_as_before() 
     assert "service+%3D+%27pay+ment%27" in found[1].page
     (damage,) = damage_of(Status(at, [], True, {}, [], None, damaged=[DamagedRecord("its checksum", "t", 1, 7, 8)]))
     assert (damage.sentence, damage.page) == ("t/1/7 is damaged: its checksum", "/topics/t?partition=1&offset=7")
+
+
+async def test_a_group_shows_what_its_members_have_in_common_and_its_act_is_one_line(tmp_path: Path) -> None:
+    async with parked_log(tmp_path) as log, signed_in(log, tmp_path, Role.OPERATOR) as window:
+        await window.open("/parked")
+        await window.open(window.page.one(".group .button")["href"])
+        cause = window.path.rpartition("/")[2]
+        common = await window.part(window.page.one(".common-card [hx-get]"))
+        rows = {row.one("th").text: row.all("td")[1].text for row in common.all("tbody tr")}
+        assert rows == {"parked on (UTC)": "all 3", "code": "all 3"}
+        preview = await window.part(window.page.one(".preview-card [hx-get]"))
+        await window.send("Retry", {"reason": "mended"}, [preview])
+        await window.open("/acts")
+        await window.until("main tbody tr")
+        assert window.page.one("main summary").text == f"3 of cause {cause}"
+        assert {each.text for each in window.page.all("main details p")} == {"quotes FO", "quotes IS", "quotes MT"}
+        assert (await window.client.get("/parked/common/nothing", headers={"accept": "text/html"})).status_code == 404
