@@ -162,7 +162,7 @@ def swimlane(
     step = min(max(_LEAST_STEP, min(_STEP, _WIDE / len(folds))), _WIDEST / len(folds))
     numbered = [(at, event) for at, each in enumerate(folds) for event in each.events]
     xs = [axis.at(event.after_ms) if scale == "time" else _LEFT + at * step for at, event in numbered]
-    right = max(_WIDE, max(xs) + _STEP / 2)
+    right = max(_WIDE, max(xs) + _LEFT)
     ports = _ports(choreography)
     asked = [(event, f"⇄ {port}") for event in saga.events if (port := ports.get(event.type))]
     lanes = {name: Lane(name) for name in (*(event.service for event in saga.events), *(port for _, port in asked))}

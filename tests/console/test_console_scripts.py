@@ -133,10 +133,14 @@ async def test_the_picture_and_the_list_show_the_same_moment(browser: "Browser",
         last = await shown()
         assert last is not None
         assert int(last) > 40
+        await page.locator("tr.now-at a[href^='#e']").click()
+        assert int(await shown() or 0) < int(last), "its cause"
         await page.locator("#e2 summary").first.click()
         assert await shown() == "2"
         await page.locator("#moment .moment-head", has_text="OrderPlaced").wait_for()
         await page.wait_for_url("**at=2")
+        page = await visit.open("/saga/large#e15")
+        assert await shown() == "15"
 
 
 async def test_everything_can_be_reached_by_keys(browser: "Browser", console: str) -> None:

@@ -297,7 +297,8 @@ function begin() {
     moved ||= new URL(location.href).searchParams.has("at");
     paint(Number(slider.value), Number(slider.max));
     const place = `${slider.dataset.moment} ${slider.defaultValue}`;
-    if (shown !== place || !touched) bring();
+    const [, linked] = shown ? [] : /^#e(\d+)$/.exec(location.hash) || [];
+    if (linked) slide(Number(linked)); else if (shown !== place || !touched) bring();
     shown = place;
   }
   for (const each of $$("[data-own]")) each.hidden = false;
@@ -310,8 +311,8 @@ function begin() {
 
 document.addEventListener("keydown", onKey);
 document.addEventListener("click", (event) => {
-  const mark = event.target.closest(".mark"), line = event.target.closest(".timeline summary");
-  if (mark) { event.preventDefault(); slide(Number(mark.dataset.number)); }
+  const link = event.target.closest("#saga a[href^='#e']"), line = event.target.closest(".timeline summary");
+  if (link) { event.preventDefault(); slide(Number(link.getAttribute("href").slice(2))); }
   if (line) slide(Number(line.closest("tr").dataset.number));
   const act = event.target.closest("[data-act]");
   if (!act) return;
