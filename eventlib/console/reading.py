@@ -74,7 +74,10 @@ class SagaReader:
         if known is not None and known[0] == len(saga.events):
             self._histories.move_to_end(saga.key)
             return known[1]
-        async with self._reading:  # one at a time: each reads whole partitions
+        # Whatever the clocks outside are: a service's event has the time of the transaction that handled its cause.
+        is_handled = any(event.record.source for event in saga.events)
+        since_ms = saga.events[0].record.timestamp_ms if is_handled else None
+        async with self._reading:  # one at a time: each reads partitions from the saga's beginning on
             own = {event.record.type for event in saga.events if key_text(event.record) == saga.key}
             contracts = [contract_of(each) for each in self.log.choreography.events]
             fields = {each.key for each in contracts if each.type in own}
@@ -82,7 +85,7 @@ class SagaReader:
             for decider in self.log.choreography.deciders:
                 if decider.key in fields:
                     try:
-                        found.append(await key_history(self.log, decider, saga.key))
+                        found.append(await key_history(self.log, decider, saga.key, since_ms=since_ms))
                     except UnknownKey:
                         continue
         self._histories[saga.key] = len(saga.events), found

@@ -107,18 +107,24 @@ def partition_of(service: Service, key: str) -> int:
 
 
 async def newest_of_key(
-    log: EventLog, topic: str, partition: int, key: str, before: int | None = None
+    log: EventLog, topic: str, partition: int, key: str, before: int | None = None, since_ms: int | None = None
 ) -> Record | None:
-    """Return the newest record of a key, looking from the end, or from before an offset, backwards."""
-    return (await newest_of_keys(log, topic, partition, [key], before)).get(key)
+    """Return the newest record of a key, looking from the end, or from before an offset, backwards, at most to a time."""
+    return (await newest_of_keys(log, topic, partition, [key], before, since_ms)).get(key)
 
 
 async def newest_of_keys(
-    log: EventLog, topic: str, partition: int, keys: Iterable[str], before: int | None = None
+    log: EventLog,
+    topic: str,
+    partition: int,
+    keys: Iterable[str],
+    before: int | None = None,
+    since_ms: int | None = None,
 ) -> dict[str, Record]:
-    """Return the newest record of each of these keys that has one, looking from the end backwards, once for all."""
+    """Return the newest record of each of these keys that has one, looking backwards as `newest_of_key` does, once for all."""
     wanted, found = {key.encode() for key in keys}, dict[str, Record]()
     start = await log.port.start(topic, partition)
+    start = start if since_ms is None else await log.port.offset_at(topic, partition, since_ms)
     high = await log.port.end(topic, partition) if before is None else before
     while wanted and high > start:
         low = max(start, high - _CHUNK)

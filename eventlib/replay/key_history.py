@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from eventlib.codec.base import UnknownSchema
-from eventlib.errors import ContractError, UndecodableRecord, WiringError
+from eventlib.errors import ContractError, UndecodableRecord, UnknownKey, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import undecodable
 from eventlib.log.reading import records_between
@@ -43,13 +43,23 @@ class ActsOfKey:
         self._topics = {contract.topic.name for contract in handled}
         self._acts = list[Act | ConsumedInput | StateTakenOver]()
 
-    async def read(self) -> list[tuple[Done, Sequence[Act | ConsumedInput | StateTakenOver]]]:
-        """Return the transactions, in order. Raises: ContractError when retention has dropped some, or their inputs."""
+    async def read(
+        self, since_ms: int | None = None
+    ) -> list[tuple[Done, Sequence[Act | ConsumedInput | StateTakenOver]]]:
+        """Return the transactions, all or from a time on, in order.
+
+        Raises: ContractError when retention has dropped some, or their inputs.
+        """
         found, is_known = list[tuple[Done, Sequence[Act | ConsumedInput | StateTakenOver]]](), False
         task = self._service, self._partition
         inputs = TaskInputs(PullScanner(self._log), task, self._topics)
         player = Player(self._log, task, inputs, only=(self._decider, self._key))
-        async for record, entry in TaskJournal(self._log, *task).entries():
+        journal = self._service.journal.name, self._partition
+        first = None if since_ms is None else await self._log.port.offset_at(*journal, since_ms)
+        async for record, entry in TaskJournal(self._log, *task).entries(first):
+            for step in entry.steps if first is not None else ():
+                if step.kind == "run" and step.topic not in inputs.positions:
+                    inputs.begin(step.topic, step.first)
             self.clock = self.clock.after(entry)
             for act in await player.play(entry):
                 await self._visit(act)
@@ -130,31 +140,55 @@ class KeyHistory:
     clock: TaskClock
 
 
-async def key_history(log: EventLog, decider: Decider[Any], key: str, *, is_newest: bool = True) -> KeyHistory:
+async def key_history(
+    log: EventLog, decider: Decider[Any], key: str, *, is_newest: bool = True, since_ms: int | None = None
+) -> KeyHistory:
     """Read a key's history. `is_newest=False`: the changelog may lack the last recorded state.
+
+    `since_ms` is a time before which the key had no input: nothing older is read, unless the steps since then do not
+    make the last recorded state.
 
     Cost: the key's partition of the journal, of the inputs and of the outputs; for outputs with other keys all
     partitions, from the key's first step on.
     Raises: WiringError for a decider of another choreography; UnknownKey; ContractError when retention has dropped
     records that it needs, or when the current code cannot read them.
     """
+    if since_ms is not None:
+        try:
+            found = await _key_history(log, decider, key, is_newest=is_newest, since_ms=since_ms)
+        except UnknownKey:
+            raise
+        except ContractError:  # without its first inputs, evolve may refuse the others
+            pass
+        else:
+            if not found.doubt:
+                return found
+    return await _key_history(log, decider, key, is_newest=is_newest)
+
+
+async def _key_history(
+    log: EventLog, decider: Decider[Any], key: str, *, is_newest: bool, since_ms: int | None = None
+) -> KeyHistory:
     steps: Sequence[HistoryStep[Any]] = ()
     service = _service_of(log, decider)
     partition, own_key = task_of(service, decider, key)
     # Read first, so that the journal has the transaction that wrote it.
-    newest = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, own_key))
+    changelog = service.changelog.name, partition
+    newest = await newest_of_key(log, *changelog, state_key(decider.name, own_key), since_ms=since_ms)
     acts_of_key = ActsOfKey(log, (service, partition), decider, own_key)
-    transactions = await acts_of_key.read()
-    since_ms = min(
+    transactions = await acts_of_key.read(since_ms)
+    begun_ms = min(
         (done.at_ms for done, acts in transactions if any(not isinstance(act, InputStart) for act in acts)),
         default=None,
     )
-    if since_ms is None:
+    if begun_ms is None and newest is not None and since_ms is not None:
+        raise ContractError(f"{decider.name} had an input of key {key!r} before")
+    if begun_ms is None:
         raise unknown_key(decider, key)
     until_ms = newest.timestamp_ms if newest is not None and is_newest else None
     # First where they nearly always are, last everywhere.
     for until, everywhere in (*([(until_ms, False)] if until_ms is not None else []), (None, False), (None, True)):
-        emitted = await find_emitted(log, decider, own_key, since_ms=since_ms, until_ms=until, everywhere=everywhere)
+        emitted = await find_emitted(log, decider, own_key, since_ms=begun_ms, until_ms=until, everywhere=everywhere)
         builder = KeyHistoryBuilder(log, decider, own_key, emitted)
         steps = [step for done, acts in transactions for act in acts if (step := builder.step(done, act)) is not None]
         if _is_whole(steps, newest):

@@ -9,7 +9,7 @@ from typing import Any, Never
 import pytest
 
 from eventlib import Choreography, Event, EventLog, Publication, Runtime, Service, WiringError, open_log
-from eventlib.errors import ContractError
+from eventlib.errors import ContractError, UnknownKey
 from eventlib.model.decider import Decider
 from eventlib.operations.seek import move, seek_plans
 from eventlib.queries.parked import parkings
@@ -19,7 +19,7 @@ from eventlib.replay.key_history import key_history
 from eventlib.replay.point_in_time import state_at
 from eventlib.replay.steps import HistoryStep, Kind
 from eventlib.runtime.keyed_state import KeyedState
-from eventlib.values import from_ms
+from eventlib.values import from_ms, to_ms
 from tests.apps.small_shop import (
     ChargeAsked,
     Charged,
@@ -83,6 +83,22 @@ async def test_each_step_with_its_input_what_was_said_and_what_changed(log: Even
     assert charged.input.meta.causation_id == answered.input.id if answered.input else False
     assert charged.after == Order(count=1, charged=1)
     assert len({step.code_version for step in (ordered, charged)}) == 1
+
+
+@pytest.mark.parametrize("key", ["1", "2"])
+async def test_a_history_is_read_from_a_time_on_only_if_that_makes_the_state(log: EventLog, key: str) -> None:
+    await asyncio.sleep(0.005)  # the next step has another time
+    await log.publish(Ordered(order_id=key, cents=7), idempotency_key=f"more of {key}")
+    await settle(log, Outside(refuses={"2"}))
+    decider = log.choreography.decider("order")
+    whole = await key_history(log, decider, key)
+    times = [to_ms(step.at) for step in whole.steps]
+    changed = [to_ms(step.at) for step in whole.steps if step.changes]
+    assert times[0] < changed[-1]
+    for since_ms in (times[0], changed[-1]):
+        assert (await key_history(log, decider, key, since_ms=since_ms)).steps == whole.steps
+    with pytest.raises(UnknownKey):
+        await key_history(log, decider, "3", since_ms=times[0])
 
 
 async def test_an_effect_that_was_parked_and_let_run_again(log: EventLog) -> None:
