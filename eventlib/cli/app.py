@@ -59,6 +59,7 @@ PANELS = {
     },
     "Look at the log": {
         "status": LazyCommand("Show the status of services: owners, lag, pending, parked, overdue."),
+        "watch": LazyCommand("Watch services, sagas by state and the newest causes of what is parked."),
         "topics": LazyCommand("List the topics: what they contain, and how many records."),
         "tail": LazyCommand("Print the records of topics, merged by time."),
         "sagas": LazyCommand("Find sagas: by status, by what they wait for, and by declared attributes."),

@@ -93,5 +93,17 @@ def test_no_command_that_only_reads_is_left_out() -> None:
         "subjects",
         "token",
     }
-    writing |= {"reset", "reset-clock", "resume", "rerun", "simulate", "sink", "webhook", "parked", "prove", "schemas"}
+    writing |= {
+        "watch",
+        "reset",
+        "reset-clock",
+        "resume",
+        "rerun",
+        "simulate",
+        "sink",
+        "webhook",
+        "parked",
+        "prove",
+        "schemas",
+    }
     assert [name for name in JSON if name not in READING and name.split()[0] not in writing] == []

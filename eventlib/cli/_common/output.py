@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice, zip_longest
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from pydantic_core import to_json
 from rich.cells import cell_len
@@ -34,6 +34,14 @@ class _Terminal(Console):
         safe = (each if each.control else Segment(escaped_lines(each.text), each.style) for each in buffer)
         text = super()._render_buffer(safe)
         return text if self.is_terminal else _PADDING.sub("", text)
+
+    @property  # type: ignore[misc]  # read only: it is what stdout or stderr is
+    def file(self) -> IO[str]:
+        """Where it writes: the stream itself, also while a progress bar has put another one in its place."""
+        found = super().file
+        while (behind := getattr(found, "rich_proxied_file", None)) is not None:
+            found = behind
+        return found
 
     def print(self, *shown: Any, **options: Any) -> None:
         """Print; a word that is wider than the terminal is whole, and the terminal's to break."""
