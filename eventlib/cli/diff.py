@@ -7,7 +7,7 @@ import typer
 
 from eventlib.cli._common import output
 from eventlib.cli._common.names import ServicesOption
-from eventlib.cli._common.options import LogOptions, SinceOption, argument, option, refuse_missing
+from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, argument, option, refuse_missing
 from eventlib.cli.replay_report import print_lines
 from eventlib.errors import WiringError
 from eventlib.model.project import nearest
@@ -45,6 +45,7 @@ def diff(  # noqa: PLR0913, PLR0917  one argument for each option
     service: ServicesOption = None,
     since: SinceOption = None,
     form: Annotated[Form, option("--format", "FORM", "text, markdown, json, junit or sarif.")] = "text",
+    as_json: JsonOption = False,
     limit: Annotated[int, option("--limit", "N", "How many groups are shown in full.", min=0)] = 10,
     accept: Annotated[
         str | None,
@@ -79,7 +80,7 @@ def diff(  # noqa: PLR0913, PLR0917  one argument for each option
     if accept is not None:
         _accept(directory, found, accept)
         return
-    _print(found, form, limit)
+    _print(found, "json" if as_json else form, limit)
     raise typer.Exit(1 if found.unexpected else 0)
 
 

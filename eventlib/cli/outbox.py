@@ -5,14 +5,12 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eventlib.cli._common import output
 from eventlib.cli._common.connectors import SHOWN, on_database, print_rights
 from eventlib.cli._common.metrics import Work, relay_snapshot, work_until_stopped
-from eventlib.cli._common.options import AppOption, JsonOption, LogOptions, MetricsOption, flag
+from eventlib.cli._common.options import AppOnly, JsonOption, LogOptions, MetricsOption, argument, flag, option
 from eventlib.cli._common.output import counted
-from eventlib.cli._common.typer_ext import Command, group
+from eventlib.cli._common.typer_ext import group
 from eventlib.config.settings import eventlib_settings
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
@@ -31,20 +29,13 @@ outbox = group("Bring events that stand in a database's outbox to the log.")
 
 DatabaseOption = Annotated[
     str | None,
-    typer.Option(
-        "--database",
-        metavar="URL",
-        help="postgresql://USER@HOST/DATABASE. [dim]Default: $EVENTLIB_OUTBOX_DATABASE[/dim]",
-        show_default=False,
-    ),
+    option("--database", "URL", "postgresql://USER@HOST/DATABASE. [dim]Default: $EVENTLIB_OUTBOX_DATABASE[/dim]"),
 ]
 
-NameOption = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="The outbox's name; each database has its own.")
-]
+NameOption = Annotated[str, option("--name", "NAME", "The outbox's name; each database has its own.")]
 
 
-@outbox.command(cls=Command)
+@outbox.command()
 def relay(
     log_options: LogOptions,
     database: DatabaseOption = None,
@@ -79,7 +70,7 @@ def relay(
     work_until_stopped(log_options.url, choreography, f"outbox {name}", "outbox", metrics_port, begin)
 
 
-@outbox.command(cls=Command)
+@outbox.command()
 def status(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
     """Show how much waits in an outbox, since when, and which rows are held and why.
 
@@ -103,11 +94,9 @@ def status(database: DatabaseOption = None, as_json: JsonOption = False) -> None
         output.terminal().print(shown)
 
 
-@outbox.command(cls=Command)
+@outbox.command()
 def retry(
-    row: Annotated[
-        int | None, typer.Argument(metavar="[ID]", help="A held row; without one, all.", show_default=False)
-    ] = None,
+    row: Annotated[int | None, argument("[ID]", "A held row; without one, all.")] = None,
     database: DatabaseOption = None,
 ) -> None:
     """Let held rows be tried again, when the relay's code or the row is mended.
@@ -121,7 +110,7 @@ def retry(
     print(f"{counted(rows, 'row')} will be tried again.")
 
 
-@outbox.command("table", cls=Command)
+@outbox.command("table")
 def table_() -> None:
     """Print the SQL that makes the table, for a migration.
 
@@ -131,8 +120,8 @@ def table_() -> None:
     print(TABLE_SQL, end="")
 
 
-@outbox.command(cls=Command)
-def rights(context: typer.Context, name: NameOption = NAME, app: AppOption = None) -> None:
+@outbox.command()
+def rights(log_options: AppOnly, name: NameOption = NAME) -> None:
     """Print a script that gives a relay's user its rights on a Kafka cluster.
 
     [dim]Examples:[/dim]
@@ -141,7 +130,7 @@ def rights(context: typer.Context, name: NameOption = NAME, app: AppOption = Non
     from eventlib.cli._common.views import declared_views
     from eventlib.manifests.connectors import relay_program
 
-    choreography, options = load_choreography(LogOptions.of(context, app, None).app), read_settings(KafkaOptions, {})
+    choreography, options = load_choreography(log_options.app), read_settings(KafkaOptions, {})
     print_rights(relay_program(choreography, name, OUTBOXES, options, declared_views(choreography)))
 
 

@@ -1,7 +1,10 @@
 """`eventlib prove`: what versions of the code decide, whether what is in flight ends lawfully, and a deployment's preview."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import typer
 
@@ -23,6 +26,7 @@ from eventlib.proof.in_flight_formats import headline, keys_of
 from eventlib.proof.proving import InFlightProof, ProofBounds
 
 Form = Literal["text", "markdown", "json", "junit"]
+T = TypeVar("T")
 
 _SHOWN = 10
 """How many kinds of difference are shown in full."""
@@ -30,26 +34,34 @@ _SHOWN = 10
 
 prove = group("Compare what versions of the code decide on a log, and prove a change before it is deployed.")
 
-EachOption = Annotated[int, option("--each", "N", "How many sagas of each shape are explored; 0: all.", min=0)]
-MomentsOption = Annotated[int, option("--moments", "N", "Give up on a saga after so many moments.", min=1)]
-CodeOption = Annotated[
-    str | None,
-    option("--code", "REVISION", "Prove it under a revision of the repository. [dim]Default: the working tree[/dim]"),
-]
 FormOption = Annotated[Form, option("--format", "FORM", "text, markdown, json or junit.")]
 
 
+@dataclass(frozen=True, slots=True)
+class ProofOptions:
+    """The options of a proof: how much is explored, by which code, and how the result is printed."""
+
+    each: Annotated[int, option("--each", "N", "How many sagas of each shape are explored; 0: all.", min=0)] = 1
+    moments: Annotated[int, option("--moments", "N", "Give up on a saga after so many moments.", min=1)] = 100_000
+    workers: WorkersOption = None
+    code: Annotated[
+        str | None,
+        option(
+            "--code", "REVISION", "Prove it under a revision of the repository. [dim]Default: the working tree[/dim]"
+        ),
+    ] = None
+    form: FormOption = "text"
+    as_json: JsonOption = False
+    scenario: ScenarioOption = None
+
+    @property
+    def bounds(self) -> ProofBounds:
+        """How much is explored."""
+        return ProofBounds(self.each or None, self.moments, self.workers or cores())
+
+
 @prove.command()
-def in_flight(  # noqa: PLR0913, PLR0917  one argument for each option
-    log_options: LogOptions,
-    each: EachOption = 1,
-    moments: MomentsOption = 100_000,
-    workers: WorkersOption = None,
-    code: CodeOption = None,
-    form: FormOption = "text",
-    as_json: JsonOption = False,
-    scenario: ScenarioOption = None,
-) -> None:
+def in_flight(log_options: LogOptions, options: ProofOptions) -> None:
     """Prove that what is in flight ends lawfully under today's code, or a revision's.
 
     Every saga that has unread inputs, unanswered effects, deadlines or parked
@@ -71,30 +83,25 @@ def in_flight(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib prove in-flight --json | jq '.unlawful[].keys'
     """
     refuse_missing(log_options.url)
-    bounds = ProofBounds(each or None, moments, workers or cores())
-    if code is None:
-        found = prove_in_flight(log_options.url, *staged(log_options.app, scenario), bounds)
+    if options.code is None:
+        found = prove_in_flight(log_options.url, *staged(log_options.app, options.scenario), options.bounds)
     else:
-        directory = nearest(Path.cwd())[0]
-        found = prove_revision(log_options.url, Code(directory, log_options.app, code), scenario, bounds)
-    _write(found, "json" if as_json else form)
+        code = Code(nearest(Path.cwd())[0], log_options.app, options.code)
+        found = prove_revision(log_options.url, code, options.scenario, options.bounds)
+    formats = in_flight_formats
+    _write(found, options, _print, formats.as_json, formats.as_markdown, formats.as_junit)
     raise typer.Exit(0 if found.holds else 1)
 
 
 @prove.command()
-def deploy(  # noqa: PLR0913, PLR0917  one argument for each option
+def deploy(
     log_options: LogOptions,
     against: Annotated[
         str | None, option("--against", "REVISION", "The revision that runs now. [dim]Default: what was recorded[/dim]")
     ] = None,
     since: SinceOption = None,
-    each: EachOption = 1,
-    moments: MomentsOption = 100_000,
-    workers: WorkersOption = None,
-    code: CodeOption = None,
-    form: FormOption = "text",
-    as_json: JsonOption = False,
-    scenario: ScenarioOption = None,
+    *,
+    options: ProofOptions,
 ) -> None:
     """Preview a deployment: contracts, what is decided otherwise than before, and what is in flight.
 
@@ -109,10 +116,11 @@ def deploy(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib prove deploy --against v1.4 --code v1.5 --format markdown
     """
     refuse_missing(log_options.url)
-    bounds = ProofBounds(each or None, moments, workers or cores())
-    deployment = Deployment(nearest(Path.cwd())[0], Versions(against, code), log_options.app, scenario, since)
-    preview = deployment.preview(log_options.url, bounds)
-    _write_deployment(preview, "json" if as_json else form)
+    versions = Versions(against, options.code)
+    deployment = Deployment(nearest(Path.cwd())[0], versions, log_options.app, options.scenario, since)
+    preview = deployment.preview(log_options.url, options.bounds)
+    markdown = partial(deploying.as_markdown, limit=_SHOWN)
+    _write(preview, options, _print_deployment, deploying.as_json, markdown, deploying.as_junit)
     raise typer.Exit(1 if preview.objections else 0)
 
 
@@ -122,28 +130,23 @@ prove.command()(shrink)
 prove.command()(corpus)
 
 
-def _write(found: InFlightProof, form: Form) -> None:
-    match form:
+def _write(
+    found: T,
+    options: ProofOptions,
+    show: Callable[[T], None],
+    as_json: Callable[[T], object],
+    as_markdown: Callable[[T], str],
+    as_junit: Callable[[T], bytes],
+) -> None:
+    match "json" if options.as_json else options.form:
         case "text":
-            _print(found)
+            show(found)
         case "json":
-            output.print_json([in_flight_formats.as_json(found)])
+            output.print_json([as_json(found)])
         case "markdown":
-            output.write_lines([in_flight_formats.as_markdown(found).encode()])
+            output.write_lines([as_markdown(found).encode()])
         case "junit":
-            output.write_lines([in_flight_formats.as_junit(found)])
-
-
-def _write_deployment(found: DeploymentPreview, form: Form) -> None:
-    match form:
-        case "text":
-            _print_deployment(found)
-        case "json":
-            output.print_json([deploying.as_json(found)])
-        case "markdown":
-            output.write_lines([deploying.as_markdown(found, _SHOWN).encode()])
-        case "junit":
-            output.write_lines([deploying.as_junit(found)])
+            output.write_lines([as_junit(found)])
 
 
 def _print_deployment(found: DeploymentPreview) -> None:
@@ -157,7 +160,6 @@ def _print_deployment(found: DeploymentPreview) -> None:
 
 
 def _print(found: InFlightProof) -> None:
-
     output.say(headline(found), "bold")
     for each in found.unlawful:
         output.say()

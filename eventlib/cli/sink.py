@@ -5,14 +5,12 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eventlib.cli._common.connectors import SHOWN, load_sink, on_database, print_rights, show_status
 from eventlib.cli._common.metrics import Work, sink_snapshot, work_until_stopped
-from eventlib.cli._common.options import JsonOption, LogOption, LogOptions, MetricsOption
+from eventlib.cli._common.options import JsonOption, LogOnly, MetricsOption, argument, flag, option
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import YesOption, agree
-from eventlib.cli._common.typer_ext import Command, group
+from eventlib.cli._common.typer_ext import group
 from eventlib.config.settings import eventlib_settings
 from eventlib.eventlog import EventLog
 from eventlib.ground.variables import read_settings
@@ -30,28 +28,20 @@ if TYPE_CHECKING:
 
 sink = group("Write events into tables of a database, each once.")
 
-SinkArgument = Annotated[
-    str, typer.Argument(metavar="MODULE:NAME", help="Where the SqlSink or DjangoInbox is.", show_default=False)
-]
+SinkArgument = Annotated[str, argument("MODULE:NAME", "Where the SqlSink or DjangoInbox is.")]
 
 DatabaseOption = Annotated[
     str | None,
-    typer.Option(
-        "--database",
-        metavar="URL",
-        help="postgresql://USER@HOST/DATABASE. [dim]Default: $EVENTLIB_SINK_DATABASE[/dim]",
-        show_default=False,
-    ),
+    option("--database", "URL", "postgresql://USER@HOST/DATABASE. [dim]Default: $EVENTLIB_SINK_DATABASE[/dim]"),
 ]
 
 
-@sink.command(cls=Command)
+@sink.command()
 def run(
-    context: typer.Context,
+    log_options: LogOnly,
     named: SinkArgument,
     database: DatabaseOption = None,
     metrics_port: MetricsOption = None,
-    log: LogOption = None,
 ) -> None:
     """Write events into tables until stopped: each once, with its position.
 
@@ -63,7 +53,7 @@ def run(
       eventlib sink run shop.reports:orders --database postgresql://shop@db/reports
     """
     found = load_sink(named)
-    url = LogOptions.of(context, None, log).url_for(found.choreography)
+    url = log_options.url_for(found.choreography)
     target = database_of(found, _database(database))
 
     def begin(stack: AsyncExitStack, opened: EventLog, recorder: "Recorder | None") -> Work:
@@ -76,13 +66,12 @@ def run(
     work_until_stopped(url, found.choreography, f"sink {found.name}", "sink", metrics_port, begin)
 
 
-@sink.command(cls=Command)
+@sink.command()
 def status(
-    context: typer.Context,
+    log_options: LogOnly,
     named: SinkArgument,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
-    log: LogOption = None,
 ) -> None:
     """Show how far a sink is behind the log, and which events are parked and why.
 
@@ -90,7 +79,7 @@ def status(
       eventlib sink status shop.reports:orders --database postgresql://shop@db/reports
     """
     found = load_sink(named)
-    url = LogOptions.of(context, None, log).url_for(found.choreography)
+    url = log_options.url_for(found.choreography)
 
     async def looked(target: SinkDatabase) -> Status:
         async with open_log(url, found.choreography, read_only=True) as opened:
@@ -99,12 +88,10 @@ def status(
     show_status([on_database(database_of(found, _database(database)), looked)], as_json=as_json)
 
 
-@sink.command(cls=Command)
+@sink.command()
 def retry(
     named: SinkArgument,
-    event: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A parked event; without one, all.", show_default=False)
-    ] = None,
+    event: Annotated[str | None, argument("[ID]", "A parked event; without one, all.")] = None,
     database: DatabaseOption = None,
 ) -> None:
     """Let parked events be tried again by the running sink, when its handlers are mended.
@@ -116,16 +103,13 @@ def retry(
     print(f"{counted(events, 'event')} will be tried again, and those that wait behind.")
 
 
-@sink.command(cls=Command)
+@sink.command()
 def rebuild(
-    context: typer.Context,
+    log_options: LogOnly,
     named: SinkArgument,
     database: DatabaseOption = None,
-    parked: Annotated[
-        bool, typer.Option("--parked", metavar="", help="Switch although events cannot be handled.")
-    ] = False,
+    parked: Annotated[bool, flag("--parked", "Switch although events cannot be handled.")] = False,
     yes: YesOption = False,
-    log: LogOption = None,
 ) -> None:
     """Compute a sink's tables anew beside those of now, and switch.
 
@@ -136,7 +120,7 @@ def rebuild(
       eventlib sink rebuild shop.reports:orders --database postgresql://shop@db/reports
     """
     found, place = load_sink(named), _database(database)
-    url = LogOptions.of(context, None, log).url_for(found.choreography)
+    url = log_options.url_for(found.choreography)
     agree(f"Rebuild sink {found.name}, from the beginning of {url}?", yes=yes)
 
     async def done() -> int:
@@ -146,7 +130,7 @@ def rebuild(
     print(f"{found.name} is rebuilt from {counted(asyncio.run(done()), 'event')}.")
 
 
-@sink.command(cls=Command)
+@sink.command()
 def rights(named: SinkArgument) -> None:
     """Print a script that gives a sink's user its rights on a Kafka cluster.
 

@@ -4,8 +4,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eventlib.cli._common.connectors import (
     SHOWN,
     FileOption,
@@ -17,10 +15,10 @@ from eventlib.cli._common.connectors import (
     subscriber_of,
 )
 from eventlib.cli._common.metrics import Work, webhooks_snapshot, work_until_stopped
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
+from eventlib.cli._common.options import AppOnly, JsonOption, LogOptions, MetricsOption, argument, option
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import YesOption, agree
-from eventlib.cli._common.typer_ext import Command, group
+from eventlib.cli._common.typer_ext import group
 from eventlib.eventlog import EventLog
 from eventlib.ground.variables import read_settings
 from eventlib.log.kafka.options import KafkaOptions
@@ -35,13 +33,11 @@ if TYPE_CHECKING:
 webhook = group("Deliver events to subscribers by HTTP, signed, those of a key in order.")
 
 
-@webhook.command(cls=Command)
+@webhook.command()
 def run(
-    context: typer.Context,
+    log_options: LogOptions,
     subscribers: FileOption = None,
     metrics_port: MetricsOption = None,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Deliver events until stopped: each at least once, those of a key in their order.
 
@@ -52,7 +48,7 @@ def run(
     [dim]Examples:[/dim]
       eventlib webhook run --subscribers webhooks.toml
     """
-    options, path = LogOptions.of(context, app, log), file_of(subscribers)
+    path = file_of(subscribers)
     personal = any(each.personal for each in read_subscribers(path).values())
 
     from eventlib.webhooks.running import WebhookRunner
@@ -60,21 +56,19 @@ def run(
     def begin(_: AsyncExitStack, opened: EventLog, recorder: "Recorder | None") -> Work:
         observe = (lambda _: None) if recorder is None else recorder.delivered
         work = WebhookRunner(opened, path, personal=personal, observe=observe)
-        begins = f"Delivering events of {options.url} to {counted(len(work.subscribers), 'subscriber')} of {path}"
+        begins = f"Delivering events of {log_options.url} to {counted(len(work.subscribers), 'subscriber')} of {path}"
         see = partial(webhooks_snapshot, work, opened)
         return Work(work.run, see, begins, lambda: f"delivered {counted(work.delivered, 'event')}")
 
-    choreography = load_choreography(options.app)
-    work_until_stopped(options.url, choreography, "webhooks", "webhook", metrics_port, begin, personal=personal)
+    choreography = load_choreography(log_options.app)
+    work_until_stopped(log_options.url, choreography, "webhooks", "webhook", metrics_port, begin, personal=personal)
 
 
-@webhook.command(cls=Command)
+@webhook.command()
 def status(
-    context: typer.Context,
+    log_options: LogOptions,
     subscribers: FileOption = None,
     as_json: JsonOption = False,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Show how far each subscriber is, and which deliveries fail and why.
 
@@ -86,19 +80,15 @@ def status(
     async def looked(opened: EventLog) -> list[Status]:
         return [await acts.status(opened, each, SHOWN) for each in found.values()]
 
-    show_status(on_log(LogOptions.of(context, app, log), looked, read_only=True), as_json=as_json)
+    show_status(on_log(log_options, looked, read_only=True), as_json=as_json)
 
 
-@webhook.command(cls=Command)
+@webhook.command()
 def retry(
-    context: typer.Context,
+    log_options: LogOptions,
     name: NameArgument,
-    delivery: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A parked delivery; without one, all.", show_default=False)
-    ] = None,
+    delivery: Annotated[str | None, argument("[ID]", "A parked delivery; without one, all.")] = None,
     subscribers: FileOption = None,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Let parked deliveries be sent again at once, with all their attempts.
 
@@ -107,18 +97,16 @@ def retry(
       eventlib webhook retry billing orders/3/17
     """
     subscriber_of(subscribers, name)
-    done = on_log(LogOptions.of(context, app, log), lambda opened: acts.retry(opened, name, delivery))
+    done = on_log(log_options, lambda opened: acts.retry(opened, name, delivery))
     print(f"{counted(done, 'event')} will be tried again, and those that wait behind.")
 
 
-@webhook.command(cls=Command)
+@webhook.command()
 def discard(
-    context: typer.Context,
+    log_options: LogOptions,
     name: NameArgument,
-    delivery: Annotated[str, typer.Argument(metavar="ID", help="A parked delivery.", show_default=False)],
+    delivery: Annotated[str, argument("ID", "A parked delivery.")],
     subscribers: FileOption = None,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Give up a parked delivery, so that those behind it go on.
 
@@ -126,19 +114,17 @@ def discard(
       eventlib webhook discard billing orders/3/17
     """
     subscriber_of(subscribers, name)
-    on_log(LogOptions.of(context, app, log), lambda opened: acts.discard(opened, name, delivery))
+    on_log(log_options, lambda opened: acts.discard(opened, name, delivery))
     print(f"{delivery} will not be delivered to {name}; those that wait behind will.")
 
 
-@webhook.command(cls=Command)
-def replay(  # noqa: PLR0913, PLR0917  one argument for each option
-    context: typer.Context,
+@webhook.command()
+def replay(
+    log_options: LogOptions,
     name: NameArgument,
-    since: Annotated[str, typer.Option("--from", metavar="START", help="earliest, latest, or a time (UTC).")],
+    since: Annotated[str, option("--from", "START", "earliest, latest, or a time (UTC).")],
     yes: YesOption = False,
     subscribers: FileOption = None,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Deliver events again from a time on, each with the id that it had.
 
@@ -147,17 +133,15 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     found = subscriber_of(subscribers, name)
     agree(f"Deliver events to {found.name} again, from {since} on?", yes=yes)
-    records = on_log(LogOptions.of(context, app, log), lambda opened: acts.replay(opened, found, since))
+    records = on_log(log_options, lambda opened: acts.replay(opened, found, since))
     print(f"{name} gets what it asks for of {counted(records, 'record')}.")
 
 
-@webhook.command(cls=Command)
+@webhook.command()
 def enable(
-    context: typer.Context,
+    log_options: LogOptions,
     name: NameArgument,
     subscribers: FileOption = None,
-    app: AppOption = None,
-    log: LogOption = None,
 ) -> None:
     """Deliver again to a subscriber whose endpoint answered 410 Gone.
 
@@ -165,12 +149,12 @@ def enable(
       eventlib webhook enable billing
     """
     subscriber_of(subscribers, name)
-    on_log(LogOptions.of(context, app, log), lambda opened: acts.enable(opened, name))
+    on_log(log_options, lambda opened: acts.enable(opened, name))
     print(f"{name} gets events again, from where it was.")
 
 
-@webhook.command(cls=Command)
-def rights(context: typer.Context, subscribers: FileOption = None, app: AppOption = None) -> None:
+@webhook.command()
+def rights(log_options: AppOnly, subscribers: FileOption = None) -> None:
     """Print a script that gives the deliverer's user its rights on a Kafka cluster.
 
     [dim]Examples:[/dim]
@@ -178,6 +162,6 @@ def rights(context: typer.Context, subscribers: FileOption = None, app: AppOptio
     """
     from eventlib.manifests.connectors import webhook_program
 
-    choreography = load_choreography(LogOptions.of(context, app, None).app)
+    choreography = load_choreography(log_options.app)
     found = read_subscribers(file_of(subscribers))
     print_rights(webhook_program(found, choreography, "", read_settings(KafkaOptions, {})))

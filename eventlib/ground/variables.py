@@ -74,6 +74,7 @@ _FIXED = {
     "RETRY_PAUSE_S": "0.2 s",
     "COMPARE_TOPICS_S": "5 s",
     "FLUSH_S": "5 s",
+    "BLOCKED_S": "1 s",
     "BREAKER_LONGEST_PAUSE_S": "five times EVENTLIB_BREAKER_PAUSE_S",
 }
 """Variables EVENTLIB_… of earlier releases that are ignored with a warning, with the value that they have now."""

@@ -39,14 +39,6 @@ class RuntimeConfig:
     drop_unread: Annotated[
         bool, Field(description="let the retention of an SQLite log drop inputs that a service has not read")
     ] = False
-    blocked_s: Annotated[
-        float,
-        Field(
-            gt=0,
-            allow_inf_nan=False,
-            description="after how long what blocks the whole process is named in the log (seconds)",
-        ),
-    ] = 1.0
     lost_owners: Annotated[
         int,
         Field(
@@ -71,6 +63,8 @@ class RuntimeConfig:
     standbys: Annotated[
         int, Field(ge=0, description="other processes that keep a copy of each task, so that a takeover is quick")
     ] = 0
+    blocked_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """After how long what blocks the whole process is named in the log."""
     restore_chunk: Count = 2_000
     """How many changelog records are restored at a time."""
     skipped_inputs: Count = 5_000

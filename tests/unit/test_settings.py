@@ -30,7 +30,7 @@ def test_without_variables_the_defaults_are_those_of_the_classes() -> None:
 def test_the_described_fields_of_the_runtime_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     default, fixed = (
         RuntimeConfig(),
-        {"restore_chunk", "skipped_inputs", "retry_pause_s", "compare_topics_s", "flush_s"},
+        {"blocked_s", "restore_chunk", "skipped_inputs", "retry_pause_s", "compare_topics_s", "flush_s"},
     )
     settable = [each for each in fields(RuntimeConfig) if each.name not in fixed]
     for number, each in enumerate(settable, start=1):

@@ -2,11 +2,11 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from functools import wraps
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -161,28 +161,43 @@ _OPTIONS = {"personal": (PersonalOption, False), "app": (AppOption, None), "log"
 
 
 def with_log_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with --app and --log in place of a parameter that is a LogOptions, as Typer reads it."""
-    own = inspect.signature(function, eval_str=True).parameters.values()
+    """Return a command as Typer reads it: with --app and --log in place of a parameter that is a LogOptions.
+
+    In place of each other parameter that is a dataclass it has an option for each of its fields.
+    """
+    own = [*inspect.signature(function, eval_str=True).parameters.values()]
     taken = next(
         (each for each in own if LogOptions in (each.annotation, getattr(each.annotation, "__origin__", None))), None
     )
-    if taken is None:
+    sets: dict[str, Any] = {
+        each.name: each.annotation for each in own if each is not taken and is_dataclass(each.annotation)
+    }
+    if taken is None and not sets:
         return function
-    names = getattr(taken.annotation, "__metadata__", ("app", "log"))
-    added = [(name, *_OPTIONS[name]) for name in names]
+    names = () if taken is None else getattr(taken.annotation, "__metadata__", ("app", "log"))
 
     @wraps(function)
     def command(context: typer.Context, **given: Any) -> None:
-        log_options = LogOptions.of(context, **{name: given.pop(name) for name in names})
-        function(**{taken.name: log_options}, **given)
+        if taken is not None:
+            given[taken.name] = LogOptions.of(context, **{name: given.pop(name) for name in names})
+        for name, kind in sets.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        function(**given)
 
     every = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
-    every += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own if each is not taken]
-    every += [
-        Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default) for name, kind, default in added
-    ]
+    for each in own:
+        if each.name in sets:
+            hints = get_type_hints(each.annotation, include_extras=True)
+            every += [_parameter(field.name, hints[field.name], field.default) for field in fields(each.annotation)]
+        elif each is not taken:
+            every.append(each.replace(kind=Parameter.KEYWORD_ONLY))
+    every += [_parameter(name, *_OPTIONS[name]) for name in names]
     command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]  # Typer reads it
     return command
+
+
+def _parameter(name: str, kind: Any, default: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
 
 
 if TYPE_CHECKING:
