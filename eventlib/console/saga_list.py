@@ -29,7 +29,8 @@ _OLD_MS = 10_000
 _COUNTED_S = 0.05
 _SEARCHED_S = 0.1
 """How long a page looks for sagas that few meet; the next one goes on."""
-_WORDS_S, _MOST_WORDS = 0.3, 50
+_WORDS_S, _MORE_WORDS_S, _MOST_WORDS = 0.3, 2.0, 50
+"""How long payloads are looked at for a word: at first, and when older ones are asked for."""
 _FEW = 5
 _FORMS = {"csv": "text/csv", "json": "application/json", "txt": "text/plain"}
 _FILTERS_S = 2.0
@@ -151,7 +152,8 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
     async def words(
         request: Request, text: Annotated[str, Query(min_length=1, max_length=200)], before: int | None = None
     ) -> Response:
-        page = await find_word(sagas.search, text, before, _WORDS_S, _MOST_WORDS)
+        within_s = _WORDS_S if before is None else _MORE_WORDS_S
+        page = await find_word(sagas.search, text, before, within_s, _MOST_WORDS)
         return pages.render(request, "words.html", text=text, page=page)
 
     @routes.get("/sagas/export.{form}")

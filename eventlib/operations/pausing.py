@@ -23,7 +23,7 @@ from eventlib.model.record import Record, key_text
 from eventlib.model.saga import Saga
 from eventlib.model.service import Service
 from eventlib.operations.parked_commands import control_record
-from eventlib.queries.pauses import Paused, PauseTarget, pauses
+from eventlib.queries.pauses import Paused, PauseTarget, pauses, pauses_in
 from eventlib.queries.task_clock import positions_of
 from eventlib.queries.task_metadata import TaskNotes
 from eventlib.runtime.inputs import InputReader
@@ -112,8 +112,11 @@ async def resume(log: EventLog, target: PauseTarget, by: str, reason: str = "") 
 
 
 async def paused(log: EventLog, target: PauseTarget) -> Paused | None:
-    """Return how something is paused; None when it is not."""
-    return next((each for each in await pauses(log, [target.service]) if each.target == target), None)
+    """Return how something is paused; None when it is not. Cost: see `TaskNotes`, for the tasks that it concerns."""
+    service = log.choreography.service(target.service)
+    notes = TaskNotes(log, [(service, partition) for partition in target.partitions(service)])
+    await notes.refresh()
+    return next((each for each in await pauses_in(log, notes) if each.target == target), None)
 
 
 async def settled(log: EventLog, target: PauseTarget, patience_s: float) -> Paused | None:

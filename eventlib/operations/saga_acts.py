@@ -16,7 +16,7 @@ MOST_SAGAS = 500
 """How many sagas an act is about at most."""
 PARKED: Mapping[str, type[RetryAll | DiscardAll]] = {"retry": RetryAll, "discard": DiscardAll}
 PAUSES: Mapping[str, type[Pause | Resume]] = {"pause": Pause, "resume": Resume}
-_MOST_PAUSED = 50
+_MOST_PAUSED = 25
 _PARKED = """
 SELECT saga, service, decider, key, origin, kind FROM _waits
 WHERE kind IN ('parked', 'paused') AND saga IN (SELECT value FROM json_each(?))

@@ -1,5 +1,6 @@
 """Finds a word in the payloads of events: in their bytes on the log, the newest events first, a bounded number at a time."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
@@ -65,6 +66,7 @@ async def find_word(index: LogIndex, word: str, before: int | None, within_s: fl
     until, before = perf_counter() + within_s, _LARGEST if before is None else before
     found, looked_at, unread, since = list[WordFound](), 0, 0, None
     while len(found) < most and perf_counter() < until and (rows := index.rows(_NEWEST, (before, _BLOCK))):
+        await asyncio.sleep(0)  # others are answered meanwhile
         records = {record.location: record async for record in _records(index.log, [row[2:5] for row in rows])}
         for number, saga, *place, at_ms in rows:
             before = number

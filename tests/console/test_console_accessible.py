@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-OPEN = "for (const each of [...document.querySelectorAll('main details:not([hx-get])')].slice(0, 3)) each.open = true"
+OPEN = "for (const each of [...document.querySelectorAll('main details:not([hx-get])')].slice(0, 4)) each.open = true"
 """Opens some of what a page keeps closed, but no record: one is looked at where it is read."""
 GROUP = "/parked/group/"
 PAGES = ("/sagas?where=status+=+'open'", "/sagas?where=nothing+=+1", "/sagas?where=declined", "/sagas/words?text=T-completed", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", GROUP, "/choreography", "/choreography/arrow?source=OrderSubmitted&target=OrderPlaced", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/compare?one=declined&other=large", "/deployment", "/reruns", "/reruns/new?service=order", "/pause?service=order", "/overview", "/acts", "/login", "/nothing")  # fmt: skip
@@ -25,7 +25,7 @@ PAGES = ("/sagas?where=status+=+'open'", "/sagas?where=nothing+=+1", "/sagas?whe
 SAGAS = ("broken", "broken?view=effects", "garbled", "declined", "declined?at=3&view=tree", "completed?scale=steps", "large?at=30&all=true")  # fmt: skip
 """Sagas that are stuck, open and ended: as they open, and at a moment."""
 PALEST = """() => {
-  const parts = (color) => color.match(/[\\d.]+/g).slice(0, 3).map((each) => each / 255);
+  const parts = (color) => color.match(/[\\d.]+/g).slice(0, 4).map((each) => each / 255);
   const light = (color) => parts(color).map((each) => each <= 0.03928 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4)
     .reduce((sum, each, at) => sum + each * [0.2126, 0.7152, 0.0722][at], 0.05);
   const of = (selector, name) => [...document.querySelectorAll(selector)].map((each) => light(getComputedStyle(each)[name]));
