@@ -115,7 +115,7 @@ class StatusWatch:
     """The status of the services, read once for all who look within a second."""
 
     def __init__(self, log: EventLog, state_dir: str) -> None:
-        self._reader = StatusReader(log, state_dir=state_dir)
+        self._reader = StatusReader(log, with_stores=False, state_dir=state_dir)
         self._status: Status | None = None
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()

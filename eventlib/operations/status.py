@@ -105,14 +105,17 @@ class StatusReader:
     """Reads the status of a choreography repeatedly: a later read costs what has changed since.
 
     `state_dir` is where processes of this machine keep their local stores. Cost of the first read: see `TaskNotes`;
-    `with_sagas` reads each saga's state once. Of each read: the ends of the topics, and up to 2,000 records for each
+    `with_sagas` reads each saga's state once; without `with_stores`, `to_restore` is unknown, and no store is opened. Of each read: the ends of the topics, and up to 2,000 records for each
     partition with a lag.
     """
 
-    def __init__(self, log: EventLog, *, with_sagas: bool = False, state_dir: str = STATE_DIR) -> None:
+    def __init__(
+        self, log: EventLog, *, with_sagas: bool = False, with_stores: bool = True, state_dir: str = STATE_DIR
+    ) -> None:
         self._log = log
         self._state_dir = state_dir
         self._with_sagas = with_sagas
+        self._with_stores = with_stores
         self._notes = TaskNotes(log, sagas=log.choreography.sagas if with_sagas else None)
         self._of_sagas: TaskNotes | None = None
         self._readers = {service.name: InputReader(log, service) for service in log.choreography.services}
@@ -189,7 +192,7 @@ class StatusReader:
             len(parked),
             sum(note.count for note in parked),
             len(stalled),
-            await self._to_restore(service, partition),
+            await self._to_restore(service, partition) if self._with_stores else None,
         )
 
     async def _behind(self, service: Service, place: TopicPartition, position: int | None) -> tuple[int, int | None]:

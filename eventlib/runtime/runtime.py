@@ -130,6 +130,11 @@ class Runtime:
         return all(manager.is_counted for manager in self._managers)
 
     @property
+    def causes(self) -> Mapping[str, int]:
+        """For how many causes something was parked here, by service; 0 for one without any."""
+        return self._context.causes.counts
+
+    @property
     def restoring(self) -> Mapping[tuple[str, int], RestoreProgress]:
         """How far the tasks have come, by service and partition, that are being restored or copied just now."""
         return self._context.restoring

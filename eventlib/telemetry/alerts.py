@@ -131,6 +131,14 @@ _COMMON = (
         "`eventlib parked list` says why; deploy a fix, then `eventlib parked retry`.",
     ),
     Alert(
+        "EventlibNewCause",
+        f"{increase('eventlib.causes.parked', ['service'], '15m')} > 0",
+        "0m",
+        "ticket",
+        "{{ $labels.service }} parks for a new cause.",
+        "A warning in its log has the traceback; `eventlib parked list` shows what is parked by cause.",
+    ),
+    Alert(
         "EventlibInputsLost",
         f"{total('eventlib.inputs.lost', ['service', 'topic'])} > 0",
         "1m",

@@ -107,6 +107,12 @@ METRICS: dict[str, Metric] = {
             "From an effect's request to the answer that it awaits; of requests made here.",
         ),
         _gauge("eventlib.breaker.state", "port", "", "Calls to a port: 0 go through, 1 one of them tries, 2 wait."),
+        _counter(
+            "eventlib.causes.parked",
+            "service",
+            "{cause}",
+            "Causes that something was parked for, each once in a process.",
+        ),
         _gauge("eventlib.keys.parked", "service", "{key}", "Keys that wait for a person."),
         _gauge(
             "eventlib.inputs.lost",

@@ -117,6 +117,8 @@ async def _add_runtime(seen: Snapshot, runtime: Runtime) -> None:
         seen.add("eventlib.restore.remaining", (service,), restoring.end - restoring.at)
     for topic in runtime.inputs:
         seen.add("eventlib.topics.faulty", (topic,), topic in runtime.topic_faults)
+    for service in {each.service.name for each in runtime.tasks}:
+        seen.add("eventlib.causes.parked", (service,), runtime.causes[service])
     for each in runtime.tasks:
         await _add_task(seen, each)
 

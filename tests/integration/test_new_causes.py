@@ -23,6 +23,7 @@ async def test_a_cause_is_one_warning_with_its_traceback_however_many_inputs_it_
         with caplog.at_level(logging.DEBUG, "eventlib.runtime"):
             async with Runtime(log) as runtime:
                 await runtime.idle()
+                assert runtime.causes == {"rates": 1}
         (group,) = grouped(await parkings(log))
     told = [each for each in caplog.records if f"cause {group.fingerprint}" in each.getMessage()]
     assert [each.levelname for each in told] == ["WARNING", "DEBUG", "DEBUG"], "what waits behind MT is no failure"

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections import Counter
 from hashlib import sha256
 
 from eventlib.model.kept_error import KeptError
@@ -29,6 +30,8 @@ class NewCauses:
     """Logs each cause once in a process, with its traceback: a warning when it is new, and what follows for debugging."""
 
     def __init__(self) -> None:
+        self.counts = Counter[str]()
+        """How many there were, by service."""
         self._known = set[str]()
 
     def tell(self, service: str, about: str, key: str, failure: KeptError, place: str) -> None:
@@ -38,6 +41,7 @@ class NewCauses:
             _log.debug("%s: %s %s is parked for cause %s: %s", service, about, key, cause, failure.first_line)
             return
         self._known.add(cause)
+        self.counts[service] += 1
         _log.warning(
             "%s: %s %s is parked: %s (cause %s, from now on logged at level DEBUG; `eventlib parked list` has all of it)\n%s",
             *(service, about, key, failure.reason, cause, failure.traceback),
