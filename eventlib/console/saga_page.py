@@ -42,21 +42,6 @@ class EffectLine:
     parking: Parking | None
 
 
-@dataclass(frozen=True, slots=True)
-class SagaView:
-    """How a saga is looked at: which part, to which scale, folded or not, and after which of its events.
-
-    `at` is 0 for now, and None for what matters, which is then the event of this `number`: `why` says what that is.
-    """
-
-    view: View
-    scale: Scale
-    all: bool
-    at: int | None
-    number: int
-    why: str
-
-
 def saga_page_routes(
     pages: Pages, reader: SagaReader, search: SagaSearch, watch: StatusWatch, trace_url: str | None = None
 ) -> APIRouter:
@@ -86,16 +71,19 @@ def saga_page_routes(
         parked = parked_of(saga, await watch.parked()) if is_parked else []
         stuck = {each.id or await _first_waiting(reader.log, each) for each in parked[:_PARKED_SHOWN]}
         effects = effects_of(saga, reader.log.choreography, parked)
-        chosen = SagaView(view, scale, all, at, *what_matters(saga, stuck, effects))
+        is_overdue = found is not None and found["status"] == "overdue"
+        matters, why = what_matters(saga, stuck, effects, is_overdue=is_overdue)
         until_ms = now_ms() - to_ms(saga.started_at)
         trace = None if trace_url is None else await reader.trace_of(saga)
         return pages.render(
             request,
             "saga.html",
             saga=saga,
-            chosen=chosen,
+            chosen={"view": view, "scale": scale, "all": all, "at": at},
             found=found,
-            number=chosen.number if at is None else min(at, len(saga.events)) or len(saga.events),
+            matters=matters,
+            why=why,
+            number=matters if at is None else min(at, len(saga.events)) or len(saga.events),
             picture=swimlane(saga, reader.log.choreography, scale, until_ms, fold=not all, parked=stuck),
             lines=[*_tree(saga, fold=not all)] if view == "tree" else [(0, each) for each in rows(saga, fold=not all)],
             news=saga.news(),
@@ -121,7 +109,9 @@ def saga_page_routes(
     return routes
 
 
-def what_matters(saga: Saga, parked: Collection[str], effects: Sequence[EffectLine]) -> tuple[int, str]:
+def what_matters(
+    saga: Saga, parked: Collection[str], effects: Sequence[EffectLine], *, is_overdue: bool
+) -> tuple[int, str]:
     """Return the number of the event to look at first, and what it is.
 
     What is parked, else the first failure, else what was asked and not answered, else the end, or the last event so far.
@@ -132,7 +122,7 @@ def what_matters(saga: Saga, parked: Collection[str], effects: Sequence[EffectLi
         *((each.request.number, "not answered yet") for each in effects if each.answer is None and not saga.ended),
         *((event.number, "the end") for event in saga.events if event is saga.ending),
     ]
-    return next(iter(found), (len(saga.events), "the last so far"))
+    return next(iter(found), (len(saga.events), "overdue since" if is_overdue else "the last so far"))
 
 
 async def _first_waiting(log: EventLog, parking: Parking) -> str:

@@ -28,5 +28,5 @@ async def test_the_page_has_the_command_that_lets_the_effect_run(tmp_path: Path)
         async for attempt in AsyncRetrying(wait=wait_fixed(0.05), stop=stop_after_delay(60), reraise=True):
             with attempt:
                 page = (await client.get("/saga/Ada")).text
-                assert '<span class="badge good">ended</span>' in page
+                assert '<span class="badge good" title="ended">Ended</span>' in page
         assert f"<code>{parking.command}</code>" in page

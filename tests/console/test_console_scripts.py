@@ -128,6 +128,7 @@ async def test_the_picture_and_the_list_show_the_same_moment(browser: "Browser",
         for key, number in (("]", "2"), ("]", "3"), ("]", "15"), ("[", "3")):  # the 3rd to the 14th are one line
             await page.keyboard.press(key)
             assert await shown() == number
+        assert await page.locator("tr details[open]").count() == 0, "what was open as the page began is behind"
         assert await mark.get_attribute("data-label") == "LineRequested ×12"  # noqa: RUF001  the sign for "times"
         await page.locator(".mark").last.click()
         last = await shown()

@@ -87,9 +87,10 @@ def test_equal_events_are_one_mark_with_their_number() -> None:
 def test_a_page_begins_at_what_is_parked_else_asked_else_at_the_end() -> None:
     open_ = saga((0, "order", "Placed"), (1, "order", "Asked"), (2, "order", "Noted"))
     effect = EffectLine(open_.events[1], "port", None, None, None, None)
-    assert what_matters(open_, {"e0"}, [effect]) == (1, "parked")
-    assert what_matters(open_, (), [effect]) == (2, "not answered yet")
-    assert what_matters(open_, (), []) == (3, "the last so far")
+    assert what_matters(open_, {"e0"}, [effect], is_overdue=True) == (1, "parked")
+    assert what_matters(open_, (), [effect], is_overdue=True) == (2, "not answered yet")
+    assert what_matters(open_, (), [], is_overdue=True) == (3, "overdue since")
+    assert what_matters(open_, (), [], is_overdue=False) == (3, "the last so far")
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -273,6 +273,7 @@ function slide(to) {
   slider.value = number;
   moved = true;
   paint(number, count);
+  for (const each of $$("tr:not(.now-at) details[open]:not(.keep)")) each.open = false;  // the page had opened it
   bring();
   clearTimeout(sliding);
   sliding = setTimeout(() => {
