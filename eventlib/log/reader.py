@@ -141,14 +141,15 @@ class LogReader(Reader):
 
     async def _take(self, limit: int) -> list[_Taken]:
         end_of, damaged = self._source.known_end, self._damaged
-        ready: list[TopicPartition] = []
+        ready, ahead = list[TopicPartition](), list[TopicPartition]()
         for partition, offset in self._positions.items():
             end = end_of(partition)
             if offset < end and partition not in damaged:
                 ready.append(partition)
-            elif offset > end and partition not in self._behind:  # the log lost its end, or the topic is another one
-                self._behind.add(partition)
-                self._note_loss(partition, offset, end)
+            elif offset > end and partition not in self._behind:
+                ahead.append(partition)
+        if ahead:
+            await self._note_lost_ends(ahead)
         taken, room = list[_Taken](), limit
         for turn, partition in enumerate(ready):
             if room <= 0:
@@ -161,6 +162,17 @@ class LogReader(Reader):
             room -= len(each.records)
             taken.append(each)
         return taken
+
+    async def _note_lost_ends(self, ahead: Collection[TopicPartition]) -> None:
+        """Note positions after the end: the log lost its end, or the topic is another one."""
+        # A read finds what other processes have appended since the last refresh, which a file has once an iteration.
+        await asyncio.sleep(0)
+        await self._source.refresh()
+        for partition in ahead:
+            offset, end = self._positions[partition], self._source.known_end(partition)
+            if offset > end:
+                self._behind.add(partition)
+                self._note_loss(partition, offset, end)
 
     def _raise_damage(self, taken: list[_Taken]) -> None:
         """Raise damage when no other records can be returned, or after too many deferrals."""

@@ -18,7 +18,7 @@ from eventlib.errors import LogReplaced, LogUnavailable
 from eventlib.ground.private_files import create_private, make_private_directory
 from eventlib.log.sqlite.connection import connect, identity, log_id_in, refuse_cut_off
 from eventlib.log.sqlite.errors import damaged, explained, is_busy, read_only, replaced
-from eventlib.log.sqlite.high_water import HighWaterMark, missing_offsets, now_another, tail_lost
+from eventlib.log.sqlite.high_water import HighWaterMark, mark_beside, missing_offsets, now_another, tail_lost
 from eventlib.log.sqlite.schema import prepare
 from eventlib.log.sqlite.sealed import meta_value
 from eventlib.log.sqlite.small_tables import SmallTables
@@ -61,6 +61,7 @@ class LogFile(SmallTables):
         def attempt() -> "LogFile":
             refuse_cut_off(path)
             create_private(path)
+            mark = mark_beside(path)  # before the log: other processes write meanwhile, and raise it
             connection = connect(path, options.max_bytes)
             try:
                 file = cls(path, connection, prepare(connection, path), options)
@@ -68,7 +69,7 @@ class LogFile(SmallTables):
             except BaseException:
                 connection.close()
                 raise
-            if file.offsets >= 0 and (missing := missing_offsets(path, file.log_id, file.offsets)):
+            if file.offsets >= 0 and (missing := missing_offsets(mark, file.log_id, file.offsets)):
                 _log.error("%s", tail_lost(path, missing))
             return file
 

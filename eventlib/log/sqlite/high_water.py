@@ -94,9 +94,8 @@ def mark_beside(path: Path) -> Mark | None:
     return max(marks, key=lambda mark: mark.offsets, default=None)
 
 
-def missing_offsets(path: Path, log_id: str, offsets: int) -> int:
-    """Return how many offsets a log lacks according to its mark; 0 when the mark is not about this log."""
-    mark = mark_beside(path)
+def missing_offsets(mark: Mark | None, log_id: str, offsets: int) -> int:
+    """Return how many offsets a log lacks according to its mark, read before them; 0 when it is not about this log."""
     return max(mark.offsets - offsets, 0) if mark is not None and mark.log == _hash(log_id) else 0
 
 
@@ -202,7 +201,7 @@ def losses(connection: sqlite3.Connection) -> Sequence[Loss]:
 
 def missing_in(path: Path, connection: sqlite3.Connection) -> int:
     """Return how many records the log lacks according to the mark beside it. Raises: sqlite3.Error."""
-    rows = [*partition_rows(connection)]
+    mark, rows = mark_beside(path), [*partition_rows(connection)]
     if any(damage for _, damage in rows):
         return 0
-    return missing_offsets(path, meta_value(connection, "log_id") or "", sum(row[3] for row, _ in rows))
+    return missing_offsets(mark, meta_value(connection, "log_id") or "", sum(row[3] for row, _ in rows))

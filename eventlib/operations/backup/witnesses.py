@@ -10,7 +10,7 @@ from urllib.parse import quote
 from eventlib.errors import EventlibError
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.open import open_port
-from eventlib.log.sqlite.high_water import missing_offsets
+from eventlib.log.sqlite.high_water import mark_beside, missing_offsets
 from eventlib.log.sqlite.sealed import meta_value, partition_rows
 from eventlib.model.record import key_text
 from eventlib.operations.backup.manifest import Manifest
@@ -87,7 +87,7 @@ async def ask_witnesses(manifest: Manifest, path: Path, live: str | None) -> Tes
             await log.close()
         found.witnesses.append(live)
     offsets = sum(each.end for each in manifest.partitions)
-    mark = missing_offsets(path, manifest.log_id, offsets)
+    mark = missing_offsets(mark_beside(path), manifest.log_id, offsets)
     found.missing = max(mark, sum(each.end - each.first for each in found.behind))
     return found
 
