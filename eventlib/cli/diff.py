@@ -78,13 +78,14 @@ def diff(  # noqa: PLR0913, PLR0917  one argument for each option
     wanted = Wanted(service or None, since)
     found = compare(log_options.url, directory, log_options.app, Versions.of(revisions), wanted)
     if accept is not None:
-        _accept(directory, found, accept)
+        accept_differences(directory, found, accept)
         return
     _print(found, "json" if as_json else form, limit)
     raise typer.Exit(1 if found.unexpected else 0)
 
 
-def _accept(directory: Path, found: Diff, reason: str) -> None:
+def accept_differences(directory: Path, found: Diff, reason: str) -> None:
+    """Declare differences as expected. Raises: WiringError for an empty reason."""
     if not reason.strip():
         raise WiringError("--accept needs a reason: it is what a reviewer reads")
     expected = Expected.read(directory)

@@ -1,7 +1,7 @@
 """One process of `eventlib run`: starts its HTTP first, then the log and the services on it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -47,12 +47,17 @@ class Running:
         return ", ".join(self.services) or "HTTP"
 
 
+First = Callable[[Choreography, Sequence[str], Startup], Awaitable[None]]
+"""A step that has to end before a process opens the log to write."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How a process runs, and what it reports."""
+    """How a process runs, and what it reports; `first` has to end before it owns anything."""
 
     config: RuntimeConfig
     options: TelemetryOptions
+    first: First | None = None
 
 
 async def serve_until(
@@ -126,6 +131,8 @@ class _Process:
     async def _run(self, stack: AsyncExitStack, telemetry: "Telemetry | None") -> EventLog:
         """Open the log, and run the services on it."""
         what, config = self._what, self._tuning.config
+        if self._tuning.first is not None:
+            await self._tuning.first(self._choreography, what.services, self._startup)
         ports, event_log = await open_ports_and_log(stack, self._choreography, what, self._url, self._startup)
         runtime: Runtime | None = None
         if what.services:

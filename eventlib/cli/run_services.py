@@ -1,15 +1,18 @@
 """`eventlib run`: runs the services until they are stopped."""
 
 import asyncio
+import re
 import sys
 from contextlib import AsyncExitStack
 from typing import Annotated
+
+import typer
 
 from eventlib.cli._common.names import ServicesOption
 from eventlib.cli._common.options import InsecureOption, LogOptions, MetricsOption, flag, option
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli._common.workers import supervise
-from eventlib.cli.run_process import OWN_SCHEMAS, Running, Tuning, open_ports_and_log, serve_until
+from eventlib.cli.run_process import OWN_SCHEMAS, First, Running, Tuning, open_ports_and_log, serve_until
 from eventlib.config.effective import refuse_wrong
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
@@ -20,6 +23,16 @@ from eventlib.personal.opening import has_personal
 from eventlib.runtime.runtime import collect_garbage_seldom, prepare_own
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _span(text: str) -> float:
+    """Return a span of time in seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
+    if found is None or not float(found[1]):
+        raise typer.BadParameter(f"{text!r} is not a span of time: write 90s, 10m or 1h")
+    return float(found[1]) * _SECONDS[found[2]]
 
 
 def run(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -36,6 +49,25 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     workers: Annotated[
         int | None, option("--workers", "N", "How many processes; one that dies is started again.", min=1, max=1_000)
     ] = None,
+    shadow_first: Annotated[
+        float | None,
+        option(
+            "--shadow-first",
+            "TIME",
+            "Decide beside the code that runs for so long (90s, 10m, 1h), and take over only if nothing differs but "
+            "what is declared.",
+            parser=_span,
+        ),
+    ] = None,
+    accept: Annotated[
+        str | None,
+        option(
+            "--accept",
+            "REASON",
+            "With --shadow-first: declare what differs, with a reason, in expected-differences.toml, and end.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, flag("--json", "With --shadow-first: print its report as JSON.")] = False,
 ) -> None:
     """Run the services until they are stopped (Ctrl-C or SIGTERM).
 
@@ -48,6 +80,15 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     after growing pauses, and prints the output of all; one signal stops them
     all. On Kafka they share the work; a log in one file is owned by one of
     them, and the next takes over from it.
+
+    With --shadow-first, the services run elsewhere with other code. This
+    process decides what they decide, beside them: it writes nothing, owns
+    nothing, and runs no effect. A kind of difference is printed when it comes
+    first. After that time, if nothing differs but what
+    expected-differences.toml declares (eventlib prove diff --accept), it
+    becomes one of the services' processes. Otherwise it prints its report, and
+    ends with exit code 3. Time in which the services do not run does not count,
+    and without any decision it waits.
 
     Traces go to OTEL_TRACES_EXPORTER (otlp or console), for the share of sagas
     in OTEL_TRACES_SAMPLER_ARG (0.02); EVENTLIB_LOG_FORMAT=json logs for
@@ -62,12 +103,22 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib run --service stock --service payment
       eventlib run --service stock --workers 4 --log kafka://broker:9092/
       eventlib run --log sqlite:///var/other.db
+      eventlib run --shadow-first 10m
     """
     serve_insecurely(wanted=insecure)
-    run_services(log_options, service or [], http, no_services=no_services, workers=workers, metrics=metrics_port)
+    first = None
+    if shadow_first is not None:
+        from eventlib.cli.run_shadow import ShadowFirst
+
+        first = ShadowFirst(log_options.url, shadow_first, accept, as_json)
+    elif accept is not None or as_json:
+        raise typer.BadParameter("it needs --shadow-first", param_hint="--json" if accept is None else "--accept")
+    run_services(
+        log_options, service or [], http, no_services=no_services, workers=workers, metrics=metrics_port, first=first
+    )
 
 
-def run_services(
+def run_services(  # noqa: PLR0913  named, all but three
     log_options: LogOptions,
     only: list[str],
     http: str | None = None,
@@ -75,15 +126,21 @@ def run_services(
     no_services: bool = False,
     workers: int | None = None,
     metrics: str | None = None,
+    first: First | None = None,
 ) -> None:
     """Run services (those named, all, or none) and HTTP until SIGINT or SIGTERM, or until a terminal failure.
 
-    With `workers`, in that many processes: the first serves HTTP, and each serves metrics at its own port.
+    With `workers`, in that many processes: the first serves HTTP, and each serves metrics at its own port. What comes `first`
+    has to end before a service runs.
     """
     choreography = load_choreography(log_options.app)
     named = [choreography.service(name).name for name in only]
     names = [] if no_services else named or [service.name for service in choreography.services]
     _refuse_misfits(choreography, names, http, named if no_services else [])
+    if first is not None and (not names or log_options.url.startswith("memory:")):
+        raise WiringError(
+            "--shadow-first proves services that run in another process: name them, and a log that both open"
+        )
     refuse_wrong(choreography.settings, log_options.url)
     options, settings = telemetry_options(), eventlib_settings()
     measured = None if options.sdk_disabled else metrics or options.metrics_place
@@ -92,12 +149,12 @@ def run_services(
     set_up_logging(settings.log_format, settings.log_level, personal=has_personal(choreography))
     if workers is not None:
         _refuse_workers(log_options, what)
-        asyncio.run(_supervise(choreography, what, log_options, workers))
+        asyncio.run(_supervise(choreography, what, log_options, workers, first))
         return
     collect_garbage_seldom()
 
     async def serve() -> None:
-        await serve_until(stop_signal(), choreography, what, log_options.url, Tuning(config, options))
+        await serve_until(stop_signal(), choreography, what, log_options.url, Tuning(config, options, first))
 
     asyncio.run(serve())
 
@@ -129,13 +186,17 @@ def _refuse_workers(log_options: LogOptions, what: Running) -> None:
         raise WiringError("--workers run services, and --no-services runs none: leave one out")
 
 
-async def _supervise(choreography: Choreography, what: Running, log_options: LogOptions, workers: int) -> None:
+async def _supervise(
+    choreography: Choreography, what: Running, log_options: LogOptions, workers: int, first: First | None
+) -> None:
     stop = stop_signal()
     services = [choreography.service(name) for name in what.services]
     # Errors of settings and of the log are reported here, once; and workers do not create topics all at the same time.
     try:
         with starting_up(log_options.url, runtime_config().state_dir, what.name) as startup:
             async with unless_stopped(stop), AsyncExitStack() as stack:
+                if first is not None:
+                    await first(choreography, what.services, startup)
                 _, log = await open_ports_and_log(stack, choreography, what, log_options.url, startup)
                 await startup.run(OWN_SCHEMAS, lambda: prepare_own(log, services))
     except Stopped:

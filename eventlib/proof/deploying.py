@@ -55,15 +55,20 @@ class DeploymentPreview:
         return f"Nothing speaks against deploying {self.past.head}."
 
     def _objections(self) -> Iterator[str]:
-        if self.problems:
-            yield f"{count_of(len(self.problems), 'problem')} with contracts"
-        if self.past.unexpected:
-            yield f"{count_of(len(self.past.unexpected), 'kind')} of difference not declared"
-        if self.damaged:
-            yield f"{count_of(len(self.damaged), 'damaged place')} on the log, and what depends on that is not known"
+        yield from objections_to(self.problems, self.past, self.damaged)
         for those, what in ((self.ahead.unlawful, "not lawful"), (self.ahead.open, "not explored to the end")):
             if those:
                 yield f"{sum(len(each.keys) for each in those):,} in flight {what}"
+
+
+def objections_to(problems: Sequence[Problem], past: Diff, damaged: Sequence[str]) -> Iterator[str]:
+    """Yield what of contracts, differences and damage speaks against code."""
+    if problems:
+        yield f"{count_of(len(problems), 'problem')} with contracts"
+    if past.unexpected:
+        yield f"{count_of(len(past.unexpected), 'kind')} of difference not declared"
+    if damaged:
+        yield f"{count_of(len(damaged), 'damaged place')} on the log, and what depends on that is not known"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,19 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from eventlib.model.measures import Measures
-from eventlib.replay.report import ComparedEvent, Difference, Kind
+from eventlib.replay.report import MOST_SAGAS, ComparedEvent, Difference, Kind
 
 _PARKS: set[Kind] = {"raises", "unreadable"}
-_FAILS: set[Kind] = {*_PARKS, "no-deadline", "overdue", "unhandled"}
+_FAILS: set[Kind] = {*_PARKS, "no-deadline", "overdue", "unhandled", "state"}
+
+
+class Signature(NamedTuple):
+    """What the decisions of a group have in common."""
+
+    handler: str
+    input: str
+    kind: str
+    delta: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,11 @@ class Changed:
         return self.difference.kind in _PARKS
 
     @property
+    def signature(self) -> Signature:
+        """The signature that it shares with its group."""
+        return Signature(self.difference.handler, self.difference.input.type, self.kind, self.delta)
+
+    @property
     def delta(self) -> tuple[str, ...]:
         """The types of events that are emitted more (+) or less (-), or with other fields (~), in alphabetical order."""
         counts = Counter(each.type for each in self.after)
@@ -50,15 +64,6 @@ class Changed:
             old, new = (Counter(map(repr, events)) for events in (self.before, self.after))
             found = [f"~{each.type}" for each in self.after if repr(each) in new - old]
         return tuple(sorted(found))
-
-
-class Signature(NamedTuple):
-    """What the decisions of a group have in common."""
-
-    handler: str
-    input: str
-    kind: str
-    delta: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +164,10 @@ class Grouping:
 
     def add(self, found: Changed) -> None:
         """Count a decision."""
-        difference = found.difference
-        signature = Signature(difference.handler, difference.input.type, found.kind, found.delta)
+        difference, signature = found.difference, found.signature
         self._decisions[signature] += 1
-        self._sagas[signature].add(difference.saga)
+        if len(self._sagas[signature]) < MOST_SAGAS:
+            self._sagas[signature].add(difference.saga)
         size = (len(repr((difference.input.facts, found.before, found.after))), difference.place)
         if signature not in self._smallest or size < self._smallest[signature][0]:
             self._smallest[signature] = size, found

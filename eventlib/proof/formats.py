@@ -21,6 +21,7 @@ _KINDS = {
     "no-deadline": "sets no such deadline",
     "overdue": "would have let a deadline pass",
     "unhandled": "does not handle the input",
+    "state": "keeps another state",
     "recovers": "handles what was parked",
 }
 

@@ -170,21 +170,21 @@ class InFlight:
         return size
 
     def _left_out(self, explored: int) -> list[str]:
-        said = list[str]()
+        omitted = list[str]()
         if explored < len(self._sagas):
             alone = (
                 f"{explored:,} of {len(self._sagas):,} sagas were explored, the smallest of each shape; the others of"
             )
-            said.append(f"{alone} a shape differ from it in texts, times and larger numbers")
-        said.append("each saga was explored alone: what others do meanwhile to what they share was not")
+            omitted.append(f"{alone} a shape differ from it in texts, times and larger numbers")
+        omitted.append("each saga was explored alone: what others do meanwhile to what they share was not")
         if self._skipped:
-            said.append(f"not judged, since they are not about {self._found.key}: {', '.join(self._skipped)}")
+            omitted.append(f"not judged, since they are not about {self._found.key}: {', '.join(self._skipped)}")
         if self._found.others:
-            said.append(f"{self._found.others:,} inputs and parked keys that belong to no saga")
+            omitted.append(f"{self._found.others:,} inputs and parked keys that belong to no saga")
         if self._found.cut:
-            said.append(f"events that {', '.join(sorted(self._found.cut))} no longer has")
-        said.append("requests that may still come from outside, zombies, and clocks that are wrong")
-        return said
+            omitted.append(f"events that {', '.join(sorted(self._found.cut))} no longer has")
+        omitted.append("requests that may still come from outside, zombies, and clocks that are wrong")
+        return omitted
 
 
 _SharedStates = Mapping[TaskName, Mapping[str, Record | None]]

@@ -23,7 +23,7 @@ from eventlib.replay.player import Player
 from eventlib.replay.scanner import LogScanner
 from eventlib.replay.task_inputs import TaskInputs
 from eventlib.runtime.bootstrap import InputStart, mark_of
-from eventlib.runtime.records import JournalEntry
+from eventlib.runtime.records import JournalEntry, Positions
 
 
 class Parked(NamedTuple):
@@ -78,6 +78,14 @@ class DeciderPlayer:
         self._external = scanner.log.external
         self._past_ends: dict[str, int] = {}
         self._visitor = visitor
+
+    def resume(self, positions: Positions) -> None:
+        """Continue where the task was at these positions, instead of at its beginning."""
+        self.at_ms = positions.at_ms
+        for topic, offset in positions.next.items():
+            self.inputs.begin(topic, offset)
+        if self.service.effects == "new":
+            self._past_ends.update(positions.past)
 
     async def play(self, entry: JournalEntry) -> None:
         """Play the next transaction. Raises: ContractError for an input that is not there any more."""

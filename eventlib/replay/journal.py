@@ -15,6 +15,7 @@ from eventlib.model.service import Service
 from eventlib.runtime.records import JournalEntry
 
 _CHUNK = 2_000
+_LAST = 64
 
 
 class TaskJournal:
@@ -45,6 +46,16 @@ class TaskJournal:
                     await self._refuse(record)
                 first = False
                 yield record, entry
+
+    async def newest(self) -> JournalEntry | None:
+        """Return the journal's last entry; None when there is none."""
+        place, port = (self._service.journal.name, self._partition), self._log.port
+        at, start = await port.end(*place), await port.start(*place)
+        while at > start:
+            at = max(start, at - _LAST)  # an aborted transaction leaves a gap
+            if records := await port.read(*place, at, _LAST):
+                return await self._decoded(records[-1])
+        return None
 
     async def _refuse(self, record: Record) -> NoReturn:
         """Refuse a journal of which this record is not the first."""

@@ -7,13 +7,14 @@ from typing import Literal
 
 from eventlib.model.measures import Measures
 
-Kind = Literal["other", "silent", "talks", "raises", "no-deadline", "overdue", "unreadable", "unhandled"]
+Kind = Literal["other", "silent", "talks", "raises", "no-deadline", "overdue", "unreadable", "unhandled", "state"]
 """How a decision differs.
 
 - `other`: other events are emitted; `silent`: none, where some were; `talks`: some, where none were.
 - `raises`: the handler or evolve raises.
 - `no-deadline`: a deadline passed that would not be set, or not for then; `overdue`: one would have passed that did not.
 - `unreadable`: the current event classes cannot read the input; `unhandled`: no decider handles it any more.
+- `state`: another state follows from what was emitted, beside code that runs.
 """
 
 

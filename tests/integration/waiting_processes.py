@@ -74,7 +74,7 @@ class Process:
     """A command, and what it has said on stderr."""
 
     def __init__(self, process: forked.Popen, diary: Path) -> None:
-        self._process = process
+        self.process = process
         self._diary = diary
 
     @property
@@ -85,18 +85,18 @@ class Process:
         """Wait until it has said something."""
         async with asyncio.timeout(PATIENCE_S):
             while sentence not in self.said:
-                assert self._process.poll() is None, self.said
+                assert self.process.poll() is None, self.said
                 await asyncio.sleep(0.05)
 
     async def ended(self, number: signal.Signals) -> int:
         """Send it a signal, and return its exit code."""
-        self._process.send_signal(number)
-        return await asyncio.to_thread(self._process.wait, PATIENCE_S)
+        self.process.send_signal(number)
+        return await asyncio.to_thread(self.process.wait, PATIENCE_S)
 
     async def end(self) -> None:
         """Leave nothing behind."""
-        self._process.kill()
-        await asyncio.to_thread(self._process.wait)
+        self.process.kill()
+        await asyncio.to_thread(self.process.wait)
 
 
 @asynccontextmanager
