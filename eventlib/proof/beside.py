@@ -243,7 +243,10 @@ class Beside:
     def _progress(self, lived: float, span_s: float) -> str:
         kinds = count_of(len(self._known), "kind")
         decisions = count_of(self._tally.decisions.total(), "decision")
-        return f"Beside {RUNNING}: {min(lived, span_s):.0f} of {span_s:.0f} s, {decisions}, {kinds} of difference"
+        waits = "" if self._tally.decisions else ", and it waits for the first"
+        return (
+            f"Beside {RUNNING}: {min(lived, span_s):.0f} of {span_s:.0f} s, {decisions}{waits}, {kinds} of difference"
+        )
 
     def _diff(self) -> Diff:
         report = self._tally.report(self._events)

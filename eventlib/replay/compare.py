@@ -25,6 +25,9 @@ from eventlib.runtime.emit import cause_of_input
 from eventlib.runtime.keyed_state import NO_MEMORY, KeyedState, KeyMetadata
 from eventlib.runtime.records import JournalEntry
 
+_CATCHES_UP_MS = 60_000
+"""So long after a task was behind, its deadlines may still be late."""
+
 
 class Compare:
     """Compares one task's decisions, transaction by transaction."""
@@ -40,6 +43,7 @@ class Compare:
         self._decisions = context.tally.decisions
         self.code_differs = False
         self._judges = False
+        self._behind_ms = -_CATCHES_UP_MS
         self._sagas = context.asked.sagas
         self._doubtful = DoubtfulStates(service, partition, context)
         self._tap = context.tap
@@ -106,7 +110,18 @@ class Compare:
         if self.code_differs and (decider.name, key) not in self.player.parked:
             is_known = self._doubtful.trusts(f"{self.service.emits_as}/{decider.name}", key)
             judged = is_known and self._context.asked.about(entry.correlation_id)
-            self._deadlines.fallen_due(decider, key, entry, self.player.at_ms, judged=judged)
+            until_ms = self.player.at_ms - self._context.patience_ms
+            self._deadlines.fallen_due(decider, key, entry, until_ms, judged=judged and self._is_current)
+
+    def _is_in_time(self, record: Record) -> bool:
+        """Tell whether the task was not behind when it handled an input, nor shortly before: its deadlines wait for that."""
+        if self.player.at_ms - record.timestamp_ms > self._context.patience_ms:
+            self._behind_ms = self.player.at_ms
+        return self._is_current
+
+    @property
+    def _is_current(self) -> bool:
+        return self.player.at_ms - self._behind_ms > _CATCHES_UP_MS
 
     def handle_all(self, items: Sequence[Buffered]) -> None:
         """See `DeciderVisitor.handle_all`."""
@@ -141,7 +156,9 @@ class Compare:
             self._doubtful.trusts(plan.source, key) and self._judges and (self._sagas is None or saga in self._sagas)
         )
         if plan.has_deadlines and self.code_differs and not waited:
-            entry = self._deadlines.fallen_due(decider, key, entry, record.timestamp_ms, judged=judged)
+            until_ms = record.timestamp_ms - self._context.patience_ms
+            in_time = not self._context.patience_ms or self._is_in_time(record)
+            entry = self._deadlines.fallen_due(decider, key, entry, until_ms, judged=judged and in_time)
         state, now, failure = decide_now(plan, entry.state, record, event, answers=judged)
         player, then = self.player, _NOTHING
         if player.outputs and (found := player.claim((plan.source, key, record.event_id), cause_id, decider.name)):

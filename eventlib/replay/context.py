@@ -50,6 +50,8 @@ class ReplayContext:
     code_version: str
     tap: Tap | None = None
     """Called with each decision that can be read and is asked for."""
+    patience_ms: int = 0
+    """How much later than it is due a deadline may have passed: a task handles its inputs first."""
 
     def judge(self, decision: Decision, failure: Exception | None) -> None:
         """Count a decision; record a difference if the current code decides something else, or fails."""

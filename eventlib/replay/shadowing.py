@@ -30,8 +30,7 @@ from eventlib.values import from_ms
 
 _ON_THE_LOG = 1 << 62
 """No buffer begins so late: inputs are read from the log, as far as the journal has come."""
-_GRACE_MS = 5_000
-"""How much later than it is due a deadline of the running code may pass: it handles its inputs first."""
+_PATIENCE_MS = 5_000
 _KEPT_MS = 60_000
 _MOST_UNREADABLE = 1_000
 
@@ -72,7 +71,7 @@ class ShadowTask:
         self._scanner = PushScanner(context.log, service, partition, is_whole=False)
         for topic in service.inputs:
             self._scanner.start((topic.name, partition), _ON_THE_LOG)
-        self._context = replace(context, window=self._scanner, entries=entries)
+        self._context = replace(context, window=self._scanner, entries=entries, patience_ms=_PATIENCE_MS)
         self._compare = Compare(service, partition, self._context)
         self._unclaimed = UnclaimedEvents(self._context, {(service.name, partition): self._compare})
         self._positions = Positions()
@@ -243,7 +242,6 @@ class ShadowTask:
 
     def end(self) -> None:
         """Report deadlines that the current code would have passed by now, and the running one did not."""
-        self._compare.player.at_ms -= _GRACE_MS
         for decider in self.service.deciders:
             for key, entry in self._context.entries[decider.name].all() if decider.has_deadlines else ():
                 self._compare.end(decider, key, entry)

@@ -6,13 +6,14 @@ import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eventlib import open_log
+from eventlib import RetryableError, open_log
+from eventlib.ground.tasks import cancelled
 from tests import forked
 from tests.integration import shadowed_app
 from tests.integration.waiting_processes import EVENTLIB, PATIENCE_S, Process
@@ -79,7 +80,8 @@ class Fleet:
             nonlocal count
             async with open_log(self.url, shadowed_app.app) as log:
                 while True:
-                    await log.publish(shadowed_app.Placed(order_id=str(count % 50), cents=count))
+                    with suppress(RetryableError):
+                        await log.publish(shadowed_app.Placed(order_id=str(count % 50), cents=count))
                     count += 1
                     await asyncio.sleep(0.02)
 
@@ -87,8 +89,7 @@ class Fleet:
         try:
             yield lambda: count
         finally:
-            placing.cancel()
-            await asyncio.gather(placing, return_exceptions=True)
+            await cancelled(placing)
 
     async def owners(self) -> set[str]:
         async with open_log(self.url, shadowed_app.app, read_only=True) as log:
