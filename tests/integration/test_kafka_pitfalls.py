@@ -19,6 +19,7 @@ from eventlib import Decider, Event, EventLog, Publication, Runtime, Service, Wi
 from eventlib.cli import run
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import TopicMismatch
+from eventlib.ground.tasks import cancelled
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.model.topic import PARTITIONERS, Topic
 from eventlib.operations.doctor.examination import examine
@@ -221,3 +222,24 @@ async def abort_in(broker: Cluster, places: list[tuple[str, int]]) -> None:
         for topic, partition in places:
             await stranger.send_and_wait(topic, b"aborted", partition=partition)
         await stranger.abort_transaction()
+
+
+async def test_a_poll_that_does_not_wait_lets_what_fetches_run(kafka_url: str) -> None:
+    """A task with a due deadline polls so until it has what is on the log: it would otherwise never come."""
+    async with open_log(kafka_url, shop) as log:
+        reader = log.port.reader({("order.requests", 0): 0})
+        turns = 0
+
+        async def fetching() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        assert await reader.poll(1, 0) == []  # it knows the partition's end by now
+        other = asyncio.create_task(fetching())
+        for _ in range(100):
+            assert await reader.poll(1, 0) == []
+        await cancelled(other)
+        await reader.close()
+        assert turns > 50
