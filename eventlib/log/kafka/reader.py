@@ -54,7 +54,7 @@ class KafkaReader(Reader):
             late = deadline is not None and loop.time() >= deadline
             self._raise(late=late)
             if late and self._is_current():
-                await asyncio.sleep(0)  # whoever polls without waiting would otherwise starve what fetches
+                await asyncio.sleep(0)  # polling without a wait would otherwise starve the fetches
                 return records
             # Records known to exist are awaited even after the timeout: they are in flight.
             await self._wait(None if late else deadline)
