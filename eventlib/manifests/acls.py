@@ -83,7 +83,8 @@ def users_of(choreography: Choreography, options: KafkaOptions, views: Sequence[
 
 def _service(service: Service, options: KafkaOptions) -> User:
     own = (service.changelog, service.parked, service.journal)
-    reads = names_of([*service.inputs, service.control, SCHEMAS, DECLARATIONS])
+    # What it emits, too: its next version compares that with its own decisions (`eventlib run --shadow-first`).
+    reads = names_of([*service.inputs, *service.outputs, service.control, SCHEMAS, DECLARATIONS])
     writes = names_of(_held_twice(service.outputs))
     both = names_of([*own, OWNERS, OPERATIONS]) | reads & writes
     user = user_name(options, service.name)

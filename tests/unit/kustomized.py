@@ -4,6 +4,7 @@ Paths of patches have to be there, targets have to be met, and files have to be 
 """
 
 import copy
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def _is_target(resource: Resource, target: Mapping[str, str]) -> bool:
     key, _, value = target.get("labelSelector", "").partition("=")
     return (
         resource["kind"] == target["kind"]
-        and target.get("name", resource["metadata"]["name"]) == resource["metadata"]["name"]
+        and re.fullmatch(target.get("name", ".*"), resource["metadata"]["name"]) is not None
         and (not key or labels.get(key) == value)
     )
 

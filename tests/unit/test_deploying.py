@@ -46,7 +46,8 @@ def test_a_service_writes_what_it_says_and_reads_what_it_handles(service: Any) -
     }
     user = users(OPTIONS)[f"shop-{service.name}"]
     assert allowed(user, Operation.WRITE) - own == {contract_of(event).topic.name for event in service.emits}
-    assert allowed(user, Operation.READ) - own == {contract_of(event).topic.name for event in service.handles}
+    read = {contract_of(event).topic.name for event in (*service.handles, *service.emits)}
+    assert allowed(user, Operation.READ) - own == read
     assert f"{service.name}.control" not in allowed(user, Operation.WRITE)
     assert "_schemas" not in allowed(user, Operation.WRITE)
     for other in shop.services:

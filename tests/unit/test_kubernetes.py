@@ -81,6 +81,16 @@ def test_an_overlay_comes_together(overlay: str) -> None:
     assert {(kind, [each for each, _ in names].count(kind)) for kind, _ in wanted} == wanted
 
 
+def test_each_service_proves_its_next_version_in_production_before_it_takes_over() -> None:
+    commands = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]["command"]
+        for each in built(ROOT / "overlays" / "production")
+        if each["kind"] == "StatefulSet"
+    }
+    proving = {name for name, command in commands.items() if command[-2:] == ["--shadow-first", "10m"]}
+    assert proving == {f"shop-{service.name}" for service in shop.services}
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl here")
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_kustomize_makes_the_same_of_it(overlay: str) -> None:
