@@ -88,6 +88,10 @@ def _apply(resource: Resource, operation: Mapping[str, Any]) -> None:
     at: Any = resource
     for part in way:
         at = at[int(part)] if isinstance(at, list) else at[part]
+    if last == "-":
+        assert operation["op"] == "add", operation
+        at.append(operation["value"])
+        return
     key: Any = int(last) if isinstance(at, list) else last
     assert operation["op"] == "add" or (key in at if isinstance(at, dict) else key < len(at)), operation
     if operation["op"] == "remove":
