@@ -157,7 +157,6 @@ class DirectoryVersion(Version[Published]):
         told("merging small files")
         for table in sorted(self._grown):
             self._compact_table(table)
-        self._trim(keep)
         manifest = manifest.model_copy(update={"snapshots": self.snapshots()})
         (self.path / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
         told("waiting for the disk")
@@ -179,9 +178,6 @@ class DirectoryVersion(Version[Published]):
 
     def _compact_table(self, table: str) -> None:
         merge_small(self.path / table, f"{self.number:010}")
-
-    def _trim(self, keep: int) -> None:
-        """Leave out what none of the `keep` newest versions needs."""
 
     def _made(self) -> Iterable[Path]:
         """Yield all files and directories that were made."""
