@@ -13,11 +13,13 @@ from analytics.asking import ask, spans_of
 from analytics.audit.application import Application
 from analytics.rebuilding.building import Build, Progress
 from analytics.rebuilding.catalogue import catalogue_of
-from analytics.rebuilding.dropped import dropped_of, incomplete
 from analytics.rebuilding.quality import QUARANTINE, Broken
 from analytics.session import configured
 from analytics.stores import Manifest, Place, TableFormat, VersionPlace, alone_in, begin_version, current, read_manifest
 from eventlib.errors import LogUnavailable, WiringError
+from eventlib.log.archive.files import Lost
+from eventlib.log.archive.files import read_manifest as read_archive
+from eventlib.log.archive.place import SCHEME, place_of
 from eventlib.log.base import Log, TopicPartition
 from eventlib.values import to_ms
 
@@ -102,9 +104,9 @@ def rebuild(  # noqa: PLR0913  named, all but three
             else _going_on(read_manifest(version), catalogue.definition, log_id, ends, place, as_of)
         )
         begin = {p: 0 if before is None else before.ends.get(p, 0) for p in ends}
-        dropped = dropped_of(url, there, begin, ends)
+        dropped = _dropped_of(url, there, begin, ends)
         if dropped and not how.incomplete:
-            raise LogUnavailable(incomplete(url, dropped))
+            raise LogUnavailable(_incomplete(url, dropped))
         new = {p: range(begin[p], end) for p, end in ends.items() if end > begin[p]}
         if before is not None and not new:
             return Rebuilt(before, False, {}, 0, 0, perf_counter() - began)
@@ -158,6 +160,33 @@ def _ends(
         (topic, partition), end = beyond[0], there[beyond[0]].stop
         raise WiringError(f"--as-of names offset {as_of[beyond[0]]} of {topic}/{partition}, which ends at {end}")
     return {p: as_of.get(p, span.stop if p[0] in journals else 0) for p, span in there.items()}
+
+
+def _dropped_of(
+    url: str,
+    there: Mapping[TopicPartition, range],
+    begin: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> list[Lost]:
+    """Return the selected records that the log no longer has; an archive's manifest names those dropped before it."""
+    if url.startswith(SCHEME):
+        gone = [each for each in read_archive(place_of(url)).lost if (each.topic, each.partition) in there]
+    else:
+        gone = [Lost(topic=p[0], partition=p[1], first=begin[p], end=span.start) for p, span in there.items()]
+    asked = [(each, begin[each.topic, each.partition], ends[each.topic, each.partition]) for each in gone]
+    cut = [each.model_copy(update={"first": max(each.first, b), "end": min(each.end, e)}) for each, b, e in asked]
+    return [each for each in cut if each.first < each.end]
+
+
+def _incomplete(url: str, dropped: Sequence[Lost]) -> str:
+    """Return a message about them, with the remedy."""
+    first = dropped[0]
+    more = f", and of {len(dropped) - 1} more partitions" if len(dropped) > 1 else ""
+    return (
+        f"{url} has dropped {first.topic}/{first.partition} from {first.first} to {first.end}{more}: tables of what is left "
+        "are incomplete; rebuild from an archive that has it (--log archive:DIR), from which the log then continues, or use "
+        "what is left with --incomplete"
+    )
 
 
 def _going_on(

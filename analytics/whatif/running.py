@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -12,18 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from analytics.audit.application import Run
 from analytics.audit.routing import Routes
 from analytics.audit.rows import batches_of, records_of
 from analytics.whatif.alternative import Alternative
 from analytics.whatif.codec import alternative_log
+from analytics.whatif.figures import Figure
 from analytics.whatif.hypothesis import Hypothesis
 from analytics.whatif.past import ANNOUNCED, JOURNALLED, last_ms, past
 from analytics.whatif.played import Due
 from analytics.whatif.rows import row_schema
-from analytics.whatif.sagas import sagas_of
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.record import Record
@@ -65,7 +66,7 @@ def what_if(
     schema = row_schema(hypothesis.figures)
     played = rows.mapInArrow(partial(_played, hypothesis=hypothesis, url=url, horizon_ms=horizon_ms), schema)
     events = _written(played, place / "whatif_events")
-    sagas = _written(sagas_of(events, hypothesis.figures), place / "whatif_sagas")
+    sagas = _written(_sagas_of(events, hypothesis.figures), place / "whatif_sagas")
     return Outcome(events, sagas, parts)
 
 
@@ -138,3 +139,58 @@ class _Part:
     def _task(self, number: int) -> tuple[str, int]:
         service, partition = self._routes.task(number)
         return service.name, partition
+
+
+def _sagas_of(events: DataFrame, figures: Sequence[Figure]) -> DataFrame:
+    """Return one row for each saga: outcomes, reasons, sums, how many answers were modelled, and its first difference."""
+    differs = f.col("difference") != "unchanged"
+    place = f.concat_ws("/", "topic", "partition", "offset")
+    first = f.struct(
+        place.alias("position"),
+        f.coalesce("type_now", "type_then").alias("type"),
+        "handler",
+        "difference",
+        "type_then",
+        "type_now",
+        "id",
+        f.coalesce("at_now", "at_then").alias("at"),
+    )
+    answers = f.struct(
+        f.count_if(f.col("is_answer") & (f.col("origin") == "recorded")).alias("recorded"),
+        f.count_if(f.col("is_answer") & (f.col("origin") == "modelled")).alias("modelled"),
+    )
+    sums = [column for figure in figures for column in _sums(figure)]
+    return (
+        events.where("saga != ''")
+        .groupBy("saga")
+        .agg(
+            *(_outcome(when).alias(f"outcome_{when}") for when in ("then", "now")),
+            *(_last(f"reason_{when}", when).alias(f"reason_{when}") for when in ("then", "now")),
+            *(f.count(f"type_{when}").alias(f"events_{when}") for when in ("then", "now")),
+            f.count_if(f.col("difference") == "failed").alias("failed"),
+            answers.alias("answers"),
+            *sums,
+            f.min(f.when(differs, f.col("position"))).alias("first_number"),
+            f.min_by(first, f.when(differs, f.col("position"))).alias("first_difference"),
+        )
+        .drop("first_number")
+    )
+
+
+def _outcome(when: str) -> Column:
+    return f.coalesce(_snake(_last(f"type_{when}", when)), f.lit("open"))
+
+
+def _last(column: str, when: str) -> Column:
+    """Return a column of the event that ended the saga; NULL while none has."""
+    return f.max_by(column, f.when(f.col(f"final_{when}"), f.col(f"at_{when}")))
+
+
+def _sums(figure: Figure) -> list[Column]:
+    currency, then, now = figure.columns
+    return [f.max(currency).alias(currency), f.sum(then).alias(then), f.sum(now).alias(now)]
+
+
+def _snake(name: Column) -> Column:
+    """Return a type's name in snake case."""
+    return f.lower(f.regexp_replace(name, "(?<=[a-z0-9])(?=[A-Z])", "_"))
