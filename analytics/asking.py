@@ -50,16 +50,12 @@ def refuse_missing(url: str) -> None:
         raise LogUnavailable(f"there is no log at {path}: name one as sqlite:///relative.db or sqlite:////absolute.db")
 
 
-def refuse_unreadable(url: str) -> None:
-    """Open a log and close it again, so that its errors are reported before Spark starts and a directory is created.
+def records_on(url: str) -> int:
+    """Return how many offsets a log has; its errors are so reported before Spark starts and a directory is created.
 
     Raises: WiringError for an invalid URL; LogUnavailable when there is no log, or its brokers do not answer.
     """
-
-    async def nothing(_: Log) -> None:
-        pass
-
-    ask(url, nothing)
+    return sum(map(len, spans(url).values()))
 
 
 def spans(url: str) -> Mapping[TopicPartition, range]:

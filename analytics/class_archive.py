@@ -1,6 +1,6 @@
 """An archive of Spark's classes, which Java maps into memory instead of loading each from its jar: 4 s of CPU for each start.
 
-It is kept beside the connectors, by what Java and what jars it is of. Making it takes what ten starts save, so the twentieth
+It is kept beside the connectors, by what Java and what jars it is of. Making it takes what seven starts save, so the tenth
 session that finds none makes it, in a process of its own: who starts Spark a few times is not kept waiting.
 """
 
@@ -27,7 +27,7 @@ TAKES_S = 300
 _MAKES = "analytics.class_archive_making"
 _KEPT = 2  # at most: one takes 160 MB
 
-MADE_AT = 20
+MADE_AT = 10
 """The session that makes it."""
 
 

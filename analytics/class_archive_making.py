@@ -3,11 +3,11 @@
 import sys
 from tempfile import TemporaryDirectory
 
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as f
 
 from analytics.class_archive import SILENT, TAKES_S
-from analytics.session import FOR_THROUGHPUT, end_session, session
+from analytics.session import FOR_A_START, end_session, session
 
 
 def _use(spark: SparkSession) -> None:
@@ -16,10 +16,13 @@ def _use(spark: SparkSession) -> None:
         rows.groupBy("t").agg(f.sum("n").alias("n")).write.parquet(f"{place}/rows")
         joined = spark.read.parquet(f"{place}/rows").join(rows, "t").orderBy("t").select(rows.n, "t")
         joined.mapInArrow(lambda batches: batches, rows.schema).collect()
+        figures = f.percentile("n", f.array(f.lit(0.5), f.lit(0.9))), f.countDistinct("t"), f.max_by("t", "n")
+        ranked = rows.unionAll(rows).withColumn("rank", f.row_number().over(Window.partitionBy("t").orderBy("n")))
+        ranked.select("*", f.explode(f.array("n", "rank"))).groupBy("rank").agg(*figures).collect()
 
 
 if __name__ == "__main__":
-    java = f"{FOR_THROUGHPUT} -XX:ArchiveClassesAtExit={sys.argv[1]} {SILENT}"
+    java = f"{FOR_A_START} -XX:ArchiveClassesAtExit={sys.argv[1]} {SILENT}"
     try:
         _use(session("classes", master="local[1]", java=java))
     except BaseException:

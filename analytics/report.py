@@ -12,9 +12,9 @@ from pyspark.sql import functions as f
 
 from analytics.audit.finding import Rule
 from analytics.reporting import charts, sagas
-from analytics.reporting.charts import counted, first_bars, main_currencies, top_money
+from analytics.reporting.charts import counted, diagram, first_bars, main_currencies, top_money
+from analytics.reporting.console_pages import parked_page, saga_page, sagas_page
 from analytics.reporting.drawing import SERIES, canvas, styled
-from analytics.reporting.flow import diagram
 from analytics.reporting.money import money, short, short_money
 from analytics.reporting.part import Column, Part, Report, Row, Section, Tables, Tile, duration
 from analytics.reporting.sagas import percentiles, reversing
@@ -23,7 +23,7 @@ from eventlib.model.choreography import Choreography
 __all__ = [
     "PERCENTILES", "SERIES", "TABLES", "Column", "Part", "Report", "Row", "Section", "Tables", "Tile",
     "canvas", "compensations", "counted", "deadlines", "duration", "effects", "findings", "first_bars", "flow", "funnel",
-    "main_currencies", "money", "outcomes", "parked", "percentiles", "reversing", "rules", "sections", "short", "short_money", "step_times", "stuck", "styled", "top_money",
+    "main_currencies", "money", "outcomes", "parked", "percentiles", "reversing", "rules", "saga_page", "sagas_page", "sections", "short", "short_money", "step_times", "stuck", "styled", "top_money",
     "totals", "waiting",
 ]  # fmt: skip
 
@@ -36,7 +36,8 @@ PERCENTILES = (Column("p50_ms", "p50", "ms"), Column("p95_ms", "p95", "ms"), Col
 def totals(tables: Tables) -> Part:
     """Return how many sagas there are, and how long they took."""
     columns = (
-        *(Column("sagas", "sagas", "count"), Column("open", "open", "count")),
+        Column("sagas", "sagas", "count", lambda _: "/sagas"),
+        Column("open", "open", "count", lambda row: sagas_page({"outcome": sagas.OPEN}) if row["open"] else ""),
         *(Column("compensated", "with compensations", "count"), *PERCENTILES),
     )
     return Part("sagas", "Sagas", "From the first event to the last.", columns, sagas.totals(tables))
@@ -83,8 +84,12 @@ def outcomes(tables: Tables) -> Part:
         "How sagas ended",
         "By the event that ended them and its reason; the times are those from the first event to the last.",
         (
-            *(Column("outcome", "outcome"), Column("reason", "reason")),
-            *(Column("sagas", "sagas", "count"), Column("share", "share", "share"), *PERCENTILES),
+            *(
+                Column("outcome", "outcome"),
+                Column("reason", "reason"),
+                Column("sagas", "sagas", "count", _with_outcome),
+            ),
+            *(Column("share", "share", "share"), *PERCENTILES),
         ),
         sagas.outcomes(tables),
         counted(_outcome, "sagas", lambda row: f"{row['sagas']:,}", SERIES[1]),
@@ -140,7 +145,8 @@ def stuck(tables: Tables) -> Part:
         "Sagas without an event for longest",
         "The command eventlib saga ID shows each of them.",
         (
-            *(Column("saga", "saga"), Column("waits_for", "waits for"), Column("waiting_ms", "for", "ms")),
+            Column("saga", "saga", page=lambda row: saga_page(row["saga"])),
+            *(Column("waits_for", "waits for"), Column("waiting_ms", "for", "ms")),
             *(Column("steps", "events", "count"), Column("started_at", "began"), Column("last_at", "last event")),
         ),
         sagas.stuck(tables),
@@ -156,7 +162,7 @@ def parked(tables: Tables) -> Part:
         "Inputs that could not be handled, and how many of them still wait for a person (eventlib parked list).",
         (
             *(Column("service", "service"), Column("decider", "decider"), Column("reason", "reason")),
-            *(Column("parked", "parked", "count"), Column("still", "still parked", "count")),
+            *(Column("parked", "parked", "count"), Column("still", "still parked", "count", _of_cause)),
         ),
         sagas.parked(tables),
         nothing="Nothing.",
@@ -217,13 +223,15 @@ def rules(findings: DataFrame, declared: Sequence[Rule]) -> Part:
 
 def findings(found: DataFrame) -> Part:
     """Return the audit's findings."""
-    columns = ("severity", "rule", "order", "about", "sentence")
+    names = ("severity", "rule", "order", "about", "sentence")
+    columns = [Column(name, name) for name in names]
+    columns[2] = Column("order", "saga", page=lambda row: saga_page(row["order"]))
     return Part(
         "findings",
         "What the audit found",
         "Each line names the violation, and the saga.",
-        tuple(Column(name, "saga" if name == "order" else name) for name in columns),
-        found.select(*columns).orderBy(*columns),
+        columns,
+        found.select(*names).orderBy(*names),
         nothing="Nothing: every rule below holds.",
     )
 
@@ -242,6 +250,14 @@ def sections(choreography: Choreography) -> list[Section]:
         Section("waiting", "Waiting", [waiting, stuck, parked]),
         Section("effects", "Effects", [effects, deadlines]),
     ]
+
+
+def _with_outcome(row: Row) -> str:
+    return sagas_page({name: row[name] for name in ("outcome", "reason")})
+
+
+def _of_cause(row: Row) -> str:
+    return parked_page({name: row[name] for name in ("service", "decider", "reason")}) if row["still"] else ""
 
 
 def _outcome(row: Row) -> str:

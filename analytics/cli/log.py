@@ -104,16 +104,31 @@ def report_log(  # noqa: PLR0913, PLR0917  one argument for each option
         bool, typer.Option("--no-audit", metavar="", help="Leave the audit out, which takes longest.")
     ] = False,
     opened: Annotated[bool, typer.Option("--open", metavar="", help="Open it in the browser.")] = False,
+    console: Annotated[
+        str | None,
+        typer.Option(
+            "--console",
+            metavar="URL",
+            help="The console that sagas, outcomes and parked causes link to. [dim]Default: no links[/dim]",
+            show_default=False,
+        ),
+    ] = None,
     choreography: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Report on a log: flow, outcomes, times, what waits and the audit, and the application's own parts, as one HTML page."""
+    from analytics.commands.showing import JobProgress
+
+    url = log_url(log, choreography)
+    steps = JobProgress(f"reading {url}", shown=not as_json)  # what is imported next takes seconds on a busy machine
     from analytics.audit.application import Application
     from analytics.commands.report import report_command
 
-    url, whose = log_url(log, choreography), Application(app_named(choreography))
+    whose, is_audited = Application(app_named(choreography)), not without_audit
     with job_span("analytics report", {"eventlib.log": url}):
-        report_command(url, whose, tables, out, audited=not without_audit, opened=opened, as_json=as_json)
+        report_command(
+            url, whose, tables, out, steps, console=console, audited=is_audited, opened=opened, as_json=as_json
+        )
 
 
 @app.command("reconcile", cls=Command)

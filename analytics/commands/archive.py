@@ -4,7 +4,7 @@ import asyncio
 
 from analytics.archiving import Archived, Progress, archive
 from analytics.asking import refuse_missing
-from analytics.commands.showing import bars, ranges_json, ranges_table
+from analytics.commands.showing import JobProgress, ranges_json, ranges_table
 from eventlib import command_line
 from eventlib.errors import WiringError
 from eventlib.ground.object_store import Place
@@ -17,13 +17,8 @@ def archive_command(url: str, to: Place, *, as_json: bool) -> bool:
     if url.startswith((SCHEME, "memory:")):
         raise WiringError(f"--log {url}: only a log in a file or on Kafka can be archived")
     refuse_missing(url)
-    with bars(shown=not as_json) as shown:
-        task = shown.add_task("archiving", total=None)
-
-        def progress(topic: str, done: int, total: int) -> None:
-            shown.update(task, description=f"archiving {topic}", completed=done, total=total)
-
-        done = asyncio.run(_archived(url, to, progress))
+    with JobProgress("archiving", shown=not as_json) as progress:
+        done = asyncio.run(_archived(url, to, lambda topic, *counts: progress(f"archiving {topic}", *counts)))
     if as_json:
         command_line.print_json([{"log": url, "archive": f"{SCHEME}{to}", **_as_json(done)}])
     else:

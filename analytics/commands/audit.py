@@ -10,10 +10,8 @@ from pyspark.sql import Row
 from analytics.asking import refuse_missing, spans
 from analytics.audit import FINDING, audit, rules
 from analytics.audit.application import Application
-from analytics.commands.showing import bars, ranges_json, ranges_table
-from analytics.connectors import fetch_for_formats, fetch_needed
-from analytics.place import store_of
-from analytics.session import session
+from analytics.commands.showing import JobProgress, ranges_json, ranges_table
+from analytics.commands.starting import session_for
 from eventlib import command_line
 
 _MOST_SHOWN = 50
@@ -34,13 +32,12 @@ def audit_command(
     refuse_missing(url)
     if same_as is not None:
         refuse_missing(same_as)
-    fetch_needed(url, decoding=False)
-    with bars(shown=not as_json) as shown:
-        task = shown.add_task(f"auditing {url}", total=None)
+    with JobProgress("starting Spark", shown=not as_json) as steps:
         read = {place: span for place, span in spans(url).items() if place[0] in application.topics}
-        spark = session("audit", formats=fetch_for_formats(store_of(url, same_as)))
+        records = sum(map(len, read.values()))
+        spark = session_for("audit", url, other=same_as, decoding=False)
+        steps(f"auditing {command_line.counted(records, 'record')}")
         found = audit(spark, url, application, same_as).orderBy("severity", "rule", "order", "about").collect()
-        shown.update(task, completed=1, total=1)
     if out is not None:
         spark.createDataFrame(found, FINDING).coalesce(1).write.mode("overwrite").parquet(str(out / "findings"))
     counts = Counter(row["rule"] for row in found)
@@ -57,7 +54,7 @@ def audit_command(
         command_line.print_json([{**summary, "findings": [row.asDict(recursive=True) for row in found]}])
     else:
         command_line.terminal().print(ranges_table(read))
-        _print(found, len(declared), sum(map(len, read.values())), seconds)
+        _print(found, len(declared), records, seconds)
         if out is not None:
             print(f"The findings are in {out / 'findings'}.")
     return any(row["severity"] == "error" for row in found)

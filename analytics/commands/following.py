@@ -6,14 +6,12 @@ from collections import Counter
 from datetime import UTC, datetime
 from threading import Event
 
-from analytics import session
-from analytics.asking import refuse_unreadable
 from analytics.audit.application import Application
 from analytics.commands.rebuild import rebuilt_json, warn_of_dropped
-from analytics.connectors import fetch_for_formats, fetch_needed
+from analytics.commands.starting import session_for
 from analytics.rebuilding import Following, How, Increment, follow
 from analytics.rebuilding.catalogue import catalogue_of
-from analytics.stores import Place, current, format_of, read_manifest, refuse_unfit, store_of
+from analytics.stores import Place, current, read_manifest, refuse_unfit
 from eventlib import command_line
 from eventlib.errors import WiringError
 
@@ -24,8 +22,6 @@ def follow_command(url: str, application: Application, out: Place, *, every: str
     """Keep tables current until SIGINT or SIGTERM, print each increment, and return whether they are incomplete."""
     catalogue_of(application, how.select)  # what is declared wrongly is told before Spark starts
     refuse_unfit(out, how.table_format)
-    refuse_unreadable(url)
-    fetch_needed(url)
 
     def told(increment: Increment) -> None:
         if as_json:
@@ -36,8 +32,8 @@ def follow_command(url: str, application: Application, out: Place, *, every: str
 
     following = Following(seconds_of(every), told, command_line.warn, Event())
     _end_on_signals(following.ended)
-    formats = fetch_for_formats(how.table_format or format_of(out), store_of(out, url))
-    follow(session("rebuild", formats=formats), url, out, following, how, application)
+    spark = session_for("rebuild", url, out, table_format=how.table_format, is_short=False)
+    follow(spark, url, out, following, how, application)
     version = current(out)
     if version is None:
         return False

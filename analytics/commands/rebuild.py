@@ -6,15 +6,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from analytics import session
-from analytics.asking import refuse_unreadable
 from analytics.audit.application import Application
-from analytics.commands.showing import bars, ranges_json, ranges_table
-from analytics.connectors import fetch_for_formats, fetch_needed
+from analytics.commands.showing import JobProgress, ranges_json, ranges_table
+from analytics.commands.starting import session_for
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.rebuild import AsOf
-from analytics.stores import Manifest, Place, format_of, opened_at, refuse_unfit, store_of
+from analytics.stores import Manifest, Place, opened_at, refuse_unfit
 from eventlib import command_line
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.base import TopicPartition
@@ -27,25 +25,10 @@ def rebuild_command(
     """Rebuild the tables, print what was read and written, and return whether they are incomplete."""
     catalogue_of(application, how.select)  # what is declared wrongly is told before Spark starts
     refuse_unfit(out, how.table_format)
-    refuse_unreadable(url)
-    fetch_needed(url)
     when = None if as_of is None else as_of_text(as_of)
-    with bars(shown=not as_json) as shown:
-        task = shown.add_task("starting Spark", total=None)
-
-        def progress(what: str, done: int, total: int) -> None:
-            shown.update(task, description=f"rebuilding: {what}", completed=done, total=total)
-
-        formats = fetch_for_formats(how.table_format or format_of(out), store_of(out, url))
-        done = rebuild(
-            session("rebuild", formats=formats),
-            url,
-            out,
-            as_of=when,
-            how=how,
-            application=application,
-            progress=progress,
-        )
+    with JobProgress("starting Spark", shown=not as_json) as steps:
+        spark = session_for("rebuild", url, out, table_format=how.table_format)
+        done = rebuild(spark, url, out, as_of=when, how=how, application=application, progress=steps)
     if as_json:
         command_line.print_json([{"log": url, "out": str(out), **rebuilt_json(done)}])
     else:

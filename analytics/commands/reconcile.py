@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-from analytics.asking import refuse_unreadable, spans
-from analytics.commands.showing import bars, ranges_json
-from analytics.connectors import fetch_for_formats, fetch_needed
-from analytics.place import store_of
+from analytics.asking import spans
+from analytics.commands.showing import JobProgress, ranges_json
+from analytics.commands.starting import session_for
 from analytics.reconciling import Difference, Reconciled, ReconcileOptions, reconcile
-from analytics.session import session
 from eventlib import command_line
 
 _MOST_SHOWN = 50
@@ -17,13 +15,10 @@ _LONGEST = 60
 def reconcile_command(url: str, wanted: ReconcileOptions, *, as_json: bool) -> bool:
     """Reconcile the live state with a log, print the result, and return whether something differs."""
     wanted.application.load()
-    refuse_unreadable(url)
-    fetch_needed(url)
-    with bars(shown=not as_json) as shown:
-        task = shown.add_task("starting Spark", total=None)
-        spark = session("reconcile", formats=fetch_for_formats(store_of(url)))
+    with JobProgress("starting Spark", shown=not as_json) as steps:
+        spark = session_for("reconcile", url)
         read = spans(url)
-        done = reconcile(spark, url, wanted, lambda what: shown.update(task, description=f"comparing {what}"))
+        done = reconcile(spark, url, wanted, lambda what: steps(f"comparing {what}"))
     if as_json:
         summary = {"log": url, "read": ranges_json(read), "seconds": round(done.seconds, 3)}
         compared = [each._asdict() for each in done.compared]

@@ -4,35 +4,35 @@ import webbrowser
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analytics.asking import refuse_unreadable
 from analytics.audit.application import Application
-from analytics.commands.showing import bars, ranges_json, ranges_table
-from analytics.connectors import fetch_for_formats, fetch_needed
+from analytics.commands.showing import JobProgress, ranges_json, ranges_table
+from analytics.commands.starting import session_for
+from analytics.reporting.console_pages import console_named
 from analytics.reporting.making import Reported, make_report
-from analytics.session import session
-from analytics.stores import Place, format_of, store_of
+from analytics.stores import Place
 from eventlib import command_line
 
 
 def report_command(  # noqa: PLR0913  what a person may say of a report
-    url: str, whose: Application, tables: Place | None, out: Path, *, audited: bool, opened: bool, as_json: bool
+    url: str,
+    whose: Application,
+    tables: Place | None,
+    out: Path,
+    progress: JobProgress,
+    *,
+    console: str | None,
+    audited: bool,
+    opened: bool,
+    as_json: bool,
 ) -> None:
     """Write the report of a log, print what was read and written, and open it if requested."""
+    linked = console_named(console) if console else ""
     whose.load()
-    refuse_unreadable(url)
-    fetch_needed(url)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with bars(shown=not as_json) as shown, TemporaryDirectory(prefix="report-") as scratch:
-        task = shown.add_task("starting Spark", total=None)
-
-        def progress(what: str, done: int, total: int) -> None:
-            shown.update(task, description=f"reporting: {what}", completed=done, total=total)
-
-        spark = session(
-            "report", formats=fetch_for_formats(None if tables is None else format_of(tables), store_of(tables, url))
-        )
-        place = tables or Path(scratch)
-        done = make_report(spark, url, place, audited=audited, application=whose, progress=progress)
+    with progress, TemporaryDirectory(prefix="report-") as scratch:
+        progress("starting Spark")
+        spark, place = session_for("report", url, tables), tables or Path(scratch)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        done = make_report(spark, url, place, audited=audited, application=whose, progress=progress, console=linked)
     unfinished = out.with_name(f".{out.name}.unfinished")
     unfinished.write_text(done.html, encoding="utf-8")
     unfinished.replace(out)

@@ -13,13 +13,11 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 from pyspark.sql.types import NumericType, TimestampType
 
-from analytics import session
-from analytics.asking import refuse_unreadable
 from analytics.asking_tables import query
 from analytics.audit.application import Application
 from analytics.commands.rebuild import offsets_in, warn_of_dropped
-from analytics.connectors import fetch_for_formats, fetch_needed
-from analytics.stores import Place, VersionPlace, format_of, needed, read_manifest, store_of, version_at
+from analytics.commands.starting import session_for
+from analytics.stores import Place, VersionPlace, needed, read_manifest, version_at
 from eventlib import command_line
 from eventlib.errors import EventlibError, WiringError
 from eventlib.index.columns import digits_of
@@ -46,11 +44,7 @@ def sql_command(text: str | None, asked: Asked, *, as_json: bool) -> None:
     version = None if asked.out is None else _version(asked, asked.out)
     if version is not None:
         warn_of_dropped(read_manifest(version))
-    if asked.url is not None:
-        refuse_unreadable(asked.url)
-        fetch_needed(asked.url)
-    formats = fetch_for_formats(None if asked.out is None else format_of(asked.out), store_of(asked.out, asked.url))
-    spark, at_prompt = session("sql", formats=formats), text is None and sys.stdin.isatty()
+    spark, at_prompt = session_for("sql", asked.url, asked.out), text is None and sys.stdin.isatty()
     number = int(version.name) if version is not None and _is_older(asked) else None
     for each in [text] if text is not None else _asked():
         try:

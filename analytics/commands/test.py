@@ -1,18 +1,17 @@
 """`python -m analytics test`."""
 
-from analytics import session
 from analytics.audit.application import Application
-from analytics.connectors import fetch_for_formats
+from analytics.commands.starting import session_for
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.testing import tested_tables
-from analytics.stores import Place, format_of, store_of, tables
+from analytics.stores import Place, tables
 from eventlib import command_line
 
 
 def test_command(out: Place, application: Application, *, as_json: bool) -> bool:
     """Test the tables in a directory, print what does not hold, and return whether there is any."""
     catalogue = catalogue_of(application)
-    found = tables(session("test", formats=fetch_for_formats(format_of(out), store_of(out))), out)
+    found = tables(session_for("test", None, out), out)
     results = tested_tables(catalogue, found)
     broken = [each for each in results if each.rows]
     if as_json:

@@ -6,12 +6,10 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from analytics.asking import refuse_unreadable, spans
-from analytics.commands.showing import bars, ranges_json
-from analytics.connectors import fetch_for_formats, fetch_needed
-from analytics.place import store_of
+from analytics.asking import spans
+from analytics.commands.showing import JobProgress, ranges_json
+from analytics.commands.starting import session_for
 from analytics.reporting.whatif import Question, Summary, summary, whatif_page
-from analytics.session import session
 from analytics.whatif import Hypothesis, what_if
 from eventlib import command_line
 from eventlib.log.base import TopicPartition
@@ -35,12 +33,11 @@ def whatif_command(url: str, hypothesis: Hypothesis, out: Path, report: Path | N
     """Decide a log again by other rules, write the tables and the report, and print the result."""
     began = time.monotonic()
     hypothesis.load()
-    refuse_unreadable(url)
-    fetch_needed(url, decoding=False)
-    with bars(shown=not as_json) as shown:
-        shown.add_task(f"deciding {url} again", total=None)
+    with JobProgress("starting Spark", shown=not as_json) as steps:
         read = {place: span for place, span in spans(url).items() if place[0] in hypothesis.today.topics}
-        done = what_if(session("what-if", formats=fetch_for_formats(store_of(url))), url, hypothesis, out)
+        spark = session_for("what-if", url, decoding=False)
+        steps(f"deciding {command_line.counted(sum(map(len, read.values())), 'record')} again")
+        done = what_if(spark, url, hypothesis, out)
         result = summary(done.sagas, hypothesis.figures)
         otherwise = done.sagas.where("outcome_then != outcome_now").orderBy("first_difference.at", "saga")
         first = [row.asDict(recursive=True) for row in otherwise.limit(_MOST_SHOWN).collect()]

@@ -87,7 +87,7 @@ class Build:
         with ConcurrentJobs(self.spark) as jobs:
             while not made.issuperset(after):
                 for table in [each for name, each in waiting.items() if made.issuperset(after[name])]:
-                    self._tell(table.name)
+                    self._tell(f"table {table.name}")
                     jobs.start(table.name, self._making(table))
                     del waiting[table.name]
                 ended = jobs.ended()

@@ -39,7 +39,7 @@ class Reported:
     findings: int | None
 
 
-def make_report(
+def make_report(  # noqa: PLR0913  named, all but three
     spark: SparkSession,
     url: str,
     place: Place,
@@ -47,23 +47,23 @@ def make_report(
     audited: bool = True,
     application: Application | None = None,
     progress: Progress = lambda *_: None,
+    console: str = "",
 ) -> Reported:
     """Bring the tables in `place` up to the log's end, and report on them; `audited` is whether to include an audit.
 
-    Raises: as `rebuild` and `audit` do.
+    The page links to the pages of the console at the address `console`, if there is one. Raises: as `rebuild` and `audit` do.
     """
     began, whose = perf_counter(), application or Application()
     own = own_report(whose)
     needed = (*report.TABLES, *own.tables)
     planned = planned_sections(own, whose.choreography)
-    steps = 2 + sum(len(section.parts) for section in planned) + audited
-    progress("rebuilding the tables", 0, steps)
-    rebuild(spark, url, place, how=How(select=_selection(place, needed)), application=whose)
-    found, numbers = tables(spark, place), count(1)
+    rebuild(spark, url, place, how=How(select=_selection(place, needed)), application=whose, progress=progress)
+    steps = 1 + sum(len(section.parts) for section in planned) + audited
+    found, numbers = tables(spark, place), count()
 
     def made_of(make: Callable[[Tables], Part]) -> Part:
         part = make(found)
-        progress(part.title.lower(), next(numbers), steps)
+        progress(f"reporting: {part.title.lower()}", next(numbers), steps)
         part.rows  # noqa: B018  computed now, so that progress is told
         return part
 
@@ -74,7 +74,7 @@ def make_report(
     progress("drawing", steps - 1, steps)
     made = Made(url, _read(place), code_version(whose.choreography), datetime.now(UTC), perf_counter() - began)
     parts = {part.name: part for section in done for part in section.parts}
-    html = page(own.title, done, own.tiles(parts) or generic_tiles(parts), span_of(found), made)
+    html = page(own.title, done, own.tiles(parts) or generic_tiles(parts), span_of(found), made, console)
     return Reported(html, made, len(parts["findings"].rows) if audited else None)
 
 

@@ -52,18 +52,20 @@ def page(
     tiles: Sequence[Tile],
     span: tuple[datetime, datetime] | None,
     made: Made,
+    console: str = "",
 ) -> str:
-    """Return the page as HTML; `span` is from the first event to the last.
+    """Return the page as HTML; `span` is from the first event to the last, and `console` the address that it links to.
 
     Guarantee: the same input gives the same text; external text is escaped.
     """
-    return rendered(title, _head(tiles, span, made, sections), [section for section in sections if section.parts])
+    head = _head(tiles, span, made, sections)
+    return rendered(title, head, [section for section in sections if section.parts], console)
 
 
-def rendered(title: str, head: Head, sections: Sequence[MadeSection]) -> str:
+def rendered(title: str, head: Head, sections: Sequence[MadeSection], console: str = "") -> str:
     """Return a page of sections as HTML. Guarantee: the same input gives the same text; external text is escaped."""
     pictures = {part.name: _picture(part) for section in sections for part in section.parts}
-    return _template().render(title=title, head=head, sections=sections, pictures=pictures)
+    return _template().render(title=title, head=head, sections=sections, pictures=pictures, console=console)
 
 
 @cache

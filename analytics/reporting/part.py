@@ -25,12 +25,14 @@ Draw = Callable[[Sequence[Row], bool], "Figure | str | None"]
 class Column(NamedTuple):
     """A column of the table: its name in the rows, its heading, and its kind.
 
-    `money` is in minor units of the row's `currency`, `share` from 0 to 1.
+    `money` is in minor units of the row's `currency`, `share` from 0 to 1. `page` returns the console's page about a row,
+    from `analytics.reporting.console_pages`, or "" if there is none.
     """
 
     name: str
     title: str
     kind: Kind = "text"
+    page: Callable[[Row], str] = lambda _: ""
 
     def text(self, row: Row) -> str:
         """Return a row's value as text."""

@@ -1,6 +1,6 @@
 """The shop's own parts of the report, for notebooks too: `funnel(tables)` shows itself, and has `.frame`, `.rows`, `.plot()`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from analytics.report import (
@@ -17,6 +17,7 @@ from analytics.report import (
     duration,
     first_bars,
     money,
+    sagas_page,
     step_times,
     top_money,
 )
@@ -29,6 +30,16 @@ _STATUS = tuple(Column(name, name, "count") for name in ("orders", "completed", 
 _CURRENCY = Column("currency", "currency")
 _ORDERS = Column("orders", "orders", "count")
 _REVENUE = Column("revenue_cents", "revenue", "money")
+
+
+def _orders(*attributes: str) -> Callable[[Row], str]:
+    """Return what makes the address of the search for a row's orders, by attributes that it has the values of."""
+
+    def address(row: Row) -> str:
+        known = {**row, "outcome": f"order_{row['status']}" if "status" in row else None}
+        return sagas_page({name: known[name] for name in attributes})
+
+    return address
 
 
 def totals(tables: Tables) -> Part:
@@ -59,7 +70,7 @@ def sales_by_country(tables: Tables) -> Part:
         "countries",
         "Revenue by country",
         "The countries with most revenue, of completed orders.",
-        (Column("country", "country"), *_STATUS, *_MONEY),
+        (Column("country", "country", page=_orders("country", "currency")), *_STATUS, *_MONEY),
         sales.sales_by_country(tables),
         top_money("country", "revenue_cents"),
         first_bars(lambda row: str(row["country"]), Column("revenue_cents", "", "money")),
@@ -106,7 +117,7 @@ def reasons(tables: Tables) -> Part:
         "Why orders were not completed",
         "By the reason that counted first, with what these orders would have brought.",
         (
-            Column("reason", "reason"),
+            Column("reason", "reason", page=_orders("outcome", "reason", "currency")),
             Column("status", "status"),
             _ORDERS,
             Column("amount_cents", "their money", "money"),
