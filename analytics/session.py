@@ -90,9 +90,6 @@ times later than by default.
 FOR_A_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 """Code of a short job runs too seldom to be compiled twice; without room it would be swept all the time."""
 
-_ROOM = "-Xms1g -Xmn500m"
-"""Otherwise a young generation that is small at first is collected all the time."""
-
 _FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -141,8 +138,6 @@ def session(  # noqa: PLR0913  named, all but one
     log4j = home / "log4j2.properties"
     log4j.write_text(_LOG4J)
     memory = os.environ.get(_MEMORY, "2g")
-    if java == FOR_A_START and _MEMORY not in os.environ:
-        java = f"{java} {_ROOM}"
     settings = {
         **_EVERYWHERE,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={home} {_ENDS_WHEN_FULL} {java} {archive}",
