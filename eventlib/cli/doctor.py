@@ -92,9 +92,8 @@ def _print(url: str, found: Sequence[Diagnosis]) -> None:
         if each.remedy:
             said.append("\n→ " + output.printable(each.remedy), style="bold")
         shown.add_row(each.check, Text(each.verdict, style=_STYLES[each.verdict]), said)
-    console = output.terminal()
     output.say(url)
-    console.print(shown)
+    output.terminal().print(shown)
     counts = [
         output.counted(sum(each.verdict == verdict for each in found), verdict) for verdict in ("error", "warning")
     ]

@@ -92,9 +92,8 @@ def _print(found: Repaired, *, dry_run: bool) -> None:
     ):
         for each in damages:
             shown.add_row(Text(verdict, style=style), output.printable(finding(each).what))
-    console = output.terminal()
     if found.done or found.left:
-        console.print(shown)
+        output.terminal().print(shown)
     would = "would be " if dry_run else ""
     counts = [f"{len(found.done)} {would}repaired, {len(found.left)} left"]
     if found.unsealed:

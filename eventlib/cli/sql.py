@@ -99,8 +99,7 @@ def _print(answer: Answer) -> None:
     shown = output.table(*map(output.printable, answer.columns), right=numbers)
     for row in answer.rows:
         shown.add_row(*map(_text, row))
-    console = output.terminal()
-    console.print(shown)
+    output.terminal().print(shown)
     rows = output.counted(len(answer.rows), "row")
     read = f"{sum(answer.position.values()):,} offsets of {len(answer.position):,} partitions"
     output.say(f"{rows}, as of {read} (--json names each)", "dim")

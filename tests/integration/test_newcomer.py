@@ -18,7 +18,7 @@ from tests.integration.test_installed import DRIVER
 from tests.ports import free_port
 
 TABLE = re.search(r"\| to \| run \|\n(.*?)\n\n", (ROOT / "docs" / "how-to" / "operate.md").read_text(), re.DOTALL)
-ELSEWHERE = {"run", "admin", "console", "live", "copy", "pause", "rerun", "reset"}
+ELSEWHERE = {"watch", "run", "admin", "console", "live", "copy", "pause", "rerun", "reset"}
 """What runs until it is stopped, or changes a log that others read: tests of their own begin with an empty state."""
 
 

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from eventlib.cli._common import output
 from eventlib.cli._common.names import deciders, services
-from eventlib.cli._common.options import JsonOption, LogOptions, argument, option, run_on_log
+from eventlib.cli._common.options import JsonOption, LogOptions, argument, flag, option, run_on_log
 from eventlib.cli._common.progress import ProgressBar
 from eventlib.cli._common.prompts import ReasonOption, YesOption, actor, agree
 from eventlib.eventlog import EventLog
@@ -35,14 +35,10 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _option(name: str, metavar: str, help_: str, **more: Any) -> Any:
-    return typer.Option(_flag(name), metavar=metavar, help=help_, show_default=False, **more)
-
-
 WaitOption = Annotated[float, option("--wait", "SECONDS", _WAIT, min=0)]
-ByOption = Annotated[str | None, _option("by", "NAME", _BY)]
-DryRunOption = Annotated[bool, _option("dry_run", "", _DRY_RUN)]
-AsPreviewedOption = Annotated[str, _option("as_previewed", "TOKEN", _AS_PREVIEWED)]
+ByOption = Annotated[str | None, option("--by", "NAME", _BY, show_default=False)]
+DryRunOption = Annotated[bool, flag("--dry-run", _DRY_RUN)]
+AsPreviewedOption = Annotated[str, option("--as-previewed", "TOKEN", _AS_PREVIEWED, show_default=False)]
 _SHARED: Mapping[str, tuple[Any, Any]] = {
     "reason": (ReasonOption, ""),
     "by": (ByOption, None),
@@ -173,5 +169,5 @@ def _own(name: str, field: FieldInfo, is_address: bool) -> Parameter:
         return parameter(name, Annotated[kind, argument(name.upper(), about, autocompletion=_COMPLETED.get(name))])
     least = next((each.ge for each in field.metadata if isinstance(each, Ge)), None)
     metavar = "" if kind is bool else _METAVARS.get(name, "TEXT" if least is None else "N")
-    option = _option(name, metavar, about, min=least, autocompletion=_COMPLETED.get(name))
-    return parameter(name, Annotated[kind, option], field.default)
+    made = option(_flag(name), metavar, about, show_default=False, min=least, autocompletion=_COMPLETED.get(name))
+    return parameter(name, Annotated[kind, made], field.default)

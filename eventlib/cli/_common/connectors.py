@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
-import typer
-
 from eventlib.analysis.connectors import Connector
 from eventlib.cli._common import output
 from eventlib.cli._common.options import LogOptions, argument, option
@@ -38,13 +36,9 @@ FileOption = Annotated[
 ]
 
 
-def _module_option(option: str, what: str, setting: str) -> Any:
-    return typer.Option(
-        option,
-        metavar="MODULE:NAME",
-        help=f"{what}; may be repeated. [dim]Default: {setting} in \\[tool.eventlib] of pyproject.toml[/dim]",
-        show_default=False,
-    )
+def _module_option(name: str, what: str, setting: str) -> Any:
+    default = f"[dim]Default: {setting} in \\[tool.eventlib] of pyproject.toml[/dim]"
+    return option(name, "MODULE:NAME", f"{what}; may be repeated. {default}")
 
 
 SinksOption = Annotated[list[str] | None, _module_option("--sink", "A sink", "sinks")]

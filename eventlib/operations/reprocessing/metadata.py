@@ -117,7 +117,7 @@ async def begin_or_resume(log: EventLog, service: Service, name: str, wanted: Re
     if found.code_version != version:
         raise ContractError(
             f"{name} was begun by code {found.code_version}, and this is {version}: a rerun is one code's work. Delete it "
-            f"with `eventlib rerun {service.name} --drop {name}`, or give the new one another name"
+            f"with `eventlib rerun drop {service.name} {name}`, or give the new one another name"
         )
     if (found.since_ms, found.until_ms) != (wanted.since_ms, wanted.until_ms):
         raise ContractError(f"{name} was begun with another --since or --until: leave them so, or give another name")
