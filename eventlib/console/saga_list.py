@@ -150,7 +150,9 @@ def saga_list_routes(pages: Pages, sagas: SagaList) -> APIRouter:
     @routes.get("/sagas/words")
     @allow(*READERS)
     async def words(
-        request: Request, text: Annotated[str, Query(min_length=1, max_length=200)], before: int | None = None
+        request: Request,
+        text: Annotated[str, Query(min_length=1, max_length=200)],
+        before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
     ) -> Response:
         within_s = _WORDS_S if before is None else _MORE_WORDS_S
         page = await find_word(sagas.search, text, before, within_s, _MOST_WORDS)

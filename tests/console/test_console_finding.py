@@ -207,3 +207,18 @@ async def test_nothing_chosen_is_said(window: Window) -> None:
     await window.send("Pause…")
     assert window.status == 422
     assert "choose sagas" in window.text
+
+
+@pytest.mark.parametrize(
+    "text", ["\x00", "a\nb", "'", "'''", "\u202e", "%_", "a'b", "(((", "x" * 3_900, "1e5", "<script>", "9" * 30, "a\\"]
+)
+async def test_odd_texts_are_answered(window: Window, text: str) -> None:
+    for path in ("/sagas", "/sagas/count"):
+        assert (await window.client.get(path, params={"where": text})).status_code in {200, 422}
+    for path in ("/sagas/complete", "/sagas/words"):
+        assert (await window.client.get(path, params={"text": text})).status_code in {200, 422}
+
+
+async def test_a_place_that_no_index_has_is_refused(window: Window) -> None:
+    for before in ("-1", str(2**63), "x"):
+        assert (await window.client.get("/sagas/words", params={"text": "a", "before": before})).status_code == 422
