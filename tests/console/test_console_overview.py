@@ -1,21 +1,26 @@
 """The overview: what is wrong leads to where it is mended, and each number is that of the list that it leads to."""
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
 
-from eventlib import Publication, open_log
+from eventlib import Choreography, Event, Publication, open_log
 from eventlib.console.app import create_console
 from eventlib.console.sessions import SessionIdentity
+from eventlib.console.trends import trend
 from eventlib.errors import DamagedRecord
 from eventlib.identity import IdentityOptions, Role
+from eventlib.index.hours import HOUR_MS
 from eventlib.log.base import OpenTransaction
+from eventlib.model.topic import Topic
 from eventlib.operations.complaints import Limits, damage_of, found_wrong
 from eventlib.operations.input_health import HeldInput, InputLoss
 from eventlib.operations.startup_waits import Waiting
 from eventlib.operations.status import SagaCount, Status, TaskStatus
+from eventlib.search import SagaSearch
 from eventlib.values import from_ms, now_ms
 from tests.console.parked_rates import parked_log
 from tests.console.rates_app import RateAsked, app
@@ -128,3 +133,36 @@ async def test_a_group_shows_what_its_members_have_in_common_and_its_act_is_one_
         assert window.page.one("main summary").text == f"3 of cause {cause}"
         assert {each.text for each in window.page.all("main details p")} == {"quotes FO", "quotes IS", "quotes MT"}
         assert (await window.client.get("/parked/common/nothing", headers={"accept": "text/html"})).status_code == 404
+
+
+HEARD = Topic("heard", partitions=1, retention=timedelta(hours=1))
+
+
+class Heard(Event, topic=HEARD, key="key", final=True):
+    key: str
+
+
+listening = Choreography("listening", [], facts=[Heard])
+
+
+async def test_hours_of_which_the_log_has_dropped_records_are_unknown_and_not_empty() -> None:
+    async with open_log("memory://", listening) as log:
+
+        async def hear(key: str, at_ms: int) -> None:
+            (record,) = log.records_of(Publication(Heard(key=key)), 0)
+            await log.port.append([record.replace(timestamp_ms=at_ms)])
+
+        await hear("gone", now_ms() - 400 * HOUR_MS)
+        await log.port.compact()
+        five_ago = now_ms() - 5 * HOUR_MS
+        start = await log.port.log_start("heard", 0)
+        assert start > 0
+        await hear("kept", five_ago)
+        async with SagaSearch(log) as index:
+            assert await index.caught_up(60)
+            day = await trend(index, "day")
+    first, last = (day.hours[at].sagas.hour for at in (0, -1))
+    assert {day.hours[at].sagas.hour for at in day.unknown} == {*range(first, five_ago // HOUR_MS)}
+    (started, *_) = day.series
+    assert sum(started.bars) == 1
+    assert last - five_ago // HOUR_MS in {5, 6}
