@@ -7,16 +7,16 @@ from fastapi.responses import RedirectResponse, Response
 
 from eventlib.console.forms import OwnForm
 from eventlib.console.rendering import Pages, path_of
-from eventlib.errors import EventlibError
+from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.http.gate import Caller
 from eventlib.http.problems import Refusal
-from eventlib.identity.principal import Role, allow
+from eventlib.identity.principal import READERS, Role, allow
 from eventlib.operations.act import Desk
 from eventlib.operations.clock_reset import ClockReset
 from eventlib.operations.reprocessing.jobs import RerunJobs, outlook
 from eventlib.operations.rerun_acts import RerunOutcome
-from eventlib.operations.reset_acts import Reset, SeekOutcome
+from eventlib.operations.reset_acts import AcceptLoss, Reset, SeekOutcome
 
 _KEYS = 200
 To = Annotated[str, Query(max_length=40)]
@@ -65,7 +65,31 @@ def reset_routes(pages: Pages, log: EventLog, jobs: RerunJobs) -> APIRouter:
         )
 
     _add_clocks(routes, pages, log)
+    _add_losses(routes, pages, log)
     return routes
+
+
+def _add_losses(routes: APIRouter, pages: Pages, log: EventLog) -> None:
+    @routes.get("/loss")
+    @allow(*READERS)
+    async def preview_loss(request: Request, service: Annotated[str, Query(max_length=200)]) -> Response:
+        found, wrong = None, ""
+        try:
+            found = await AcceptLoss(service=service, dry_run=True).select(Desk(log, ""))
+        except EventlibError as error:
+            wrong = str(error)
+        return pages.render(request, "loss.html", 422 if wrong else 200, service=service, found=found, wrong=wrong)
+
+    @routes.post("/loss")
+    @allow(Role.OPERATOR)
+    async def accept_loss(request: Request, form: OwnForm, caller: Caller) -> Response:
+        act = form.act(AcceptLoss)
+        try:
+            await act.perform(Desk(log, caller.by))
+        except ContractError as error:
+            page = {"service": act.service, "found": None, "wrong": str(error)}
+            return pages.render(request, "loss.html", 422, **page)
+        return RedirectResponse("/overview", 303)
 
 
 def _add_clocks(routes: APIRouter, pages: Pages, log: EventLog) -> None:

@@ -87,7 +87,9 @@ def _of_inputs(status: Status, limits: Limits) -> Iterator[Complaint]:
         yield Complaint(fault, "/topics", "see the topics")
     for lost in status.lost:
         sentence = f"{lost.service} has lost inputs: {lost.what}"
-        yield Complaint(sentence, _topic(lost.topic, partition=lost.partition), "see what is left", lost.remedy)
+        topic, accept = _topic(lost.topic, partition=lost.partition), f"/loss?{urlencode({'service': lost.service})}"
+        page = (accept, "see it, and accept the loss") if lost.is_noted else (topic, "see what is left")
+        yield Complaint(sentence, *page, lost.remedy)
     oldest_ms = (status.at.timestamp() - limits.behind_s) * 1000
     for held in status.held:
         if any(by.written_ms < oldest_ms for by in held.by):

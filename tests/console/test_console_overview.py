@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from eventlib import Choreography, Event, Publication, open_log
+from eventlib import Choreography, Event, Publication, Service, open_log
 from eventlib.console.app import create_console
 from eventlib.console.sessions import SessionIdentity
 from eventlib.console.trends import trend
@@ -25,6 +25,7 @@ from eventlib.values import from_ms, now_ms
 from tests.console.parked_rates import parked_log
 from tests.console.rates_app import RateAsked, app
 from tests.console.windows import Window, signed_in
+from tests.integration import test_losses
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -112,7 +113,7 @@ async def test_each_complaint_has_a_page_and_the_text_of_a_terminal_as_before() 
     ]  # fmt: skip
     assert "`eventlib reset order --accept-loss --reason WHY`" in found[4].text
     assert not [each for each in found if "`" in each.sentence]
-    assert found[4].page == "/topics/a%2Fb?partition=3"
+    assert found[4].page == "/loss?service=order"
     assert "service+%3D+%27pay+ment%27" in found[1].page
     (damage,) = damage_of(Status(at, [], True, {}, [], None, damaged=[DamagedRecord("its checksum", "t", 1, 7, 8)]))
     assert (damage.sentence, damage.page) == ("t/1/7 is damaged: its checksum", "/topics/t?partition=1&offset=7")
@@ -166,3 +167,26 @@ async def test_hours_of_which_the_log_has_dropped_records_are_unknown_and_not_em
     (started, *_) = day.series
     assert sum(started.bars) == 1
     assert last - five_ago // HOUR_MS in {5, 6}
+
+
+class Over(Event, topic="over", key="key", final=True):
+    key: str
+
+
+async def test_a_loss_is_seen_and_accepted_with_a_reason(tmp_path: Path) -> None:
+    app = Choreography("listening", [Service("hears", deciders=[test_losses.hears])], facts=[Over])
+    async with (
+        open_log(f"sqlite:///{tmp_path}/log.db", app) as log,
+        signed_in(log, tmp_path, Role.OPERATOR) as window,
+    ):
+        await test_losses.dropped(log, 2, 5)
+        await test_losses.settle(log)
+        await window.open("/overview")
+        link = await window.until("main a", "See it, and accept the loss")  # the status is read once in a second
+        await window.open(link["href"])
+        assert "has dropped offsets 2 to 6 before they were read" in window.page.labelled("Lost inputs").text
+        await window.send("Accept the loss", {"reason": "they were tests"})
+        assert window.path == "/overview"
+        await test_losses.settle(log)
+        await window.open("/loss?service=hears")
+        assert (window.status, "nothing was changed" in window.alert) == (422, True)
