@@ -14,7 +14,9 @@ import pytest
 
 from eventlib import RetryableError, open_log
 from eventlib.ground.tasks import cancelled
+from eventlib.replay import replay
 from tests import forked
+from tests.commands import ended
 from tests.integration import shadowed_app
 from tests.integration.waiting_processes import EVENTLIB, PATIENCE_S, Process
 
@@ -169,3 +171,92 @@ async def test_a_difference_that_is_declared_is_counted_and_the_code_takes_over(
     report = fleet.report("new").read_text()
     assert report.startswith("This code takes over: ")
     assert "expected: it is dearer now" in report
+
+
+TAKEN_OVER = "Running orders"
+
+
+@pytest.mark.parametrize("step", ["Deciding beside orders", "Differs, first for ", TAKEN_OVER])
+async def test_a_process_that_is_killed_leaves_nothing_behind(fleet: Fleet, step: str) -> None:
+    old = fleet.start("old")
+    async with fleet.traffic():
+        await until(lambda: sum(fleet.charges().values()) > 5)
+        owners = await fleet.owners()
+        declared = DECLARED if step == TAKEN_OVER else ""
+        killed = fleet.start("killed", "--shadow-first", "4s", change=DEARER, declared=declared)
+        await killed.says(step)
+        assert await killed.ended(signal.SIGKILL) == -signal.SIGKILL
+        assert step == TAKEN_OVER or await fleet.owners() == owners
+        seen = fleet.charges()[old.process.pid]
+        await until(lambda: fleet.charges()[old.process.pid] > seen + 5)
+        new = fleet.start("new", "--shadow-first", "2s", change=DEARER, declared=DECLARED)
+        await new.says("Running orders")
+    own = {old.process.pid, new.process.pid} | ({killed.process.pid} if step == TAKEN_OVER else set())
+    assert fleet.charges().keys() <= own
+    async with open_log(fleet.url, shadowed_app.app, read_only=True) as log:
+        report = await replay(log)
+    assert report.unknown == report.damaged == ()
+
+
+async def test_while_the_old_process_is_gone_nothing_takes_over(fleet: Fleet) -> None:
+    old = fleet.start("old")
+    async with fleet.traffic():
+        await until(lambda: sum(fleet.charges().values()) > 5)
+        new = fleet.start("new", "--shadow-first", "6s", change=REFACTORED)
+        await new.says("Deciding beside orders")
+        seen = sum(fleet.charges().values())
+        await until(lambda: sum(fleet.charges().values()) > seen + 5)
+        await old.ended(signal.SIGKILL)
+        await new.says("the span does not count now: ")
+        assert "Running orders" not in new.said
+        again = fleet.start("again")
+        await new.says("Running orders")
+    assert fleet.charges().keys() <= {old.process.pid, again.process.pid, new.process.pid}
+    assert "nothing differs" in fleet.report("new").read_text()
+
+
+async def test_a_state_that_follows_otherwise_is_a_difference(fleet: Fleet) -> None:
+    fleet.start("old")
+    async with fleet.traffic():
+        await until(lambda: sum(fleet.charges().values()) > 5)
+        new = fleet.start("new", "--shadow-first", "2s", "--json", change=COUNTS_TWICE)
+        assert await code_of(new) == 3
+    (group,) = report_in(fleet, "new")["groups"]
+    assert (group["handler"], group["input"], group["kind"]) == ("orders/order.evolve", "Order", "state")
+    assert group["delta"] == ["~Order"]
+
+
+async def test_a_broken_contract_ends_it_at_once(fleet: Fleet) -> None:
+    fleet.start("old")
+    async with fleet.traffic():
+        await until(lambda: sum(fleet.charges().values()) > 5)
+        new = fleet.start("new", "--shadow-first", "1h", "--json", change=RENAMED)
+        assert await code_of(new) == 3
+    found = report_in(fleet, "new")
+    assert found["objections"] == ["2 problems with contracts"]
+    assert found["contracts"][0]["name"] == "Placed"
+
+
+async def test_code_that_decides_here_already_has_nothing_to_prove(fleet: Fleet) -> None:
+    first = fleet.start("first", "--shadow-first", "1h")
+    await first.says("Nothing to prove")
+    await first.says("Running orders")
+    async with fleet.traffic():
+        await until(lambda: sum(fleet.charges().values()) > 5)
+        second = fleet.start("second", "--shadow-first", "1h")
+        await second.says("this code decides here already")
+        await second.says("Running orders")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--shadow-first", "10"), "'10' is not a span of time: write 90s, 10m or 1h"),
+        (("--accept", "why"), "it needs --shadow-first"),
+        (("--shadow-first", "1m", "--log", "memory://"), "--shadow-first proves services that run in another process"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options: tuple[str, ...], sentence: str) -> None:
+    done = ended("run", "--app", "tests.integration.shadowed_app:app", *options)
+    assert done.returncode in {1, 2}
+    assert sentence in done.stderr
