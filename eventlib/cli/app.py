@@ -73,6 +73,7 @@ PANELS = {
             "Compare what versions of the code decide on a log, and prove a change before it is deployed."
         ),
         "acts": LazyCommand("List what people did to running services: who, what, when and why."),
+        "deployments": LazyCommand("List which code the services were started with, and when."),
         "parked": LazyCommand("List inputs that could not be handled; retry, edit or discard them."),
     },
     "Change a running service": {

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eventlib.cli._common.late import LateApp
@@ -12,11 +13,13 @@ from eventlib.cli._common.output import counted
 from eventlib.cli._common.stopping import Stopped, starting_up, unless_stopped
 from eventlib.eventlog import EventLog
 from eventlib.ground.startup import Startup
-from eventlib.ground.tasks import first_of
+from eventlib.ground.tasks import cancelled, first_of
 from eventlib.http.serving import Listening, Server, gated, metered
 from eventlib.identity.identity import identity_of
 from eventlib.model.choreography import Choreography
+from eventlib.model.project import nearest
 from eventlib.opening import open_log
+from eventlib.operations.deployments import recording
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.context import RestoreProgress
 from eventlib.runtime.runtime import Runtime
@@ -35,11 +38,12 @@ OWN_SCHEMAS = "the schemas of its states and notes"
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The services that a process runs, and the addresses of the application's HTTP and metrics if given."""
+    """The services that a process runs, the addresses of its HTTP and metrics if given, and the code's revision if that is given."""
 
     services: Sequence[str]
     http: str | None = None
     metrics: str | None = None
+    revision: str = ""
 
     @property
     def name(self) -> str:
@@ -147,6 +151,8 @@ class _Process:
             stack.callback(failed.cancel)
             stack.callback(restoring.cancel)
             self.watched.append(failed)
+            noting = recording(event_log, what.services, what.revision, nearest(Path.cwd())[0])
+            stack.push_async_callback(cancelled, asyncio.create_task(noting, name="record of the deployment"))
         if telemetry is not None:
             telemetry.observe(event_log, runtime, config)
         return event_log

@@ -49,6 +49,12 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     workers: Annotated[
         int | None, option("--workers", "N", "How many processes; one that dies is started again.", min=1, max=1_000)
     ] = None,
+    revision: Annotated[
+        str,
+        option(
+            "--revision", "REV", "The code's revision, for eventlib deployments. [dim]Default: as CI or git says[/dim]"
+        ),
+    ] = "",
     shadow_first: Annotated[
         float | None,
         option(
@@ -90,6 +96,10 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     ends with exit code 3. Time in which the services do not run does not count,
     and without any decision it waits.
 
+    What is deployed is recorded on the log once: the version of the code and its
+    revision, which is the commit that CI's variables (GITHUB_SHA, …) or the
+    checkout of the application name (eventlib deployments).
+
     Traces go to OTEL_TRACES_EXPORTER (otlp or console), for the share of sagas
     in OTEL_TRACES_SAMPLER_ARG (0.02); EVENTLIB_LOG_FORMAT=json logs for
     machines.
@@ -114,7 +124,14 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     elif accept is not None or as_json:
         raise typer.BadParameter("it needs --shadow-first", param_hint="--json" if accept is None else "--accept")
     run_services(
-        log_options, service or [], http, no_services=no_services, workers=workers, metrics=metrics_port, first=first
+        log_options,
+        service or [],
+        http,
+        no_services=no_services,
+        workers=workers,
+        metrics=metrics_port,
+        first=first,
+        revision=revision,
     )
 
 
@@ -127,6 +144,7 @@ def run_services(  # noqa: PLR0913  named, all but three
     workers: int | None = None,
     metrics: str | None = None,
     first: First | None = None,
+    revision: str = "",
 ) -> None:
     """Run services (those named, all, or none) and HTTP until SIGINT or SIGTERM, or until a terminal failure.
 
@@ -144,7 +162,7 @@ def run_services(  # noqa: PLR0913  named, all but three
     refuse_wrong(choreography.settings, log_options.url)
     options, settings = telemetry_options(), eventlib_settings()
     measured = None if options.sdk_disabled else metrics or options.metrics_place
-    what = Running(list(dict.fromkeys(names)), http, measured)
+    what = Running(list(dict.fromkeys(names)), http, measured, revision.strip())
     config = runtime_config()
     set_up_logging(settings.log_format, settings.log_level, personal=has_personal(choreography))
     if workers is not None:
@@ -205,6 +223,7 @@ async def _supervise(
     tell(f"Running {', '.join(what.services)} on {log_options.url} in {workers} processes; Ctrl-C stops.")
     own = ["run", *(["--app", log_options.app] if log_options.app else []), "--log", log_options.url]
     own += [option for name in what.services for option in ("--service", name)]
+    own += ["--revision", what.revision] if what.revision else []
     command = [sys.executable, "-m", "eventlib.cli._common.supervised", *own]
     await supervise([command + _served_by(what, number) for number in range(workers)], stop)
     tell("Stopped.")
