@@ -19,6 +19,7 @@ class Attribute:
 
     `currency` is the attribute with the currency of an amount. `sql` is an expression on a row `s`; with `of` it is one on a row `m` of that table, which has any number of rows
     for each `s`. `index` is the column with an index, by which rows are ordered, too; empty: it only filters.
+    With `drives`, the rows with a value are found without a look at all the others.
     """
 
     name: str
@@ -28,12 +29,21 @@ class Attribute:
     of: str = ""
     index: str = ""
     currency: str = ""
+    drives: bool = True
 
 
 STATUSES = ("open", "overdue", "ended")
 WAITS = ("effect", "deadline", "parked", "paused", "event")
 IS_OVERDUE = "(s.is_overdue OR coalesce(s.overdue_at <= :now, 0))"
 _STATUS = f"CASE WHEN NOT s.open THEN 'ended' WHEN {IS_OVERDUE} THEN 'overdue' ELSE 'open' END"
+
+CODE_VERSIONS = """(
+SELECT s.saga AS saga, c.code_version AS code_version FROM _events AS e CROSS JOIN _code AS c
+ON c.topic = e.topic AND c.partition = e.partition AND e."offset" BETWEEN c.first AND c.last
+WHERE e.saga = s.saga AND (c.service, e.type) IN _handled
+UNION ALL SELECT saga, value FROM _values WHERE saga = s.saga AND name = 'code version'
+)"""
+"""The versions of the code that decided in a saga `s`: what handled its events, and deadlines and retries of its own key."""
 
 OF_SAGAS = (
     Attribute("saga", TEXT, "the key of the saga's events", "s.saga", index="saga"),
@@ -73,13 +83,21 @@ OF_SAGAS = (
     Attribute("due_at", TIME, "when a deadline passes that it waits for", "m.due_at", "_waits"),
     Attribute("service", TEXT, "the service where it waits", "m.service", "_waits"),
     Attribute("decider", TEXT, "the decider where it waits", "m.decider", "_waits"),
+    Attribute(
+        "code_version",
+        TEXT,
+        "the version of the code that handled one of its events, or a deadline or a retry of its own key",
+        "m.code_version",
+        CODE_VERSIONS,
+        drives=False,
+    ),
     Attribute("parked_reason", TEXT, "why something of it is parked, or paused", "m.reason", "_waits"),
     Attribute("event_type", TEXT, "the type of each of its events", "m.type", "_events"),
     Attribute("event_id", TEXT, "the id of each of its events", "m.id", "_events"),
     Attribute("correlation_id", TEXT, "the correlation id of each of its events", "m.correlation_id", "_stories"),
 )  # fmt: skip
 """The attributes that every saga has."""
-MAY_BE_DECLARED = {"event_type", "event_id", "correlation_id"}
+MAY_BE_DECLARED = {"code_version", "event_type", "event_id", "correlation_id"}
 """Later additions to them: an attribute of that name which an application declares is meant instead."""
 
 

@@ -11,6 +11,7 @@ from eventlib.eventlog import EventLog
 from eventlib.index.acts import ActFold
 from eventlib.index.attributes import Declared as Searched
 from eventlib.index.attributes import declared_in
+from eventlib.index.code import CodeFold, code_schema
 from eventlib.index.columns import Convert, iso_ms
 from eventlib.index.schema import core_schema, typed_schema
 from eventlib.index.tables import Declared, event_fields, event_table, is_keyed, reason_of, state_fields, state_table
@@ -22,10 +23,10 @@ from eventlib.model.schema.derive import record_of
 from eventlib.model.schema.types import schema_text
 from eventlib.queries.index_columns import quoted
 from eventlib.queries.projection_file import View
-from eventlib.runtime.records import ChangelogKey, changelog_key
+from eventlib.runtime.records import ChangelogKey, JournalEntry, changelog_key
 from eventlib.values import snake_case
 
-VERSION = 1
+VERSION = 2
 _EVENT = f"INSERT INTO _events VALUES (NULL{', ?' * 12})"  # noqa: S608  no value of anybody's
 _STEP = """
 INSERT INTO _sagas (saga, started_at, last_at, steps, failures, compensations) VALUES (?1, ?2, ?2, 1, ?3, ?4)
@@ -68,6 +69,7 @@ class IndexFold:
         self._of_events, self._of_states = _by_source(self._searched)
         self._waits = WaitFold(log, declared.saga_field)
         self._acts = ActFold(log)
+        self._code = CodeFold(log, declared.saga_field)
         self._fields = {name: event_fields(event) for name, event in declared.events.items()}
         self._inserts = {
             name: f"INSERT INTO {quoted('_' + event_table(event))} VALUES (?{', ?' * len(self._fields[name])})"  # noqa: S608  names of fields
@@ -87,7 +89,7 @@ class IndexFold:
         core = View(
             "index",
             [*sorted(self._decoded), *own],
-            core_schema(declared, names),
+            f"{core_schema(declared, names)};{code_schema(app)}",
             self.apply,
             sorted(events - self._decoded),
             version,
@@ -127,6 +129,8 @@ class IndexFold:
             self._waits.parked_input(db, record, value)
             return ()
         self._acts.apply(db, record, value)
+        if isinstance(value, JournalEntry):
+            self._code.apply(db, record, value)
         return () if record.topic in self._acts.services else self._happened(db, record, value, is_typed=is_typed)
 
     def _happened(self, db: sqlite3.Connection, record: Record, value: Any, *, is_typed: bool) -> Iterable[Hashable]:

@@ -189,14 +189,14 @@ def _waits(declared: Declared) -> str:
     """
     app = declared.choreography
     cases = [
-        f"WHEN (SELECT count(*) FROM _events AS q WHERE q.saga = s.saga AND q.type = {_text(request)}) > "  # noqa: S608  names of types
+        f"WHEN (SELECT count(*) FROM _events AS q WHERE q.saga = s.saga AND q.type = {text(request)}) > "  # noqa: S608  names of types
         f"(SELECT count(*) FROM _events AS q JOIN _events AS a ON a.causation_id = q.id AND a.saga = s.saga "
-        f"WHERE q.saga = s.saga AND q.type = {_text(request)} AND a.type IN ({_texts(answers)})) THEN {_text(label)}"
+        f"WHERE q.saga = s.saga AND q.type = {text(request)} AND a.type IN ({_texts(answers)})) THEN {text(label)}"
         for request, label, answers in asked_for(app)
     ]
     cases += [
         f"WHEN EXISTS (SELECT 1 FROM _waits AS d WHERE {_of_saga(app, declared.saga_field, each.decider)} "  # noqa: S608  names
-        f"AND d.name = {_text(f'{each.decider}.{each.deadline}')}) THEN {_text(each.label)}"
+        f"AND d.name = {text(f'{each.decider}.{each.deadline}')}) THEN {text(each.label)}"
         for each in awaited(app)
     ]
     return f"CASE {' '.join(cases)} ELSE 'event' END" if cases else "'event'"
@@ -205,7 +205,7 @@ def _waits(declared: Declared) -> str:
 def _of_saga(app: Choreography, field: str, decider: str) -> str:
     if not field:
         return "d.saga = s.saga"
-    return f"d.origin = {_text(f'state/{decider}/')} || s.saga" if app.decider(decider).key == field else "0"
+    return f"d.origin = {text(f'state/{decider}/')} || s.saga" if app.decider(decider).key == field else "0"
 
 
 def _effects(declared: Declared) -> Iterator[str]:
@@ -217,20 +217,21 @@ def _effects(declared: Declared) -> Iterator[str]:
                     continue
                 is_keyed = declared.saga_field and decider.key == declared.saga_field
                 yield _EFFECTS.format(
-                    service=_text(service.name),
-                    decider=_text(decider.name),
-                    handler=_text(name_of(effect.ask.call)),
-                    port="NULL" if effect.ask.port is None else _text(effect.ask.port),
+                    service=text(service.name),
+                    decider=text(decider.name),
+                    handler=text(name_of(effect.ask.call)),
+                    port="NULL" if effect.ask.port is None else text(effect.ask.port),
                     saga="e.subject" if is_keyed else "e.saga" if declared.saga_field else "e.correlation_id",
                     answer=_ANSWER,
-                    request=_text(contract_of(request).type),
-                    source=_text(f"{service.emits_as}/{decider.name}"),
+                    request=text(contract_of(request).type),
+                    source=text(f"{service.emits_as}/{decider.name}"),
                 )
 
 
-def _text(value: str) -> str:
+def text(value: str) -> str:
+    """Return a text as SQL writes it."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def _texts(values: Iterable[str]) -> str:
-    return ", ".join(map(_text, values))
+    return ", ".join(map(text, values))

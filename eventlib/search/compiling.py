@@ -201,7 +201,7 @@ class _Compiler:
         attribute, operator, values = self.meaning(found)
         if attribute.name == "status":
             return self.of_status(found)
-        if operator in {"!=", "is null"}:
+        if operator in {"!=", "is null"} or not attribute.drives:
             return None
         if attribute.of:
             rows = self.many(attribute, "is null" if operator == "like" else operator, values)

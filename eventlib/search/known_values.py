@@ -34,6 +34,7 @@ def values_of(index: LogIndex, attribute: Attribute, begins: str = "") -> list[s
         rows = "_sagas AS s ORDER BY s.started_at DESC"
         if attribute.of:
             table, _, named = attribute.of.partition("/")
+            table = table if attribute.drives else "_code"  # what is read of it for one saga, is there for all
             rows = f"{table} AS m {f'WHERE m.name = {literal(named)}' if named else ''}"
         names = {"sql": attribute.sql, "rows": rows, "most": _RECENT}
         of_index = begins and kind.type == "text" and attribute.index

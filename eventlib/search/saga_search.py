@@ -83,7 +83,7 @@ class SagaSearch(LogIndex):
         """Return the topics that are read: those of the events of sagas, and what services note."""
         app, key = log.choreography, saga_key(log.choreography)
         events = {contract_of(event).topic.name for event in app.events if key in event.model_fields}
-        return [*events, *(service.changelog.name for service in app.services)]
+        return [*events, *(topic.name for each in app.services for topic in (each.changelog, each.journal))]
 
     async def page(self, query: SagaQuery) -> SagaPage:
         """Return a page of sagas. Raises: QueryError, with the place; ContractError for a wrong limit or `after`."""
