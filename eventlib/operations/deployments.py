@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 _KIND = "deployment"
 _KEPT = 200
 """How many deployments of a service are kept."""
-_REVISIONS = (
+REVISION_VARIABLES = (
     "GIT_COMMIT", "GITHUB_SHA", "CI_COMMIT_SHA", "CIRCLE_SHA1", "BUILDKITE_COMMIT", "BITBUCKET_COMMIT", "BUILD_SOURCEVERSION",
     "SOURCE_VERSION", "HEROKU_SLUG_COMMIT", "RENDER_GIT_COMMIT", "RAILWAY_GIT_COMMIT_SHA",
 )  # fmt: skip
@@ -47,7 +47,7 @@ class ServiceDeployment:
     is_recorded: bool = True
 
     def follows(self, before: "ServiceDeployment | None") -> bool:
-        """Return whether it is a deployment, if `before` is the one before it; a revision that is not known is no other one."""
+        """Return whether it is a deployment, if `before` is the one before it; an unknown revision differs from none."""
         if before is None or before.code_version != self.code_version:
             return True
         return bool(self.revision) and self.revision != before.revision
@@ -188,7 +188,7 @@ async def revision_of(directory: Path, environment: Mapping[str, str] | None = N
     A checkout with changes that are not committed has `-dirty` behind it.
     """
     given = os.environ if environment is None else environment
-    named = next((given[name].strip() for name in _REVISIONS if given.get(name, "").strip()), "")
+    named = next((given[name].strip() for name in REVISION_VARIABLES if given.get(name, "").strip()), "")
     if named:
         return named
     pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
