@@ -57,7 +57,7 @@ class ServiceDeployment:
 class Deployment:
     """One code that services were started with, one after the other; `before` has the version that each of them had, if that is known.
 
-    `is_return` tells that a service had this code already before another one: it was rolled back, or a process of the
+    With `is_return`, a service had this code already before another one: it was rolled back, or a process of the
     older code was started again while two were running.
     """
 
