@@ -47,7 +47,7 @@ def create_admin(
         raise WiringError(
             f"an admin token has {shortest} characters: EVENTLIB_ADMIN_TOKEN takes {SHORTEST_TOKEN} or more"
         )
-    jobs, previews = RerunJobs(log, state_dir), DeploymentPreviews(log.port.url, app_name)
+    jobs, previews = RerunJobs(log, state_dir), DeploymentPreviews(log, app_name)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -62,7 +62,7 @@ def create_admin(
     answer_errors(app)
     app.router.route_class = StrictRoute
     add_status(app, log, StatusReader(log, state_dir=state_dir))
-    add_deployments(app, previews)
+    add_deployments(app, log, previews)
     add_parked(app, log)
     add_reruns(app, log, jobs)
     for act in ACTS:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import re
 import signal
@@ -14,10 +15,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from eventlib.errors import ContractError
+from eventlib.errors import ContractError, EventlibError
+from eventlib.eventlog import EventLog
 from eventlib.ground.tasks import cancelled
+from eventlib.operations.deployment_reports import keep_report
 from eventlib.values import from_ms, now_ms
 
+_logger = logging.getLogger(__name__)
 _REVISION = re.compile(r"([A-Za-z0-9][^\s:]*)?")
 """Nothing that a command would take for an option."""
 Text = Annotated[str, Field(max_length=200)]
@@ -60,11 +64,15 @@ class PreviewRun:
 
 
 class DeploymentPreviews:
-    """The newest preview of one server, of what is on a log; `app` is the application's name for the command, if it has one."""
+    """The newest preview of one server, of what is on a log; `app` is the application's name for the command, if it has one.
 
-    def __init__(self, url: str, app: str | None = None) -> None:
+    Its report is kept on the log, if that can be written.
+    """
+
+    def __init__(self, log: EventLog, app: str | None = None) -> None:
         self.newest: PreviewRun | None = None
-        self._place = ("--log", url, *(() if app is None else ("--app", app)))
+        self._log = log
+        self._place = ("--log", log.port.url, *(() if app is None else ("--app", app)))
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, asked: Deploy, by: str) -> PreviewRun:
@@ -90,11 +98,18 @@ class DeploymentPreviews:
         code, out, err = await _ended(command)
         try:
             run.found = json.loads(out)
+            await self._keep(run)
             run.status = "done"
         except ValueError:
             lines = err.decode(errors="replace").split("\n")
             run.error = " ".join(" ".join(lines).split()) or f"it ended with exit code {code}"
             run.status = "failed"
+
+    async def _keep(self, run: PreviewRun) -> None:
+        try:
+            await keep_report(self._log.port, run.found, run.by)
+        except EventlibError as error:
+            _logger.warning("the report of a preview is not kept on the log: %s", error)
 
 
 async def _ended(command: Sequence[str]) -> tuple[int | None, bytes, bytes]:

@@ -16,6 +16,8 @@ from eventlib.model.personal import masked
 from eventlib.operations.act import Desk
 from eventlib.operations.as_json import parking_json, paused_json, status_json, waiting_json
 from eventlib.operations.complaints import Limits, complaints
+from eventlib.operations.deployment_reports import report_of
+from eventlib.operations.deployments import deployments
 from eventlib.operations.parked_acts import ParkedSelection, Retry
 from eventlib.operations.reprocessing.jobs import RerunJobs
 from eventlib.operations.reprocessing.listing import existing_metadata, reruns
@@ -82,8 +84,18 @@ def add_parked(app: FastAPI, log: EventLog) -> None:
         return {**parking_json(parking), "inputs": [waiting_json(parking, each) for each in seen]}
 
 
-def add_deployments(app: FastAPI, previews: DeploymentPreviews) -> None:
-    """Add the routes of previews of deployments: one is begun here, made beside the requests, and looked at until it is done."""
+def add_deployments(app: FastAPI, log: EventLog, previews: DeploymentPreviews) -> None:
+    """Add the routes of deployments and their previews: one is begun here, made beside the requests, and looked at until it is done."""
+
+    @app.get("/deployments")
+    @allow(*READERS)
+    async def list_deployments() -> dict[str, object]:
+        """List which code the services were started with, the newest first, and the report of its preview where one is kept."""
+        found = list[dict[str, object]]()
+        for each in await deployments(log.port):
+            report = await report_of(log.port, each.code_version, each.revision)
+            found.append({**each.json(), "report": None if report is None else report.value})
+        return {"deployments": found}
 
     @app.get("/deployment/preview")
     @allow(*READERS)
@@ -96,7 +108,7 @@ def add_deployments(app: FastAPI, previews: DeploymentPreviews) -> None:
     @app.post("/deployment/preview", status_code=202)
     @allow(Role.OPERATOR)
     async def begin(request: Deploy, caller: Caller) -> dict[str, object]:
-        """Begin a preview; nothing is deployed, and nothing is written to the log."""
+        """Begin a preview; nothing is deployed, and nothing but its report is written to the log."""
         return previews.begin(request, caller.by).json()
 
 

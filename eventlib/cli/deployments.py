@@ -3,7 +3,6 @@
 from eventlib.cli._common import output
 from eventlib.cli._common.options import JsonOption, LogOptions, run_on_log
 from eventlib.operations.deployments import deployments as deployments_on
-from eventlib.values import from_ms, iso
 
 
 def deployments(log_options: LogOptions, as_json: JsonOption = False) -> None:
@@ -27,12 +26,12 @@ def deployments(log_options: LogOptions, as_json: JsonOption = False) -> None:
         return
     rows = [
         (
-            iso(from_ms(each.at_ms)),
-            each.code_version,
-            each.revision or "not known",
-            ", ".join(each.services) + (" (this code ran before)" if each.is_return else ""),
+            each.at,
+            f"{each.code_version} again" if each.is_return else each.code_version,
+            each.revision_shown or "not known",
+            ", ".join(each.services),
             ", ".join(dict.fromkeys(part.host for part in each.parts)),
         )
         for each in found
     ]
-    output.print_table(["at", "code", "revision", "services", "host"], rows, whole=["at", "code"])
+    output.print_table(["at", "code", "revision", "services", "host"], rows, whole=["at", "code"], spare=["host"])

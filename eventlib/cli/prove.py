@@ -1,5 +1,6 @@
 """`eventlib prove`: what versions of the code decide, whether what is in flight ends lawfully, and a deployment's preview."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +10,16 @@ from typing import Annotated, Literal, TypeVar
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, WorkersOption, option, refuse_missing
+from eventlib.cli._common.options import (
+    JsonOption,
+    LogOptions,
+    SinceOption,
+    WorkersOption,
+    flag,
+    option,
+    refuse_missing,
+)
+from eventlib.cli._common.prompts import actor
 from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli._common.typer_ext import group
 from eventlib.cli.bisect import bisect
@@ -17,7 +27,9 @@ from eventlib.cli.corpus import corpus
 from eventlib.cli.diff import diff, print_diff
 from eventlib.cli.shrink import shrink
 from eventlib.ground.fork_pool import cores
+from eventlib.log.open import open_port
 from eventlib.model.project import nearest
+from eventlib.operations.deployment_reports import keep_report
 from eventlib.proof import Versions, deploying, in_flight_formats
 from eventlib.proof.by_revision import prove_in_flight, prove_revision
 from eventlib.proof.decided import Code
@@ -100,6 +112,7 @@ def deploy(
         str | None, option("--against", "REVISION", "The revision that runs now. [dim]Default: what was recorded[/dim]")
     ] = None,
     since: SinceOption = None,
+    keep: Annotated[bool, flag("--keep", "Keep the report on the log, for the console and the admin API.")] = False,
     *,
     options: ProofOptions,
 ) -> None:
@@ -111,17 +124,32 @@ def deploy(
     all differences are declared (eventlib prove diff --accept), all ends
     lawfully, and nothing is damaged: what depends on damage is not known.
 
+    The log is only read, but for the report (the verdict, counts and the first
+    differences), which --keep writes to it: the deployment's page shows it.
+
     [dim]Examples:[/dim]
       eventlib prove deploy
+      eventlib prove deploy --code v1.5 --keep
       eventlib prove deploy --against v1.4 --code v1.5 --format markdown
     """
     refuse_missing(log_options.url)
     versions = Versions(against, options.code)
     deployment = Deployment(nearest(Path.cwd())[0], versions, log_options.app, options.scenario, since)
+    by = actor() if keep else ""
     preview = deployment.preview(log_options.url, options.bounds)
+    if keep:
+        asyncio.run(_keep(log_options.url, preview, by))
     markdown = partial(deploying.as_markdown, limit=_SHOWN)
     _write(preview, options, _print_deployment, deploying.as_json, markdown, deploying.as_junit)
     raise typer.Exit(1 if preview.objections else 0)
+
+
+async def _keep(url: str, preview: DeploymentPreview, by: str) -> None:
+    log = await open_port(url)
+    try:
+        await keep_report(log, deploying.as_json(preview), by)
+    finally:
+        await log.close()
 
 
 prove.command()(diff)

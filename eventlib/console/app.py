@@ -68,7 +68,7 @@ def create_console(
     search = ConsoleIndex(log)
     reader, watch, traffic = SagaReader(search), StatusWatch(log, state_dir), TrafficWatch(log, connectors)
     sagas, batches = SagaList(search), Batches(log)
-    jobs, previews = RerunJobs(log, state_dir), DeploymentPreviews(log.port.url, app_name)
+    jobs, previews = RerunJobs(log, state_dir), DeploymentPreviews(log, app_name)
     app.state.pages, app.state.traffic, app.state.jobs, app.state.previews = pages, traffic, jobs, previews
     app.state.index = search
     search.batch, search.waits_for_topics = _AT_ONCE, True
@@ -90,7 +90,7 @@ def create_console(
         rerun_routes(pages, log, jobs),
         reset_routes(pages, log, jobs),
         pause_routes(pages, log),
-        deployment_routes(pages, previews),
+        deployment_routes(pages, search, previews),
         live_routes(search),
     ):
         app.include_router(routes)

@@ -3,10 +3,12 @@
 import sqlite3
 
 from eventlib.eventlog import EventLog
+from eventlib.index.hours import is_own_failure
 from eventlib.index.schema import text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record
+from eventlib.runtime.parking.causes import kind_of
 from eventlib.runtime.records import JournalEntry
 
 _TABLES = """
@@ -15,7 +17,7 @@ CREATE TABLE _code (
 );
 CREATE INDEX _code_of ON _code (topic, partition, service);
 CREATE TABLE _failed (
-    service TEXT, partition INTEGER, "offset" INTEGER, step INTEGER, at_ms INTEGER, code_version TEXT, decider TEXT, reason TEXT,
+    service TEXT, partition INTEGER, "offset" INTEGER, step INTEGER, at_ms INTEGER, code_version TEXT, decider TEXT, kind TEXT,
     PRIMARY KEY (service, partition, "offset", step)
 ) WITHOUT ROWID;
 CREATE INDEX _failed_at ON _failed (at_ms);
@@ -31,7 +33,6 @@ _FAILED = "INSERT OR REPLACE INTO _failed VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 _OF_KEYS = frozenset({"deadline", "release", "edit"})
-_FAILURES = frozenset({"park", "stall"})
 
 
 def code_schema(choreography: Choreography) -> str:
@@ -59,6 +60,6 @@ class CodeFold:
                     db.execute(_BEGIN, row)
             elif step.kind in _OF_KEYS and step.decider in self._keyed:
                 db.execute(_OF_KEY, (version, step.key))
-            elif step.kind in _FAILURES:
+            elif is_own_failure(step):
                 place = service, record.partition, record.offset, number
-                db.execute(_FAILED, (*place, entry.at_ms, version, step.decider, step.detail))
+                db.execute(_FAILED, (*place, entry.at_ms, version, step.decider, kind_of(step.detail)))

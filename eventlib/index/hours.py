@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from eventlib.runtime.parking.causes import kind_of
 from eventlib.runtime.parking.parked import PAUSED, WAITS_BEHIND
-from eventlib.runtime.records import ClockReset, JournalEntry
+from eventlib.runtime.records import ClockReset, JournalEntry, Step
 
 HOUR_MS = 3_600_000
 _DIGITS = 100
@@ -84,8 +84,13 @@ def fold_parked(
         db.execute(_MOVED, (hour, at_ms - 1, *task, first_ms, last_ms))
         db.execute(_GONE, (*task, first_ms, last_ms, hour))
     for step in entry.steps:
-        if step.kind in {"park", "stall"} and step.detail != WAITS_BEHIND and not step.detail.startswith(PAUSED):
+        if is_own_failure(step):
             db.execute(_PARKED, (entry.at_ms // HOUR_MS, *task, step.decider, kind_of(step.detail), entry.at_ms))
+
+
+def is_own_failure(step: Step) -> bool:
+    """Return whether a step parks something for its own sake, and not since it waits behind that or for a pause to end."""
+    return step.kind in {"park", "stall"} and step.detail != WAITS_BEHIND and not step.detail.startswith(PAUSED)
 
 
 class Counts(NamedTuple):

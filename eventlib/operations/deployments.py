@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +28,7 @@ REVISION_VARIABLES = (
 )  # fmt: skip
 """Variables in which CI systems and platforms give the commit that is built or deployed."""
 _GIT = ("git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+_COMMIT = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 _GIT_S = 10.0
 _PAUSES_S = (1.0, 5.0, 20.0)
 
@@ -51,6 +53,10 @@ class ServiceDeployment:
         if before is None or before.code_version != self.code_version:
             return True
         return bool(self.revision) and self.revision != before.revision
+
+    def is_before(self, first: "ServiceDeployment | None") -> bool:
+        """Return whether it is of other code, and older, than the `first` of its service that is recorded."""
+        return first is None or (self.at_ms < first.at_ms and self.code_version != first.code_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,16 @@ class Deployment:
         return next((each.revision for each in self.parts if each.revision), "")
 
     @property
+    def revision_shown(self) -> str:
+        """The revision for people: a commit's id is shortened."""
+        return _COMMIT.sub(r"\1", self.revision)
+
+    @property
+    def at(self) -> str:
+        """When the first of its services was started, as text."""
+        return iso(from_ms(self.at_ms))
+
+    @property
     def services(self) -> tuple[str, ...]:
         """The services, in the order in which they were started."""
         return tuple(each.service for each in self.parts)
@@ -101,7 +117,7 @@ class Deployment:
         shown = ("service", "at", "host", "library")
         return {
             "id": self.id,
-            "at": iso(from_ms(self.at_ms)),
+            "at": self.at,
             "code_version": self.code_version,
             "revision": self.revision or None,
             "is_return": self.is_return,
@@ -115,11 +131,14 @@ async def deployments(log: Log, derived: Iterable[ServiceDeployment] = ()) -> li
     Raises: LogUnavailable and the like.
     """
     recorded = [_read(note) for note in (await SharedNotes(log).all(_KIND)).values()]
-    first = dict[str, int]()
-    for each in recorded:
-        first[each.service] = min(each.at_ms, first.get(each.service, each.at_ms))
-    older = [each for each in derived if each.at_ms < first.get(each.service, each.at_ms + 1)]
-    return _grouped(sorted([*recorded, *older], key=lambda each: (each.at_ms, each.service)))
+    recorded.sort(key=_in_time)
+    first = {each.service: each for each in reversed(recorded)}
+    older = [each for each in derived if each.is_before(first.get(each.service))]
+    return _grouped(sorted([*recorded, *older], key=_in_time))
+
+
+def _in_time(each: ServiceDeployment) -> tuple[int, str]:
+    return each.at_ms, each.service
 
 
 def _read(note: SharedNote) -> ServiceDeployment:

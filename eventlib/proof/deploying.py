@@ -22,6 +22,7 @@ from eventlib.proof.formats import count_of
 from eventlib.proof.proving import InFlightProof, ProofBounds
 from eventlib.proof.revisions import Repository
 from eventlib.proof.sharing import Wanted
+from eventlib.runtime.records import code_version
 from eventlib.values import escaped
 
 
@@ -30,12 +31,15 @@ class DeploymentPreview:
     """What would come of a deployment.
 
     `problems` are contracts that it breaks, `past` what its code decides otherwise than is recorded, or than the code that
-    runs now, and `ahead` the proof of what is in flight under its code.
+    runs now, and `ahead` the proof of what is in flight under its code, of this `code_version` and `revision` (empty for
+    the working tree).
     """
 
     problems: Sequence[Problem]
     past: Diff
     ahead: InFlightProof
+    code_version: str
+    revision: str
 
     @property
     def objections(self) -> tuple[str, ...]:
@@ -91,20 +95,24 @@ class Deployment:
         Raises: WiringError for a revision that there is not, code that cannot be imported, or a log that cannot be replayed.
         """
         with ExitStack() as open_now:
-            directory, head = self.directory, self.versions.head
+            directory, head, revision = self.directory, self.versions.head, ""
             if head is not None:
-                directory = open_now.enter_context(Repository(directory).code_of(head))
+                repository = Repository(directory)
+                directory, revision = open_now.enter_context(repository.code_of(head)), repository.commit(head)
             code = Code(directory, self.app, head or WORKING_TREE)
-            problems, ahead = code.run(_under, url, self.scenario, bounds)
+            version, problems, ahead = code.run(_under, url, self.scenario, bounds)
         past = diff(url, self.directory, self.app, self.versions, Wanted(since=self.since))
-        return DeploymentPreview(problems, past, ahead)
+        return DeploymentPreview(problems, past, ahead, version, revision)
 
 
-def _under(code: Code, url: str, scenario: str | None, bounds: ProofBounds) -> tuple[Sequence[Problem], InFlightProof]:
-    """Look at a log's contracts and at what is in flight on it, in a process that has the code."""
+def _under(
+    code: Code, url: str, scenario: str | None, bounds: ProofBounds
+) -> tuple[str, Sequence[Problem], InFlightProof]:
+    """Look at a log's contracts and at what is in flight on it, in a process that has the code; return its version, too."""
     with redirect_stdout(sys.stderr):
-        problems = asyncio.run(_broken_contracts(url, code.load()))
-    return problems, prove_code(code, url, scenario, bounds)
+        choreography = code.load()
+        problems = asyncio.run(_broken_contracts(url, choreography))
+    return code_version(choreography), problems, prove_code(code, url, scenario, bounds)
 
 
 async def _broken_contracts(url: str, choreography: Choreography) -> Sequence[Problem]:
@@ -115,6 +123,8 @@ async def _broken_contracts(url: str, choreography: Choreography) -> Sequence[Pr
 def as_json(found: DeploymentPreview) -> Mapping[str, object]:
     """Return it as JSON."""
     return {
+        "code_version": found.code_version,
+        "revision": found.revision or None,
         "holds": not found.objections,
         "objections": found.objections,
         "contracts": [asdict(each) for each in found.problems],

@@ -41,7 +41,7 @@ async def test_a_deployment_is_previewed(browser: "Browser", tmp_path: Path, mon
         visiting(browser, address) as visit,
     ):
         page = await visit.open("/reruns")
-        await page.get_by_role("link", name="Preview a deployment").click()
+        await page.get_by_role("link", name="Deployments, and their preview").click()
         await page.fill("#code", "wrong")
         await page.fill("#against", "right")
         await page.get_by_role("button", name=BEGIN).click()

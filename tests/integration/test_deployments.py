@@ -17,7 +17,15 @@ from eventlib.errors import LogDenied
 from eventlib.log.open import open_port
 from eventlib.operations import deployments as module
 from eventlib.operations import parkings
-from eventlib.operations.deployments import Deployment, deployments, record_deployments, recording, revision_of
+from eventlib.operations.before_after import window_ms
+from eventlib.operations.deployments import (
+    Deployment,
+    ServiceDeployment,
+    deployments,
+    record_deployments,
+    recording,
+    revision_of,
+)
 from eventlib.operations.shared_notes import SharedNotes
 from eventlib.runtime import runtime as runtimes
 from eventlib.search import SagaQuery, SagaSearch
@@ -129,7 +137,7 @@ async def test_two_versions_that_run_at_once_are_each_recorded_when_they_start(s
     printed = json.loads(said("deployments", "--log", services.url, "--json").splitlines()[0])
     assert (printed["revision"], printed["code_version"]) == ("r3", old.code_version)
     assert [each["service"] for each in printed["services"]] == ["counter"]
-    assert "(this code ran before)" in said("deployments", "--log", services.url)
+    assert f"{old.code_version} again" in said("deployments", "--log", services.url)
 
 
 async def test_one_that_is_killed_before_it_has_recorded_is_recorded_by_the_next(services: Services) -> None:
@@ -255,3 +263,14 @@ async def test_a_revision_is_that_of_the_ci_system_or_of_the_checkout(tmp_path: 
     (repository.directory / "pyproject.toml").write_text("")
     assert await revision_of(repository.directory, {}) == f"{clean}-dirty"
     assert await revision_of(repository.directory, {"CI_COMMIT_SHA": "abc", "GITHUB_SHA": " "}) == "abc"
+
+
+def test_a_window_has_no_other_deployment_of_its_services_in_it() -> None:
+    def at(at_ms: int, *services: str) -> Deployment:
+        return Deployment(tuple(ServiceDeployment(each, "c", at_ms) for each in services), {})
+
+    chosen = at(10_000, "a", "b")
+    assert window_ms(chosen, [chosen], 5_000, 100_000) == 5_000
+    assert window_ms(chosen, [chosen], 5_000, 11_000) == 1_000
+    assert window_ms(chosen, [at(7_000, "b"), chosen, at(14_000, "a")], 5_000, 100_000) == 3_000
+    assert window_ms(chosen, [at(9_000, "c"), chosen], 5_000, 100_000) == 5_000

@@ -69,6 +69,7 @@ ADMIN = table(
     POST /parked/{service}/{decider}/{key}/edit    401 403 403 403 202 403 403 202
     POST /parked/{service}/{decider}/{key}/discard 401 403 403 403 202 403 403 202
     POST /events/{event_type}                   401 403 403 403 422 403 403 422
+    GET  /deployments                           401 403 403 403 200 200 403 200
     GET  /deployment/preview                       401 403 403 403 404 404 403 404
     POST /deployment/preview                       401 403 403 403 422 403 403 422
     GET  /reruns                                401 403 403 403 200 200 403 200
