@@ -1,4 +1,4 @@
-"""What is otherwise since a deployment: how sagas ended, what was parked, and how long steps took, in equal times before and after it."""
+"""Compares equal times before and after a deployment: how sagas ended, what was parked, and how long steps took."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
