@@ -143,7 +143,9 @@ async def test_two_versions_that_run_at_once_are_each_recorded_when_they_start(s
 async def test_one_that_is_killed_before_it_has_recorded_is_recorded_by_the_next(services: Services) -> None:
     slow = services.directory / "bin"
     slow.mkdir()
-    (slow / "git").write_text(f"#!/bin/sh\necho asked > {slow}/asked\nexec sleep 600\n")
+    (slow / "git").write_text(
+        f"#!/bin/sh\necho asked > {slow}/asked\nwhile kill -0 $PPID; do sleep 0.1; done 2>/dev/null\n"
+    )
     (slow / "git").chmod(0o755)
     first = services.start(1, path=f"{slow}:{os.environ['PATH']}")
     await services.until_running(1)
