@@ -11,7 +11,7 @@ from eventlib.log.base import Batch, Claim, TopicPartition
 from eventlib.log.checksum import MASK, encoded
 from eventlib.log.rules import columns_of, ownership_lost, refuse_large
 from eventlib.log.sqlite.file import LogFile
-from eventlib.log.sqlite.packing import packed
+from eventlib.log.sqlite.packing import Content, in_rows, packed
 from eventlib.log.sqlite.sealed import write_milestones, write_partitions
 from eventlib.log.sqlite.state import PartitionState
 from eventlib.model.record import Record
@@ -28,7 +28,7 @@ class _Growth:
 
     def __init__(self, state: PartitionState) -> None:
         self.before = (state.end, state.newest_at, state.digest)
-        self.rows: list[tuple[Any, ...]] = []
+        self.rows: list[Content] = []
         self.contents: list[bytes] = []
         self.records: list[Record] = []
 
@@ -57,28 +57,30 @@ class SqliteBatch(Batch):
 
     async def append(self, records: Sequence[Record]) -> list[int]:
         """See `Batch.append`. It never waits."""
-        states = list[PartitionState]()
+        states, topic, partition, state = list[PartitionState](), "", -1, None
         for record in records:
-            state = self._file.partitions.get(record.topic_partition) or self._file.partition(
-                record.topic, record.partition
-            )
-            if state.damage:
-                self._file.partition(record.topic, record.partition)
+            if state is None or record.topic is not topic or record.partition != partition:
+                topic, partition = record.topic, record.partition
+                state = self._file.partitions.get((topic, partition)) or self._file.partition(topic, partition)
+                if state.damage:
+                    self._file.partition(topic, partition)
             states.append(state)
         return self._place(records, states)
 
     def _place(self, records: Sequence[Record], states: Sequence[PartitionState]) -> list[int]:
-        growths, offsets = self._growths, list[int]()
-        for state, record in zip(states, records, strict=True):
-            if state not in growths:
-                growths[state] = _Growth(state)
-            growth = growths[state]
-            offset = state.end
+        offsets, state = list[int](), None
+        for record, its in zip(records, states, strict=True):
+            if its is not state:
+                state = its
+                growth = self._growths.get(state) or self._growths.setdefault(state, _Growth(state))
+                seed, most, keeps = state.seed, state.max_event_bytes, state.recent is not None
+                add_row, add_content = growth.rows.append, growth.contents.append
+            offset, at_ms = state.end, record.timestamp_ms
             columns = columns_of(record)
             try:
                 content = encoded(columns)
-                checksum = xxh3_64_intdigest(content, state.seed ^ offset) >> 1  # `row_checksum`, without its call
-                if len(content) > state.max_event_bytes:  # it has all of the record, so no smaller one is refused
+                checksum = xxh3_64_intdigest(content, seed ^ offset) >> 1  # `row_checksum`, without its call
+                if len(content) > most:  # it has all of the record, so no smaller one is refused
                     refuse_large(record, state.topic)
             except ContractError:
                 self._count += len(offsets)  # what is placed already tears the group
@@ -89,11 +91,11 @@ class SqliteBatch(Batch):
                 raise ContractError(what) from error
             state.end = offset + 1
             state.digest = state.digest + checksum & MASK
-            if record.timestamp_ms > state.newest_at:  # noqa: PLR1730  max() is a call per record on the hot path
-                state.newest_at = record.timestamp_ms
-            growth.rows.append((state.base + offset, *columns, checksum))
-            growth.contents.append(content)
-            if state.recent is not None:
+            if at_ms > state.newest_at:  # noqa: PLR1730  max() is a call per record on the hot path
+                state.newest_at = at_ms
+            add_row((columns, checksum))
+            add_content(content)
+            if keeps:
                 growth.records.append(record)
             offsets.append(offset)
         self._count += len(offsets)
@@ -103,8 +105,11 @@ class SqliteBatch(Batch):
         """Write the rows, several of one partition packed as batches, and the new ends of their partitions."""
         rows = list[tuple[Any, ...]]()
         for state, growth in self._growths.items():
-            few = len(growth.rows) < self._file.options.batch_from
-            rows += growth.rows if few else packed(state.seed, state.base, growth.rows, growth.contents)
+            first = state.base + growth.before[0]
+            if len(growth.rows) < self._file.options.batch_from:
+                rows += in_rows(first, growth.rows)
+            else:
+                rows += packed(state.seed, state.base, first, growth.rows, growth.contents)
         connection.executemany(INSERT, rows)
         self._file.offsets += self._count
         write_partitions(connection, self._growths)

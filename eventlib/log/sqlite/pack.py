@@ -49,7 +49,8 @@ def _pack(state: PartitionState, first: int, end: int, connection: sqlite3.Conne
     rows = connection.execute(_ROWS, (first, end)).fetchall()
     is_last, count = len(rows) < _STEP_ROWS, 0
     for run in _runs(state, rows):
-        for row in packed(state.seed, state.base, run, [encoded(each[1:-1]) for each in run]):
+        found = [(each[1:-1], each[-1]) for each in run]
+        for row in packed(state.seed, state.base, run[0][0], found, [encoded(columns) for columns, _ in found]):
             count += _replace(connection, row)
     return (None if is_last else rows[-1][0] + 1), len(rows), count
 

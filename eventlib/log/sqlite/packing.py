@@ -20,6 +20,9 @@ from eventlib.log.checksum import MASK, content_checksum, encoded, row_checksum
 Row = tuple[Any, ...]
 """A row of the table `records`: position, the record's columns, checksum."""
 
+Content = tuple[tuple[Any, ...], int]
+"""A record's columns, and its checksum."""
+
 FEWEST: Final = 8
 """Fewer records of one transaction and partition are written as rows: a batch of them would save nothing."""
 MOST: Final = 64
@@ -61,44 +64,56 @@ def checksums(row: Sequence[Any]) -> int:
     return found if isinstance(found, int) else 0
 
 
-def packed(seed: int, base: int, rows: Sequence[Row], contents: Sequence[bytes]) -> list[Row]:
-    """Return rows that hold the same records: batches where that pays, else the rows as they are.
+def packed(seed: int, base: int, first: int, rows: Sequence[Content], contents: Sequence[bytes]) -> list[Row]:
+    """Return the rows that hold records without a gap from position `first` on: batches where that pays.
 
-    The rows' positions have no gap; `contents` are their columns as `checksum.encoded` returns them.
+    `contents` are the records' columns as `checksum.encoded` returns them.
     """
-    found, first = list[Row](), 0
-    while first < len(rows):
-        end, size = first, 0
-        while end < len(rows) and end - first < MOST and size + len(contents[end]) <= _MOST_BYTES:
-            size += len(contents[end])
-            end += 1
-        if end - first < FEWEST:
-            end = max(end, first + 1)
-            found += rows[first:end]
+    found, start, count = list[Row](), 0, len(rows)
+    while start < count:
+        end = min(start + MOST, count)
+        size = sum(map(len, contents[start:end]))
+        while size > _MOST_BYTES:
+            end -= 1
+            size -= len(contents[end])
+        if end - start < FEWEST:
+            end = max(end, start + 1)
+            found += in_rows(first + start, rows[start:end])
         else:
-            content = b"".join((_DENSE, (end - first).to_bytes(2, "big"), *contents[first:end]))
-            found.append(_batch(seed, base, rows[first:end], content))
-        first = end
+            content = b"".join((_DENSE, (end - start).to_bytes(2, "big"), *contents[start:end]))
+            found.append(_batch(seed, base, (first + start, first + end - 1), rows[start:end], content))
+        start = end
     return found
+
+
+def in_rows(first: int, rows: Sequence[Content]) -> list[Row]:
+    """Return the rows of records, each in one, without a gap from position `first` on."""
+    return [(position, *columns, checksum) for position, (columns, checksum) in enumerate(rows, first)]
 
 
 def repacked(seed: int, base: int, rows: Sequence[Row]) -> Row:
     """Return the one row of some records, which may have gaps between them; a single one's own."""
     if len(rows) == 1:
         return rows[0]
-    last = rows[-1][0]
-    offsets = None if last - rows[0][0] == len(rows) - 1 else [last - row[0] for row in rows]
-    return _batch(seed, base, rows, encoded((offsets, [row[1:-1] for row in rows])))
-
-
-def _batch(seed: int, base: int, rows: Sequence[Row], content: bytes) -> Row:
     first, last = rows[0][0], rows[-1][0]
-    columns = (
-        *(max([row[1] for row in rows]), None, _codecs.compress(content), None, None, None, None),
-        *(sum([row[-1] for row in rows]) & MASK, None, None, None),
+    offsets = None if last - first == len(rows) - 1 else [last - row[0] for row in rows]
+    of_records = [(row[1:-1], row[-1]) for row in rows]
+    return _batch(seed, base, (first, last), of_records, encoded((offsets, [columns for columns, _ in of_records])))
+
+
+def _batch(seed: int, base: int, span: tuple[int, int], rows: Sequence[Content], content: bytes) -> Row:
+    first, last = span
+    at_ms, of_records = 0, 0
+    for columns, checksum in rows:
+        of_records += checksum
+        if columns[0] > at_ms:
+            at_ms = columns[0]
+    batch = (
+        *(at_ms, None, _codecs.compress(content), None, None, None, None),
+        *(of_records & MASK, None, None, None),
         f"{_BEGINS}{len(rows)}{_SPANS}{last - first + 1}}}",
     )
-    return (last, *columns, row_checksum(seed, last - base, columns))
+    return (last, *batch, row_checksum(seed, last - base, batch))
 
 
 def contents(last: int, value: bytes) -> tuple[Sequence[int], list[tuple[Any, ...]]]:

@@ -83,10 +83,13 @@ class RecentRecords:
         if start < 0 or (stop > kept and self._first + kept != end):
             return None
         self._is_read = True
+        records = self._records
         for index in range(self._with_offset, min(stop, kept)):
-            self._records[index] = self._records[index].placed(self._first + index)
+            place = self._first + index
+            if records[index].offset != place:
+                records[index] = records[index].placed(place)
         self._with_offset = max(self._with_offset, min(stop, kept))
-        return self._records[start:stop]
+        return records[start:stop]
 
 
 @dataclass(slots=True, eq=False)
