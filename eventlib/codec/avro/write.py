@@ -125,11 +125,30 @@ class _Writers:
                 lines += [f"v{n} = {source}", f"if v{n}.__class__ is not int: v{n} = integer{n}(v{n})"]
                 parts += [f"varint_of(v{n}) or varint(v{n})"]
             else:
-                names[f"put{n}"] = self.of(field.node)
-                parts += [f"put{n}({source})"]
+                lines += [f"v{n} = {source}"]
+                parts += [self._expression(field.node, n, names)]
         body = "\n    ".join([*lines, f"return b''.join(({''.join(part + ', ' for part in parts)}))"])
         exec(f"def join(value):\n    {body}", names)  # noqa: S102  all of it is written above, and names are Avro's
         return cast("Put", names["join"])
+
+    def _expression(self, node: Node, n: int, names: dict[str, Any]) -> str:
+        """Return the source that writes the local `v{n}`; most values take no call of Python."""
+        match node:
+            case Union(optional=inner) if inner is not None:
+                null = node.branches.index(NULL)
+                none, some = scalars.long(null), scalars.long(1 - null)
+                return f"{none!r} if v{n} is None else {some!r} + ({self._expression(inner, n, names)})"
+            case Symbols():
+                names[f"symbol{n}"], names[f"put{n}"] = symbols_of(node).get, _symbol(node)
+                return f"symbol{n}(id(v{n})) or put{n}(v{n})"
+            case Plain(avro="boolean"):
+                names[f"put{n}"] = self.of(node)
+                true, false = scalars.boolean(value=True), scalars.boolean(value=False)
+                return f"{true!r} if v{n} is True else {false!r} if v{n} is False else put{n}(v{n})"
+            case _:
+                pass
+        names[f"put{n}"] = self.of(node)
+        return f"put{n}(v{n})"
 
     def _union(self, union: Union) -> Put:
         branches = {class_of(node): (scalars.long(index), self.of(node)) for index, node in enumerate(union.branches)}
@@ -154,6 +173,9 @@ def _scalar(node: Plain | Exact | Choice) -> Put:
     put, convert = _PRIMITIVES[node.avro], scalar_writer(node)
     if convert is None:
         return put
+    if put is scalars.long:
+        varint_of = scalars.VARINTS.get
+        return lambda value: varint_of(number := convert(value)) or scalars.long(number)
     kind = node.python if isinstance(node, Plain) and node.logical is None else None
 
     def write(value: Any) -> bytes:
@@ -163,10 +185,23 @@ def _scalar(node: Plain | Exact | Choice) -> Put:
 
 
 def _symbol(node: Symbols) -> Put:
-    convert = scalar_writer(node)
-    assert convert is not None  # noqa: S101  an enum's members are always converted
-    written = {symbol: scalars.long(index) for index, symbol in enumerate(node.members)}
-    return lambda value: written[convert(value)]
+    written, cls = symbols_of(node), node.cls
+
+    def write(value: Any) -> bytes:
+        found = written.get(id(value))
+        if found is None:
+            raise ValueError(f"{value!r:.60} is not a member of {cls.__name__}")
+        return found
+
+    return write
+
+
+def symbols_of(node: Symbols) -> dict[int, bytes]:
+    """Return what each member of an enum is written as, by its `id`: to hash a member is a call into Python.
+
+    Members live as long as their class.
+    """
+    return {id(member): scalars.long(index) for index, member in enumerate(node.members.values())}
 
 
 def _optional(null: int, put: Put) -> Put:
