@@ -163,7 +163,7 @@ class EventLog:
 
     def recent_event(self, record: Record) -> Event | None:
         """Return the event in a record if this process has put it there lately: the same that decoding would give."""
-        found = self._recent.get(record.location)
+        found = self._recent.get((record.topic, record.partition, record.offset))
         return None if found is None else found[0]
 
     def decode(self, record: Record) -> Event | None:

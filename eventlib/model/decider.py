@@ -314,10 +314,11 @@ class Decider(Generic[S]):
 
     def due(self, state: S) -> dict[str, datetime]:
         """Return the deadlines that follow from a state, by name; FORGET is when the key is given up."""
+        found = dict[str, datetime]()
         try:
-            found = {
-                name: at for name, deadline in self.deadlines.items() if (at := deadline.due_at(state)) is not None
-            }
+            for name, deadline in self.deadlines.items():
+                if (at := deadline.due_at(state)) is not None:
+                    found[name] = at
             if self.forgotten_at is not None and (at := self.forgotten_at(state)) is not None:
                 found[FORGET] = at
         except Exception:
@@ -345,10 +346,16 @@ class Decider(Generic[S]):
         `emitted_meta(emitted, ordinal)` gives the Meta of each event emitted; it is asked only when evolve wants it.
         Raises: ContractError when the handler emits an event that is not in its annotation.
         """
-        evolved = self.evolved(state, event, meta)
-        if evolved is None and not self.may_forget:
-            raise self.lost(event)
-        emitted = self.answer(self.initial if evolved is None else evolved, event, meta)
+        apply, wants_meta = self._apply, self.evolve_wants_meta
+        try:
+            evolved = apply(state, event, meta) if wants_meta else apply(state, event)
+            if evolved is None and not self.may_forget:
+                raise self.lost(event)  # noqa: TRY301  an extra call for each event costs too much here
+            emitted = self.answer(self.initial if evolved is None else evolved, event, meta)
+        except Exception:
+            raise
+        except BaseException as raised:
+            raise as_error(raised) from raised
         return self._after(evolved, emitted, emitted_meta) if emitted else evolved, emitted
 
     def lost(self, event: Event) -> ContractError:
@@ -364,7 +371,7 @@ class Decider(Generic[S]):
         handler = self.handlers[type(event)]
         try:
             emitted = handler.call(state, event, meta) if handler.wants_meta else handler.call(state, event)
-            return self._listed(handler, emitted)
+            return self._listed(handler, emitted) if emitted else []
         except Exception:
             raise
         except BaseException as raised:

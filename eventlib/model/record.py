@@ -139,7 +139,7 @@ class Record:
 
     def meta(self) -> Meta:
         """Return the metadata of the event in this record."""
-        event_id = self.event_id
+        event_id = self.id or self.event_id
         values = (
             event_id,
             self.topic,
@@ -171,7 +171,13 @@ class Record:
 
 def key_text(record: Record) -> str:
     """Return a record's key as text; bytes that are not UTF-8 are escaped."""
-    return "" if record.key is None else text_of(record.key)
+    key = record.key
+    if key is None:
+        return ""
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return text_of(key)
 
 
 def text_of(key: bytes) -> str:

@@ -7,7 +7,7 @@ from eventlib.codec.base import Codec
 from eventlib.errors import ContractError
 from eventlib.log.rules import refuse_large, stored_bytes
 from eventlib.model.decider import Decider
-from eventlib.model.event import Event, Meta, contract_of, key_of, unwritable_key
+from eventlib.model.event import NO_HEADERS, Event, Meta, contract_of, key_of, of_fields, unwritable_key
 from eventlib.model.identity import child_traceparent, deadline_id, derived_id
 from eventlib.model.record import Record
 from eventlib.model.topic import Topic
@@ -44,12 +44,12 @@ class Cause:
 
 def cause_of_input(record: Record, running: KeyedState | None, *, external: bool) -> Cause:
     """Return a record as a cause; a request about a `running` saga belongs to that saga, and its trace, not to its own."""
-    correlation_id, traceparent = record.correlation_id or record.event_id, record.traceparent
+    event_id, traceparent = record.id or record.event_id, record.traceparent
+    correlation_id = record.correlation_id or event_id
     if running is not None and running.correlation_id is not None:
         correlation_id, traceparent = running.correlation_id, running.traceparent or traceparent
-    cause_id = f"{record.topic}/{record.partition}/{record.offset}" if external else record.event_id
-    past = past_of(record.headers) if record.headers else ()
-    return Cause(cause_id, record.event_id, correlation_id, traceparent, past)
+    cause_id = f"{record.topic}/{record.partition}/{record.offset}" if external else event_id
+    return Cause(cause_id, event_id, correlation_id, traceparent, past_of(record.headers) if record.headers else ())
 
 
 def cause_of_deadline(
@@ -88,11 +88,24 @@ def entry_after(
     )
 
 
+@final
+class _Target:
+    """Where the events of one type go, looked up once."""
+
+    __slots__ = ("key_field", "topic", "type")
+
+    def __init__(self, type: str, key_field: str, topic: Topic) -> None:  # noqa: A002  the field has this name
+        self.type = type
+        self.key_field = key_field
+        self.topic = topic
+
+
 class RecordBuilder:
     """Builds the records of what one decider emits.
 
     `names` gives the events of an emission other ids than those that derive from their places in it. `checks_sizes`
-    looks at the whole record, as the log does with each: so only once the log has refused one.
+    looks at the whole record, as the log does with each: so only once the log has refused one. `copies` tells whether some
+    of its events are held in a compacted topic, too.
     """
 
     def __init__(self, decider: Decider[Any], service: str, topics: dict[str, Topic], codec: Codec) -> None:
@@ -101,49 +114,65 @@ class RecordBuilder:
         self.names: Names | None = None
         self.checks_sizes = False
         self.refused: tuple[int, str] | None = None
+        self.copies = any(contract_of(each).topic.latest for each in decider.emits)
         self._topics = topics
         self._codec = codec
+        self._targets: dict[type[Event], _Target] = {}
 
     def emission(self, key: str, sequence: int, cause: Cause, at_ms: int) -> "Emission":
         """Return the emission under a key that has emitted `sequence` events before."""
         return Emission(self, key, sequence, cause, at_ms)
 
-    def record(self, emission: "Emission", ordinal: int, event: Event) -> Record:
-        """Return the record of an event emitted. Raises: ContractError when it has no key, or is too large."""
-        contract = contract_of(type(event))
-        topic = self._topics[contract.topic.name]
-        event_key = key_of(event)
-        if event_key is None:
-            raise ContractError(f"{contract.type} has no key: what a decider emits has one")
-        try:
-            key = event_key.encode()
-        except UnicodeEncodeError as error:
-            raise unwritable_key(event, event_key) from error
-        value = self._codec.encode(event)
-        cause = emission.cause
-        event_id = emission.id(ordinal)
-        record = Record(
-            topic.name,
-            topic.partition_of(key),
-            -1,
-            emission.at_ms,
-            key,
-            value,
-            event_id,
-            contract.type,
-            self.source,
-            emission.key,
-            emission.sequence + ordinal + 1,
-            cause.correlation_id,
-            cause.caused_by,
-            child_traceparent(cause.traceparent, event_id),
-            cause.past,
-        )
-        if self.checks_sizes or len(value) > topic.max_event_bytes:
-            refuse_large(record, topic)
-        if self.refused is not None and stored_bytes(record) >= self.refused[0]:
-            raise ContractError(f"{contract.type} has {stored_bytes(record):,} bytes: {self.refused[1]}")
-        return record
+    def records(self, emission: "Emission", emitted: Sequence[Event], ids: Sequence[str]) -> list[Record]:
+        """Return the records of events emitted. Raises: ContractError when one has no key, or is too large."""
+        found, cause, sequence = list[Record](), emission.cause, emission.sequence
+        for event, event_id in zip(emitted, ids, strict=False):
+            target = self._targets.get(type(event)) or self._target(type(event))
+            text, topic = event.__dict__.get(target.key_field), target.topic
+            if not text or text.__class__ is not str:
+                text = _key_of(event)
+            try:
+                key = text.encode()
+            except UnicodeEncodeError as error:
+                raise unwritable_key(event, text) from error
+            value = self._codec.encode(event)
+            sequence += 1
+            record = Record(
+                topic.name,
+                topic.partition_of(key),
+                -1,
+                emission.at_ms,
+                key,
+                value,
+                event_id,
+                target.type,
+                self.source,
+                emission.key,
+                sequence,
+                cause.correlation_id,
+                cause.caused_by,
+                child_traceparent(cause.traceparent, event_id),
+                cause.past,
+            )
+            if self.checks_sizes or len(value) > topic.max_event_bytes:
+                refuse_large(record, topic)
+            if self.refused is not None and stored_bytes(record) >= self.refused[0]:
+                raise ContractError(f"{target.type} has {stored_bytes(record):,} bytes: {self.refused[1]}")
+            found.append(record)
+        return found
+
+    def _target(self, event_type: type[Event]) -> _Target:
+        contract = contract_of(event_type)
+        target = _Target(contract.type, contract.key or "", self._topics[contract.topic.name])
+        self._targets[event_type] = target
+        return target
+
+
+def _key_of(event: Event) -> str:
+    key = key_of(event)
+    if key is None:
+        raise ContractError(f"{contract_of(type(event)).type} has no key: what a decider emits has one")
+    return key
 
 
 Names = Callable[["Emission", Sequence[Event]], list[str]]
@@ -167,7 +196,7 @@ class Emission:
         """Return the id of the event that has number `ordinal` in this emission, from 0."""
         ids = self._ids
         while len(ids) <= ordinal:
-            ids.append(self.derived_id(len(ids)))
+            ids.append(derived_id(self.cause.id, self.builder.decider.name, self.key, len(ids)))
         return ids[ordinal]
 
     def derived_id(self, ordinal: int) -> str:
@@ -176,9 +205,10 @@ class Emission:
 
     def meta(self, emitted: Sequence[Event], ordinal: int) -> Meta:
         """Return the Meta of an event that is being emitted, for an evolve that wants it; `emitted` is the whole emission."""
-        self._name(emitted)
+        if self.builder.names is not None:
+            self._name(emitted)
         cause, event_id = self.cause, self.id(ordinal)
-        return Meta(
+        values = (
             event_id,
             "",
             0,
@@ -190,12 +220,17 @@ class Emission:
             self.key,
             self.sequence + ordinal + 1,
             child_traceparent(cause.traceparent, event_id),
+            NO_HEADERS,
         )
+        return of_fields(Meta, values)
 
     def records(self, emitted: Sequence[Event]) -> list[Record]:
         """Return the records of this emission. Raises: ContractError."""
-        self._name(emitted)
-        return [self.builder.record(self, ordinal, event) for ordinal, event in enumerate(emitted)]
+        if self.builder.names is not None:
+            self._name(emitted)
+        if emitted:
+            self.id(len(emitted) - 1)
+        return self.builder.records(self, emitted, self._ids)
 
     def _name(self, emitted: Sequence[Event]) -> None:
         if self.builder.names is not None and self._named is not emitted:

@@ -20,12 +20,12 @@ class InputReader:
     def __init__(self, log: EventLog, service: Service) -> None:
         self._log = log
         self._output_topic = service.output_topic
-        self._by_type: dict[str, list[Decider[Any]]] = {}
+        self.by_type: dict[str, list[Decider[Any]]] = {}
         self._by_topic: dict[str, list[Decider[Any]]] = {}
         for decider in service.deciders:
             for event_type in decider.handlers:
                 contract = contract_of(event_type)
-                self._by_type.setdefault(contract.type, []).append(decider)
+                self.by_type.setdefault(contract.type, []).append(decider)
                 readers = self._by_topic.setdefault(contract.topic.name, [])
                 if decider not in readers:
                     readers.append(decider)
@@ -36,7 +36,7 @@ class InputReader:
     def deciders_of(self, record: Record) -> Sequence[Decider[Any]] | None:
         """Return the deciders of a record; none when its type is not handled here."""
         if record.type and record.topic not in self.external:
-            return self._by_type.get(record.type)
+            return self.by_type.get(record.type)
         return self._by_topic.get(record.topic)
 
     def readers_of(self, topic: str) -> Sequence[Decider[Any]]:

@@ -184,23 +184,27 @@ class KeyedState:
 
     def record(self, name: tuple[str, str], place: "KeyLocation", source: str, codec: Codec) -> Record:
         """Return the entry as a changelog record; a tombstone when nothing is left to remember."""
-        value = b"" if self.state is None else codec.encode(self.state)
+        state, memory, value, kind = self.state, self.memory, None, None
+        if state is not None:
+            value, kind = codec.encode(state), wire_name_of(state.__class__)
+        elif memory.answered:
+            value = b""
         return Record(
             place.topic,
             place.partition,
             -1,
             place.at_ms,
             state_key(*name).encode(),
-            None if self.is_gone else value,
+            value,
             None,
-            None if self.state is None else wire_name_of(type(self.state)),
+            kind,
             source,
             name[1],
             self.sequence,
             self.correlation_id,
             self.changed_by,
             self.traceparent,
-            self.memory.headers,
+            () if memory is NO_MEMORY else memory.headers,
         )
 
 
@@ -248,10 +252,13 @@ def moved_of(record: Record, request_id: str) -> MovedRequest:
 
 def due_times(decider: Decider[Any], state: Any, memory: KeyMetadata) -> Mapping[str, int]:
     """Return when each deadline of a state falls due (ms); one that has passed stays passed."""
-    if state is None or not decider.has_deadlines:
+    if state is None or not (decider.deadlines or decider.forgotten_at):
         return _NONE
-    passed = memory.passed
-    due = {name: at_ms for name, at in decider.due(state).items() if passed.get(name) != (at_ms := to_ms(at))}
+    passed, due = memory.passed, dict[str, int]()
+    for name, at in decider.due(state).items():
+        at_ms = to_ms(at)
+        if passed.get(name) != at_ms:
+            due[name] = at_ms
     if (memory.until or memory.moved) and FORGET in due:
         due[FORGET] = max(due[FORGET], memory.held_until_ms)
     return due

@@ -93,23 +93,26 @@ class InputProcessor:
 
     def take(self, record: Record, event: Event | None) -> None:  # noqa: C901  on the hot path, and one case after the other
         """Handle an input; `event` is what its record holds, as far as that is known."""
-        self.draft.steps.took(record)
-        deciders = self.inputs.deciders_of(record)
+        draft, inputs = self.draft, self.inputs
+        draft.steps.took(record)
+        deciders = (
+            inputs.by_type.get(record.type) if record.type and not inputs.external else inputs.deciders_of(record)
+        )
         if deciders is None:
             return
-        self.draft.is_met = True
-        past = self.draft.past
+        draft.is_met = True
+        past = draft.past
         if past and self._mark and record.offset < past.get(record.topic, 0):
             record = record.replace(headers=record.headers + self._mark)
         if (self.skips.any or record.value is None) and self.is_skipped(record, deciders):
             return
-        if record.timestamp_ms > self.draft.latest_ms and record.topic not in self.inputs.external:
+        if record.timestamp_ms > draft.latest_ms and record.topic not in inputs.external:
             for decider in deciders:
                 self.park_ahead(decider, record)
             return
         try:
             if event is None:
-                record, event = self.inputs.read(record)
+                record, event = inputs.read(record)
         except UndecodableRecord as error:
             for decider in deciders:
                 self.park(decider, record, KeptError(error.reason))
@@ -175,7 +178,7 @@ class InputProcessor:
         self.skips.passed(record.event_id)
         return True
 
-    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> KeptError | None:
+    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> KeptError | None:  # noqa: C901  as above
         """Handle one input for one decider; return why it could not be, or None."""
         entry = self.state.entry(decider, key)
         contract = contract_of(type(event))
@@ -186,9 +189,10 @@ class InputProcessor:
                 self.drop(decider, record, "duplicate" if known == body_hash(record) else "conflict")
                 return None
         cause = cause_of_input(record, entry if is_request else None, external=record.topic in self.inputs.external)
-        meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
+        wants_meta = decider.evolve_wants_meta or decider.handlers[type(event)].wants_meta
+        meta = record.meta() if wants_meta else Meta(cause.id)
         before = decider.initial if entry.state is None else entry.state
-        emission = self.builders[decider.name].emission(key, entry.sequence, cause, self.draft.at_ms)
+        emission = Emission(self.builders[decider.name], key, entry.sequence, cause, self.draft.at_ms)
         failure, moved = None, _UNMOVED
         for attempt in range(1, HANDLER_ATTEMPTS + 1):
             try:
@@ -201,7 +205,9 @@ class InputProcessor:
                     answered = record.event_id, body_hash(record), self.draft.at_ms, contract.once_for
                     memory, moved = entry.memory.with_answered(*answered).bounded(self.draft.at_ms)
                     handled = entry.replace(memory=memory)
-                changed = self._entry_after(emission, handled, state, records)
+                changed = entry_after(handled, decider, cause, state, records)
+                if self.checks_states:
+                    self._check(emission, changed)
             except LogUnavailable:
                 raise
             except Exception as error:  # noqa: BLE001  whatever a handler raises, its input is parked and others go on
@@ -234,7 +240,7 @@ class InputProcessor:
             why = kept_reason(error, personal=is_personal(type(answer.event)))
             self._stall(pending, decider, f"its answer cannot be emitted: {why}")
             return
-        self.draft.emit(records, [answer.event])
+        self.draft.emit(records, [answer.event], copies=builder.copies)
         # The state changes when the decider reads the answer from the log, as everybody does; here only the count.
         self.state.set_entry(decider, key, entry.replace(sequence=entry.sequence + 1))
         self.state.put(effect_key(answer.request_id), None)
@@ -274,7 +280,9 @@ class InputProcessor:
             state, emitted = decider.pass_deadline(name, entry.state, meta, emission.meta)
             records = emission.records(emitted)
             passed = entry.replace(memory=entry.memory.with_passed(name, at))
-            changed = self._entry_after(emission, passed, state, records)
+            changed = entry_after(passed, decider, cause, state, records)
+            if self.checks_states:
+                self._check(emission, changed)
         except LogUnavailable:
             raise
         except Exception as error:  # noqa: BLE001  whatever it raises, its key is parked and others go on
@@ -319,13 +327,6 @@ class InputProcessor:
         """Handle what was parked again, until something cannot be handled again."""
         released(self, release)
 
-    def _entry_after(self, emission: Emission, entry: KeyedState, state: Any, records: list[Record]) -> KeyedState:
-        decider = emission.builder.decider
-        changed = entry_after(entry, decider, emission.cause, state, records)
-        if self.checks_states and changed is not entry:
-            self._check(emission, changed)
-        return changed
-
     def _check(self, emission: Emission, changed: KeyedState) -> None:
         decider, state = emission.builder.decider, changed.state
         if state is not None and not isinstance(state, decider.state):
@@ -343,9 +344,10 @@ class InputProcessor:
     def _apply(self, emission: Emission, changed: KeyedState, emitted: Sequence[Event], records: list[Record]) -> None:
         decider = emission.builder.decider
         self.state.set_entry(decider, emission.key, changed)
-        if records:
-            self.draft.emit(records, emitted)
-        if records and decider.effects:
+        if not records:
+            return
+        self.draft.emit(records, emitted, copies=emission.builder.copies)
+        if decider.effects:
             for record, event in zip(records, emitted, strict=True):
                 if type(event) in decider.effects:
                     self._request(decider, record, event)

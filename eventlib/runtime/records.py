@@ -333,7 +333,18 @@ def due_of(stored_key: str) -> tuple[int, str, str, str]:
 
 def pack(record: Record) -> bytes:
     """Return what a local store keeps of a changelog record: its attributes, a line end, and its value."""
-    attributes = [record.timestamp_ms, *record.astuple()[6:14], [(n, v.decode()) for n, v in record.headers]]
+    attributes = (
+        record.timestamp_ms,
+        record.id,
+        record.type,
+        record.source,
+        record.subject,
+        record.sequence,
+        record.correlation_id,
+        record.causation_id,
+        record.traceparent,
+        [(n, v.decode()) for n, v in record.headers] if record.headers else (),
+    )
     return to_json(attributes) + b"\n" + (record.value or b"")
 
 

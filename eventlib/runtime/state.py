@@ -1,7 +1,7 @@
 """A task's state: what is committed, in a cache over the local store, and one transaction's changes on top."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from eventlib.codec.base import Codec
@@ -131,11 +131,12 @@ class TaskState:
         """Make this transaction's changes the truth; `records` are theirs as they stand on the changelog."""
         for key, request in self._requests.items():
             self._move_request(key, request)
-        for record in records:
-            self._write_later(record)
+        self._write_later(records)
         for name, entry in self._changed.items():
             before = self._cache.get(name)
-            self._move_due(name, self._stored_due(name) if before is None else before.due, entry.due)
+            due = self._stored_due(name) if before is None else before.due
+            if due is not entry.due:
+                self._move_due(name, due, entry.due)
             self._remember(name, entry)
         self._checkpoint = checkpoint
         self.roll_back()
@@ -153,8 +154,8 @@ class TaskState:
 
     def restore(self, records: list[Record], checkpoint: int) -> None:
         """Take committed changelog records in, as a restart or a takeover reads them."""
-        newest = {record.key: record for record in records}
-        for record in newest.values():
+        newest = {record.key: record for record in records}.values()
+        for record in newest:
             key = _text(record.key)
             about = changelog_key(key)
             if about.kind == "state":
@@ -162,7 +163,7 @@ class TaskState:
                 self._move_due(name, self._stored_due(name), self._due(name, record))
             elif about.kind == "request":
                 self._move_request(key, None if record.value is None else record)
-            self._write_later(record)
+        self._write_later(newest)
         self._checkpoint = checkpoint
         self.flush()
 
@@ -229,7 +230,7 @@ class TaskState:
         return (due_of(key) for key, _ in self.store.scan(DUE))
 
     def _move_due(self, name: Name, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        if before is after or before == after:
+        if before == after:
             return
         if self._counts_dues:
             self.due_counts.subtract((name[0], deadline) for deadline in before)
@@ -259,15 +260,20 @@ class TaskState:
         stored = self.store.get(key)
         return None if stored is None else unpack(key, stored)
 
-    def _write_later(self, record: Record) -> None:
-        self._unwritten[record.key] = record
-        self._unwritten_bytes += len(record.value or b"")
+    def _write_later(self, records: Iterable[Record]) -> None:
+        unwritten, size = self._unwritten, 0
+        for record in records:
+            unwritten[record.key] = record
+            if record.value is not None:
+                size += len(record.value)
+        self._unwritten_bytes += size
 
     def _remember(self, name: Name, entry: KeyedState) -> None:
-        self._cache[name] = _EMPTY if entry.is_gone else entry
-        self._cache.move_to_end(name)
-        if len(self._cache) > self._cached_entries:
-            self._cache.popitem(last=False)
+        cache = self._cache
+        cache[name] = entry if entry.state is not None or entry.memory.answered else _EMPTY
+        cache.move_to_end(name)
+        if len(cache) > self._cached_entries:
+            cache.popitem(last=False)
 
 
 _BY_TIME, _BY_NUMBER = "once/time/", "once/number/"

@@ -95,11 +95,13 @@ class TransactionBuilder:
         self._entries: list[JournalEntry] = []
         self.emitted_count = 0
 
-    def emit(self, records: list[Record], emitted: Sequence[Event]) -> None:
-        """Add emitted events, and their copies in compacted topics."""
+    def emit(self, records: list[Record], emitted: Sequence[Event], *, copies: bool) -> None:
+        """Add emitted events; if some have `copies` in compacted topics, these too."""
         self.events += records
         self.emitted += emitted
         self.emitted_count += len(records)
+        if not copies:
+            return
         for record, event in zip(records, emitted, strict=True):
             contract = contract_of(type(event))
             if contract.topic.latest:

@@ -103,14 +103,9 @@ def repacked(seed: int, base: int, rows: Sequence[Row]) -> Row:
 
 def _batch(seed: int, base: int, span: tuple[int, int], rows: Sequence[Content], content: bytes) -> Row:
     first, last = span
-    at_ms, of_records = 0, 0
-    for columns, checksum in rows:
-        of_records += checksum
-        if columns[0] > at_ms:
-            at_ms = columns[0]
     batch = (
-        *(at_ms, None, _codecs.compress(content), None, None, None, None),
-        *(of_records & MASK, None, None, None),
+        *(max([columns[0] for columns, _ in rows]), None, _codecs.compress(content), None, None, None, None),
+        *(sum([checksum for _, checksum in rows]) & MASK, None, None, None),
         f"{_BEGINS}{len(rows)}{_SPANS}{last - first + 1}}}",
     )
     return (last, *batch, row_checksum(seed, last - base, batch))

@@ -86,7 +86,9 @@ class RecentRecords:
         records = self._records
         for index in range(self._with_offset, min(stop, kept)):
             place = self._first + index
-            if records[index].offset != place:
+            if records[index].offset == -1:
+                records[index].offset = place
+            elif records[index].offset != place:
                 records[index] = records[index].placed(place)
         self._with_offset = max(self._with_offset, min(stop, kept))
         return records[start:stop]

@@ -94,11 +94,8 @@ class ParkedKeys:
         self._codec = codec
         self._known = {(p.decider, p.key) for p in self.all()}
         self._nameless = {name for name in self._known if _PLACE.fullmatch(name[1])}
-
-    @property
-    def any(self) -> bool:
-        """Whether any key may be parked; called for every input."""
-        return bool(self._known)
+        self.any = bool(self._known)
+        """Whether any key may be parked; asked for every input."""
 
     def all(self) -> list[ParkedKey]:
         """Return the keys that are parked, as committed."""
@@ -120,6 +117,7 @@ class ParkedKeys:
         before = self.get(parked.decider, parked.key)
         now = parked if before is None else replace(before, count=before.count + parked.count)
         self._known.add((parked.decider, parked.key))
+        self.any = True
         if _PLACE.fullmatch(parked.key):
             self._nameless.add((parked.decider, parked.key))
         record = Record("", 0, -1, 0, b"", self._codec.encode(now), type=wire_name_of(ParkedKey), subject=now.key)
@@ -150,11 +148,8 @@ class SkippedInputs:
         self._state = state
         self._codec = codec
         self._known = {self._read(record).event_id for record in state.committed(SKIP)}
-
-    @property
-    def any(self) -> bool:
-        """Whether there is any; called for every input."""
-        return bool(self._known)
+        self.any = bool(self._known)
+        """Whether there is any; asked for every input."""
 
     def why(self, event_id: str) -> str | None:
         """Return why an input is not to be handled; None when it is."""
@@ -164,6 +159,7 @@ class SkippedInputs:
     def add(self, skip: SkipInput) -> None:
         """Do not handle an input that comes later, or that waits."""
         self._known.add(skip.event_id)
+        self.any = True
         content = SkippedInput(*skip[:2], skip.once)
         record = Record("", 0, -1, 0, b"", self._codec.encode(content), type=wire_name_of(SkippedInput))
         self._state.put(skip_key(skip.event_id), record)
