@@ -39,7 +39,7 @@ def run(*command: object) -> str:
 
 
 def sagas(directory: Path, found: dict[str, list[float]]) -> None:
-    """Run one-line orders, and append the same bytes again with bare sqlite3."""
+    """Run one-line orders; append the same bytes again with bare sqlite3, and decide again with nothing around it."""
     log = directory / "shop.db"
     measured = json.loads(run("bench.sagas", log, ORDERS))
     (per_s,), (cpu,), (batch,) = (measured[name] for name in ("sagas_per_s", "cpu_s_per_1000", "records_per_commit"))
@@ -52,6 +52,8 @@ def sagas(directory: Path, found: dict[str, list[float]]) -> None:
     found["records_per_s"].append(per_s * records / ORDERS)
     found["ceiling_records_per_s"].append(ceiling)
     found["share_of_ceiling"].append(per_s * records / ORDERS / ceiling)
+    for name, us in json.loads(run("bench.floors", log)).items():
+        found[f"floor_{name}_us_per_saga"].append(us)
 
 
 def records_of(log: Path) -> int:
