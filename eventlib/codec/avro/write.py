@@ -122,7 +122,7 @@ class _Writers:
                 parts += [f"varint_of(n{n}) or varint(n{n})", f"v{n}"]
             elif field.node == _INTEGER:
                 names[f"integer{n}"] = scalar_writer(_INTEGER)
-                lines += [f"v{n} = {source}", f"if v{n}.__class__ is not int: v{n} = integer{n}(v{n})"]
+                lines += [f"v{n} = {source}", f"if type(v{n}) is not int: v{n} = integer{n}(v{n})"]
                 parts += [f"varint_of(v{n}) or varint(v{n})"]
             else:
                 lines += [f"v{n} = {source}"]

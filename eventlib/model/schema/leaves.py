@@ -109,15 +109,15 @@ def _exact(precision: int, scale: int) -> Normal:
     return normal
 
 
-_CLASS = "{{0}}.__class__ is not {}"
+_CLASS = "type({{0}}) is not {}"  # not `__class__`, which is looked up as any attribute is
 _LEAVES: dict[type, tuple[str, Normal]] = {
     str: (_CLASS.format("str"), _text),
     int: (_CLASS.format("int"), _integer),
     float: (_CLASS.format("float"), _floating),
     bytes: (_CLASS.format("bytes"), _blob),
-    datetime: ("{0}.__class__ is not datetime or {0}.tzinfo is not UTC or {0}.fold", _moment),
+    datetime: ("type({0}) is not datetime or {0}.tzinfo is not UTC or {0}.fold", _moment),
     date: (_CLASS.format("date"), _day),
-    time: ("{0}.__class__ is not time or {0}.fold", _clock),
+    time: ("type({0}) is not time or {0}.fold", _clock),
     UUID: (_CLASS.format("UUID"), _uuid),
 }
 NAMES: dict[str, Any] = {"date": date, "datetime": datetime, "time": time, "UTC": UTC, "UUID": UUID}

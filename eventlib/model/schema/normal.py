@@ -285,7 +285,7 @@ def _is_array(node: Node) -> bool:
 def _is_large(node: Node) -> bool:
     """Return whether to look at a value takes longer than to compare it with the one before."""
     match node:
-        case Array() | StringMap() | Record():
+        case Array() | StringMap() | Record() | Plain(logical="timestamp-micros"):
             return True
         case Union(branches=branches):
             return any(map(_is_large, branches))
