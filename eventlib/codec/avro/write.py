@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import partial
 from typing import Any, cast
 
 from fastavro import parse_schema
+from pydantic import BaseModel
 
 from eventlib.codec.avro import scalars
 from eventlib.codec.avro.bounds_check import guard_of
@@ -50,14 +52,15 @@ def writer_of(record: Record, header: bytes) -> Put:
     It raises ContractError, with the field's name, for what does not fit the schema.
     """
     writers = _Writers()
-    put = writers.whole(record, header)
+    put = writers.whole(record, header)  # the class is known from its dispatch
     guard = guard_of(parse_schema(without_logical_types(schema_json(record))))
+    if guard is None:
+        return put
 
-    def write(value: Any) -> bytes:  # the class is known from its dispatch
+    def write(value: Any) -> bytes:
+        written = put(value)
         try:
-            written = put(value)
-            if guard is not None:
-                guard(written, len(header))  # what could not be read again is not written
+            guard(written, len(header))  # what could not be read again is not written
         except MISFITS as error:
             raise _misfit(writers, record, value, error) from error
         return written
@@ -107,16 +110,19 @@ class _Writers:
         """Return the writer of a record of a class that is known, behind a header."""
         return self._joined(record, header)
 
-    def _joined(self, record: Record, header: bytes = b"") -> Put:
-        """Return the function that writes a record's fields.
+    def _joined(self, record: Record, header: bytes | None = None) -> Put:
+        """Return the function that writes a record's fields; with a header, it raises ContractError for a misfit.
 
         It is made of source, as a loop over them takes twice as long; text and whole numbers, which most fields are,
         take no call of their own.
         """
         names: dict[str, Any] = {"header": header, "varint_of": scalars.VARINTS.get, "varint": scalars.long}
+        names |= {"misfits": MISFITS, "misfit": partial(_misfit, self, record)}
         lines, parts = list[str](), ["header"] if header else []
+        if is_model := issubclass(record.cls, BaseModel):  # whose attributes are looked for in several places
+            lines.append("fields = value.__dict__")
         for n, field in enumerate(record.fields):
-            source = attribute(field.name)
+            source = f"fields[{field.name!r}]" if is_model else attribute(field.name)
             if field.node == _TEXT:
                 lines += [f"v{n} = {source}.encode()", f"n{n} = len(v{n})"]
                 parts += [f"varint_of(n{n}) or varint(n{n})", f"v{n}"]
@@ -127,7 +133,11 @@ class _Writers:
             else:
                 lines += [f"v{n} = {source}"]
                 parts += [self._expression(field.node, n, names)]
-        body = "\n    ".join([*lines, f"return b''.join(({''.join(part + ', ' for part in parts)}))"])
+        lines.append(f"return b''.join(({''.join(part + ', ' for part in parts)}))")
+        if header is not None:
+            lines = ["try:", *(f"    {line}" for line in lines), "except misfits as error:"]
+            lines.append("    raise misfit(value, error) from error")
+        body = "\n    ".join(lines)
         exec(f"def join(value):\n    {body}", names)  # noqa: S102  all of it is written above, and names are Avro's
         return cast("Put", names["join"])
 
