@@ -53,7 +53,7 @@ def run(log: EventLog, inputs: Sequence[Input], does: int) -> float:
     encode, decode, states = log.codec.encode, log.decode, dict[tuple[str, bytes | None], Any]()
     began = process_time()
     for record, known, meta, deciders in inputs:
-        event = decode(record) if does > 2 else known
+        event: Any = decode(record) if does > 2 else known
         for decider in deciders:
             name = decider.name, record.key
             before = states.get(name, decider.initial)
