@@ -28,7 +28,7 @@ Input = tuple[Record, Any, Meta, Sequence[Decider[Any]]]
 
 
 async def inputs_of(log: EventLog) -> list[Input]:
-    """Return each event that somebody handles, behind its cause."""
+    """Return each event that a decider handles, behind its cause."""
     handled = defaultdict[str, list[Decider[Any]]](list)
     for decider in (decider for service in shop.services for decider in service.deciders):
         for event_type in decider.handlers:

@@ -104,7 +104,7 @@ class RecordBuilder:
     """Builds the records of what one decider emits.
 
     `names` gives the events of an emission other ids than those that derive from their places in it. `checks_sizes`
-    looks at the whole record, as the log does with each: so only once the log has refused one. `copies` tells whether some
+    looks at the whole record, as the log does with each: so only once the log has refused one. `copies` says whether some
     of its events are held in a compacted topic, too.
     """
 
