@@ -28,7 +28,6 @@ from eventlib.replay.scanner import LogScanner
 from eventlib.replay.shadowing import ShadowTask, shares_outputs
 from eventlib.replay.spilling_cache import Spill
 from eventlib.runtime.records import code_version
-from eventlib.values import now_ms
 
 RUNNING = "the code that runs"
 THIS = "this code"
@@ -38,8 +37,6 @@ _QUIET_S = 1.0
 """After so long without a record, a task's latest millisecond is whole."""
 _LOOK_S = 2.0
 _TELL_S = 60.0
-_LATE_MS = 10_000
-"""How long an input may wait before its process counts as gone."""
 _LACKING_S = 60.0
 """After so long without the rest of a transaction, it counts as damaged."""
 
@@ -117,6 +114,7 @@ class Beside:
         self._of_place: dict[TopicPartition, ShadowTask] = {}
         self._of_source: dict[str, tuple[Service, list[ShadowTask]]] = {}
         self._reader: Reader | None = None
+        self._waiting: dict[ShadowTask, int] = {}
         self._events = 0
 
     async def __aenter__(self) -> Self:
@@ -222,11 +220,12 @@ class Beside:
             owners = await self._port.owners(service.name)
             if owners is not None and not owners:
                 return f"no process runs {service.name}"
+        before, self._waiting = self._waiting, {}
         for task in self._tasks:
-            waits_ms = await task.waits_since_ms()
-            if waits_ms is not None and now_ms() - waits_ms > _LATE_MS:
-                return f"inputs of {task.service.name} wait for its process"
-        return ""
+            if (waits_ms := await task.waits_since_ms()) is not None:
+                self._waiting[task] = waits_ms
+        late = [task.service.name for task, waits_ms in self._waiting.items() if before.get(task) == waits_ms]
+        return f"inputs of {', '.join(dict.fromkeys(late))} wait, and nothing handles them" if late else ""
 
     # --- what comes of it
 
