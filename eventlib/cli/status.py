@@ -1,5 +1,6 @@
 """`eventlib status`: the services' status, once or refreshed, and whether they are healthy."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.operations.as_json import status_json
 from eventlib.operations.complaints import Limits, complaints
+from eventlib.operations.deployments import Deployment, deployments, newest_of
 from eventlib.operations.startup_waits import waiting_here
 from eventlib.operations.status import Status, StatusReader
 from eventlib.telemetry.logs import tell
@@ -64,18 +66,25 @@ def print_status(log_options: LogOptions, limits: Limits, *, sagas: bool, as_jso
     """Print the status of services; return 0 when all are healthy, else 1."""
     state_dir = runtime_config().state_dir
 
-    async def read(log: EventLog) -> Status:
-        return await StatusReader(log, with_sagas=sagas, state_dir=state_dir).read()
+    async def read(log: EventLog) -> tuple[Status, Mapping[str, Deployment]]:
+        status = await StatusReader(log, with_sagas=sagas, state_dir=state_dir).read()
+        return status, newest_of(await deployments(log.port))
 
     try:
-        status = run_on_log(log_options, read)
+        status, newest = run_on_log(log_options, read)
     except RetryableError:  # other processes may wait for the same cause
         for each in waiting_here(log_options.url, state_dir):
             tell(each.sentence)
         raise
     found = complaints(status, limits)
     if as_json:
-        output.print_json([status_json(status, found)])
+        output.print_json(
+            [{**status_json(status, found), "deployments": {name: newest[name].json() for name in newest}}]
+        )
     else:
         output.terminal().print(status_screen(status, found))
+        for deployed in {each.id: each for each in newest.values()}.values():
+            services = ", ".join(name for name in newest if newest[name] is deployed)
+            revision = f", revision {deployed.revision_shown}" if deployed.revision else ""
+            output.say(f"deployed  {services}: code {deployed.code_version}{revision}, {deployed.at}", "dim")
     return 1 if found else 0

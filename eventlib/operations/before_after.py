@@ -10,8 +10,8 @@ from eventlib.operations.deployments import Deployment, ServiceDeployment
 
 FEW = 100
 """With fewer sagas than this, a rate says little and a p99 is one of the slowest."""
-_MOST = 2_000
-"""The newest sagas of a time whose steps are measured."""
+_MOST = 500
+"""How many sagas of a time, of the newest that have changed and of the newest that have started in it, have their steps measured."""
 _CODES = "SELECT service, code_version, min(first_ms) FROM _code GROUP BY 1, 2"
 _ENDED = """
 SELECT count(*), coalesce(sum(NOT _is_good), 0), coalesce(sum(failures > 0), 0), coalesce(sum(compensations > 0), 0)
@@ -20,7 +20,10 @@ FROM _sagas WHERE ended_at >= ? AND ended_at < ?
 _STARTED = "SELECT count(*) FROM _sagas WHERE started_at >= ? AND started_at < ? AND steps > 0"
 _PARKED = "SELECT service, decider, kind, count(*) FROM _failed WHERE at_ms >= ? AND at_ms < ? GROUP BY 1, 2, 3"
 _STEPS = """
-WITH those AS (SELECT saga FROM _sagas WHERE last_at >= ?1 AND started_at < ?2 ORDER BY last_at DESC LIMIT ?3)
+WITH those AS (
+    SELECT * FROM (SELECT saga FROM _sagas WHERE last_at >= ?1 AND last_at < ?2 ORDER BY last_at DESC LIMIT ?3)
+    UNION SELECT * FROM (SELECT saga FROM _sagas WHERE started_at >= ?1 AND started_at < ?2 ORDER BY started_at DESC LIMIT ?3)
+)
 SELECT e.saga, e.type, e.recorded_at, e.id, e.causation_id FROM those CROSS JOIN _events AS e ON e.saga = those.saga
 """
 

@@ -137,6 +137,11 @@ async def deployments(log: Log, derived: Iterable[ServiceDeployment] = ()) -> li
     return _grouped(sorted([*recorded, *older], key=_in_time))
 
 
+def newest_of(found: Sequence[Deployment]) -> dict[str, Deployment]:
+    """Return the newest deployment of each service, of those that have the newest first."""
+    return {service: each for each in reversed(found) for service in each.services}
+
+
 def _in_time(each: ServiceDeployment) -> tuple[int, str]:
     return each.at_ms, each.service
 

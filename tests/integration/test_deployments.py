@@ -30,7 +30,7 @@ from eventlib.operations.shared_notes import SharedNotes
 from eventlib.runtime import runtime as runtimes
 from eventlib.search import SagaQuery, SagaSearch
 from tests import forked
-from tests.commands import said
+from tests.commands import ended, said
 from tests.integration.parcels_app import APP, ParcelSubmitted
 from tests.integration.parcels_log import FIRST, Carriers
 from tests.integration.repository import Repository
@@ -137,6 +137,9 @@ async def test_two_versions_that_run_at_once_are_each_recorded_when_they_start(s
     printed = json.loads(said("deployments", "--log", services.url, "--json").splitlines()[0])
     assert (printed["revision"], printed["code_version"]) == ("r3", old.code_version)
     assert [each["service"] for each in printed["services"]] == ["counter"]
+    status = json.loads(ended("status", "--log", services.url, "--json").stdout)
+    assert status["deployments"]["counter"]["revision"] == "r3"
+    assert f"deployed  counter: code {old.code_version}, revision r3" in ended("status", "--log", services.url).stdout
     assert f"{old.code_version} again" in said("deployments", "--log", services.url)
 
 

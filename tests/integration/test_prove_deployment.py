@@ -15,6 +15,8 @@ import pytest
 
 from eventlib import open_log
 from eventlib.admin.api import create_admin
+from eventlib.log.open import open_port
+from eventlib.operations.shared_notes import SharedNotes
 from eventlib.queries.parked import parkings
 from services import shop
 from services.order.events import CancelSubmitted
@@ -66,13 +68,24 @@ def preview(log: str, repository: Repository) -> Preview:
     return lambda *options: ended("prove", "deploy", *scenario, "--workers", "1", *options, "--log", log)
 
 
-def test_nothing_speaks_against_the_code_that_has_recorded_it(preview: Preview) -> None:
-    done = preview("--code", "recorded")
+def test_nothing_speaks_against_the_code_that_has_recorded_it(preview: Preview, log: str) -> None:
+    done = preview("--code", "recorded", "--keep")
     assert done.returncode == 0, done.stderr
+    (kept,) = asyncio.run(kept_reports(log))
+    assert (kept["holds"], kept["differences"], kept["in_flight"], kept["head"]) == (True, 0, 1, "recorded")
+    assert (len(str(kept["code_version"])), len(str(kept["revision"]))) == (12, 40)
     headline, _, past, _, ahead, *_ = done.stdout.splitlines()
     assert headline == "Nothing speaks against deploying recorded."
     assert past.startswith("Nothing differs from what was recorded, in ")
     assert ahead == "1 in flight, 1 shape, all end lawfully within 2 steps."
+
+
+async def kept_reports(url: str) -> list[dict[str, Any]]:
+    port = await open_port(url)
+    try:
+        return [note.value for note in (await SharedNotes(port).all("report")).values()]
+    finally:
+        await port.close()
 
 
 def test_what_it_says_of_what_is_in_flight_is_what_then_happens(
