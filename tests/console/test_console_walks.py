@@ -115,6 +115,15 @@ async def complaint(walk: Walk, _log: EventLog) -> None:
     await walk.sees(".group", "the gateway does not know us")
 
 
+@job("See what is otherwise since a deployment")
+async def changed(walk: Walk, _log: EventLog) -> None:
+    await walk.open("/overview")
+    await walk.key("g")
+    await walk.key("d")
+    await walk.click(walk.page.locator("[aria-label=Deployments] a.row-link").first)
+    await walk.sees("h2", "Before and after")
+
+
 @job("Retry all of one cause")
 async def retry(walk: Walk, log: EventLog) -> None:
     await walk.open("/parked")
