@@ -224,8 +224,15 @@ class Beside:
         for task in self._tasks:
             if (waits_ms := await task.waits_since_ms()) is not None:
                 self._waiting[task] = waits_ms
-        late = [task.service.name for task, waits_ms in self._waiting.items() if before.get(task) == waits_ms]
-        return f"inputs of {', '.join(dict.fromkeys(late))} wait, and nothing handles them" if late else ""
+        for task, waits_ms in self._waiting.items():
+            if before.get(task) == waits_ms and await self._has_followed(task):
+                return f"inputs of {task.service.name} wait, and nothing handles them"
+        return ""
+
+    async def _has_followed(self, task: ShadowTask) -> bool:
+        """Tell whether the task's journal was read to its end: this process itself may be behind."""
+        journal = task.service.journal.name, task.partition
+        return self._reader is not None and self._reader.position(journal) >= await self._port.end(*journal)
 
     # --- what comes of it
 

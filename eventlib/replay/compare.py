@@ -25,6 +25,8 @@ from eventlib.runtime.emit import cause_of_input
 from eventlib.runtime.keyed_state import NO_MEMORY, KeyedState, KeyMetadata
 from eventlib.runtime.records import JournalEntry
 
+_BEHIND_MS = 1_000
+"""A task that handles an input so much later than it came was behind."""
 _CATCHES_UP_MS = 60_000
 """So long after a task was behind, its deadlines may still be late."""
 
@@ -115,7 +117,7 @@ class Compare:
 
     def _is_in_time(self, record: Record) -> bool:
         """Tell whether the task was not behind when it handled an input, nor shortly before: its deadlines wait for that."""
-        if self.player.at_ms - record.timestamp_ms > self._context.patience_ms:
+        if self.player.at_ms - record.timestamp_ms > _BEHIND_MS:
             self._behind_ms = self.player.at_ms
         return self._is_current
 

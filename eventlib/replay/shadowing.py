@@ -247,7 +247,12 @@ class ShadowTask:
                 self._compare.end(decider, key, entry)
 
     async def waits_since_ms(self) -> int | None:
-        """Return the time of the task's oldest unhandled input of a type that it has handled here; None for none."""
+        """Return the time of the task's oldest unhandled input of a type that it has handled here; None for none.
+
+        None also while transactions that were read are not decided here.
+        """
+        if self._moments:
+            return None
         inputs, plans, decisions = (
             self._compare.player.inputs,
             self._compare.player.plans,
