@@ -88,7 +88,7 @@ times later than by default.
 
 
 FOR_A_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-"""Code of a short job runs too seldom to be compiled twice; without room it would be swept all the time."""
+"""Code of a short job runs too seldom to be compiled twice. In the 48 MB that Java then has for code, Delta's tables do not fit."""
 
 _FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
