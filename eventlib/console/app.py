@@ -10,29 +10,24 @@ from eventlib.admin.deployment_previews import DeploymentPreviews
 from eventlib.admin.errors import answer_errors
 from eventlib.analysis.connectors import Connector
 from eventlib.config.console import ConsoleOptions
-from eventlib.console.acts_page import act_routes
 from eventlib.console.browser import Browser
 from eventlib.console.choreography_page import TrafficWatch, choreography_routes
 from eventlib.console.compare_page import compare_routes
 from eventlib.console.deployment_page import deployment_routes
 from eventlib.console.forms import CONTENT_TYPE
-from eventlib.console.live import live_routes
 from eventlib.console.login import IssuerLogin, login_routes
-from eventlib.console.overview import overview_routes
-from eventlib.console.parked_acts import Batches, parked_act_routes
+from eventlib.console.overview import act_routes, overview_routes
+from eventlib.console.parked_acts import Batches, parked_act_routes, saga_act_routes
 from eventlib.console.parked_page import parked_routes
-from eventlib.console.pause_page import pause_routes
-from eventlib.console.reading import ConsoleIndex, SagaReader, StatusWatch
-from eventlib.console.records import record_routes
+from eventlib.console.pause_page import pause_routes, reset_routes
+from eventlib.console.reading import ConsoleIndex, SagaReader, StatusWatch, live_routes
 from eventlib.console.rendering import ASSETS, Pages
 from eventlib.console.rerun_pages import rerun_routes
-from eventlib.console.reset_page import reset_routes
-from eventlib.console.saga_acts import saga_act_routes
 from eventlib.console.saga_list import SagaList, saga_list_routes
 from eventlib.console.saga_page import saga_page_routes
 from eventlib.console.send_page import send_routes
 from eventlib.console.sessions import SessionIdentity
-from eventlib.console.topics_page import topic_routes
+from eventlib.console.topics_page import record_routes, topic_routes
 from eventlib.eventlog import EventLog
 from eventlib.http.gate import Gate
 from eventlib.identity.principal import READERS, allow, public

@@ -1,4 +1,4 @@
-"""What operators do about what is parked: retry, edit, discard; each with a reason, and followed until it is done."""
+"""Acts on parked inputs, and on sagas that were chosen in their list; each with a reason, and followed until it is done."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from eventlib.console.edit_form import EditField, differences, values_in
 from eventlib.console.forms import Form, OwnForm
-from eventlib.console.parked_page import ACTS, TRIED, chosen_one, shown
+from eventlib.console.parked_page import ACTS, TRIED, chosen_one, shown, summary_of
 from eventlib.console.rendering import Pages, path_of
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
@@ -25,7 +25,9 @@ from eventlib.model.event import Event
 from eventlib.operations.act import Desk
 from eventlib.operations.parked_acts import Edit, ParkedAct, ParkedOutcome
 from eventlib.operations.parked_commands import event_with, first_waiting
+from eventlib.operations.saga_acts import MOST_SAGAS, PARKED, PAUSES, SagaActs, SagasAct
 from eventlib.queries.parked import Parking
+from eventlib.search.saga_search import SagaQuery, SagaSearch
 
 _KEPT = 200
 _ONE = f"/parked/{{service}}/{{decider}}/{KEY}"
@@ -161,3 +163,40 @@ async def _edited(
     changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
     event = await event_with(log, parking, None if before else after, changed)
     return {"data": None if before else after, "set": changed}, differences(before, json_of(event))
+
+
+def saga_act_routes(pages: Pages, search: SagaSearch, batches: Batches) -> APIRouter:
+    """Return the route of acts on sagas."""
+    routes, acts = APIRouter(), SagaActs(search)
+
+    @routes.post("/sagas/acts")
+    @allow(Role.OPERATOR)
+    async def act(request: Request, form: OwnForm, caller: Caller) -> Response:
+        about, wrong, is_sent, decider = await _chosen(search, form), "", form.get("step") == "do", form.get("decider")
+        if is_sent:
+            try:
+                form.reason()
+                if about.act in PARKED:
+                    given = {"names": [*acts.parked(about.sagas)], "most_tried": TRIED}
+                    sure = form.get("sure") if about.act == "discard" else None
+                    return await batches.begin(about.act, form.act(PARKED[about.act], **given), caller, sure)
+            except ContractError as error:
+                wrong = str(error)
+        if about.act in PAUSES:
+            by = caller.by if is_sent and not wrong else ""
+            await acts.pause(about, decider, form.under("token."), form.get("reason"), by)
+        else:
+            await acts.try_parked(about, TRIED)
+        summary = None if about.outcome is None else summary_of(about.outcome)
+        shown = {"about": about, "summary": summary, "wrong": wrong, "decider": decider, "places": acts.places}
+        return pages.render(request, "saga_acts.html", 422 if wrong else 200, **shown)
+
+    return routes
+
+
+async def _chosen(search: SagaSearch, form: Form) -> SagasAct:
+    """Return the act that a form asks for. Raises: ContractError for a wrong query, and as `SagasAct`."""
+    if form.get("which") != "all":
+        return SagasAct(form.get("act"), form.all("chosen"))
+    page = await search.full_page(SagaQuery(form.get("where"), form.get("order_by"), MOST_SAGAS))
+    return SagasAct(form.get("act"), [str(each["saga"]) for each in page.sagas], page.next is not None)

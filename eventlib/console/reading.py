@@ -1,14 +1,21 @@
-"""What the pages read: sagas and their histories, by the console's own index, masked by the roles of the reader."""
+"""Readers of the pages: sagas and their histories by the console's own index, masked by roles; and news of the log."""
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from eventlib.errors import DamagedRecord, LogUnavailable, UnknownKey
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from sse_starlette import ServerSentEvent
+
+from eventlib.errors import DamagedRecord, EventlibError, LogUnavailable, UnknownKey
 from eventlib.eventlog import EventLog
+from eventlib.http.open_streams import CountedStream, OpenStreams
+from eventlib.http.paths import KEY
+from eventlib.identity.principal import READERS, allow
 from eventlib.index.acts import sent_topics
 from eventlib.model.event import Event, contract_of
 from eventlib.model.identity import is_sampled
@@ -154,3 +161,63 @@ async def records_behind(projection: Projection) -> int:
 def as_seen(value: Any, *, personal: bool) -> Any:
     """Return an event or a state, or None, as a caller may see it."""
     return value if personal or value is None else masked(value)
+
+
+_STREAMS = 24
+_PAUSE_S = 1.0
+_HEARTBEAT_S = 15
+_JUDGED_AGAIN_S = 300.0
+
+
+def live_routes(search: SagaSearch) -> APIRouter:
+    """Return the streams: of the whole log, and of one saga. Each ends after five minutes, and its caller is judged again."""
+    routes = APIRouter()
+    streams = OpenStreams(_STREAMS)
+
+    def streamed(request: Request, events: AsyncIterator[ServerSentEvent]) -> Response:
+        streams.refuse_over_limit(request.scope)
+        found = CountedStream(events, ping=_HEARTBEAT_S)
+        found.streams = streams
+        return found
+
+    @routes.get("/live")
+    @allow(*READERS)
+    async def live(request: Request) -> Response:
+        return streamed(request, _of_log(search))
+
+    @routes.get(f"/live/{KEY}")
+    @allow(*READERS)
+    async def live_saga(request: Request, key: str) -> Response:
+        return streamed(request, _of_saga(search, key))
+
+    return routes
+
+
+async def _of_log(search: SagaSearch) -> AsyncIterator[ServerSentEvent]:
+    until, seen = monotonic() + _JUDGED_AGAIN_S, dict(search.positions)
+    while monotonic() < until:
+        await asyncio.sleep(_PAUSE_S)
+        if search.error is not None:
+            return
+        now = dict(search.positions)
+        if now != seen:
+            seen = now
+            yield ServerSentEvent(data="", event="changed")
+
+
+async def _of_saga(index: SagaSearch, key: str) -> AsyncIterator[ServerSentEvent]:
+    until = monotonic() + _JUDGED_AGAIN_S
+    seen = _newest(index, key)
+    try:
+        while (left_s := until - monotonic()) > 0:
+            if await index.until(key, lambda: _newest(index, key) > seen, min(left_s, _HEARTBEAT_S)):  # noqa: B023  awaited before it changes
+                seen = _newest(index, key)
+                yield ServerSentEvent(data="", event="changed")
+                await asyncio.sleep(_PAUSE_S)
+    except EventlibError:
+        return
+
+
+def _newest(index: SagaSearch, key: str) -> int:
+    """Return the number of events of a saga."""
+    return len(index.events_of(key))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventlib import EventLog
-from eventlib.console.saga_columns import Column
+from eventlib.console.saga_list import Column
 from eventlib.errors import ContractError
 from eventlib.identity import Role
 from eventlib.index.attributes import INTEGER, Attribute

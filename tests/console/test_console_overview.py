@@ -9,8 +9,8 @@ import pytest
 
 from eventlib import Choreography, Event, Publication, Service, open_log
 from eventlib.console.app import create_console
+from eventlib.console.overview import trend
 from eventlib.console.sessions import SessionIdentity
-from eventlib.console.trends import trend
 from eventlib.errors import DamagedRecord
 from eventlib.identity import IdentityOptions, Role
 from eventlib.index.hours import HOUR_MS
