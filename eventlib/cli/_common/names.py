@@ -1,8 +1,10 @@
 """Names that a shell completes, and the options and arguments that take them."""
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 _MOST = 50
 _PATIENCE_S = 1.0
+_HARMLESS = re.compile(r"[\w.:@%+=][\w.:@%+=/,-]*")
+"""Others are left out: a key comes from outside, zsh evaluates what it completes, and bash puts it into the line as it is."""
 
 
 def services(context: typer.Context, incomplete: str) -> list[str]:
@@ -51,12 +55,13 @@ def open_sagas(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _beginning(context: typer.Context, begin: str, names: Callable[[LogOptions], Iterable[str]]) -> list[str]:
-    """Return the names that begin so; none where they cannot be found out, since a shell shows no error."""
+    """Return the names that begin so and that no shell interprets; none where they cannot be found out, since a shell shows no error."""
     given = context.find_root().params | {name: value for name, value in context.params.items() if value}
     try:
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             options = LogOptions.of(context, given.get("app"), given.get("log"))
-            return [name for name in dict.fromkeys(names(options)) if name.startswith(begin)][:_MOST]
+            found = (name for name in dict.fromkeys(names(options)) if name.startswith(begin))
+            return [*islice(filter(_HARMLESS.fullmatch, found), _MOST)]
     except Exception:  # noqa: BLE001  of the application, its settings, the log
         return []
 
