@@ -71,6 +71,6 @@ class SharedNotes:
 def _read(key: bytes, value: bytes) -> SharedNote:
     try:
         found = json.loads(value)
-        return SharedNote(found["value"], found["by"], found["at_ms"])
-    except (ValueError, TypeError, LookupError) as error:
+        return SharedNote(found["value"], str(found["by"]), int(found["at_ms"]))
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
         raise ContractError(f"{OPERATIONS.name}: {key.decode()} is not a note: {error}; write it again") from error

@@ -51,6 +51,10 @@ async def refused(log: Log, notes: SharedNotes) -> None:
     await log.append([Record(OPERATIONS.name, 0, -1, 0, b"odd/one", b"{}")])
     with pytest.raises(ContractError, match="_operations: odd/one is not a note: 'value'; write it again"):
         await notes.all("odd")
+    for odd in (b'{"value": {}, "by": "eve", "at_ms": "soon"}', b'{"value": {}, "by": "eve", "at_ms": Infinity}', b"[]"):
+        await log.append([Record(OPERATIONS.name, 0, -1, 0, b"odd/one", odd)])
+        with pytest.raises(ContractError, match="_operations: odd/one is not a note"):
+            await notes.all("odd")
     assert await notes.all("filter"), "it is in the way of its own kind only"
 
 
