@@ -19,6 +19,7 @@ from eventlib.index.hours import HOUR_MS, Hour, hours_of
 from eventlib.index.log_index import LogIndex
 from eventlib.index.tables import Declared
 from eventlib.limits import Limit
+from eventlib.log.reading import SkippingReader
 from eventlib.model.choreography import Choreography
 from eventlib.operations.acts import ActIndex
 from eventlib.operations.complaints import Limits, damage_of, found_wrong
@@ -184,7 +185,7 @@ async def trend(index: LogIndex, span: str) -> Trend:
 
 async def _kept_since(index: LogIndex) -> int:
     """Return since when (ms) the log has all that was written; 0 where nothing is dropped."""
-    log, since = index.log.port, 0
+    log, since = SkippingReader(index.log.port), 0
     topics = await log.topics()
     for topic, partition in index.read_positions:
         if topic in topics and not topics[topic].compacted and (start := await log.log_start(topic, partition)) > 0:

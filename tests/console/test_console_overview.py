@@ -26,6 +26,7 @@ from tests.console.parked_rates import parked_log
 from tests.console.rates_app import RateAsked, app
 from tests.console.windows import Window, signed_in
 from tests.integration import test_losses
+from tests.integration.damaging import change
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -167,6 +168,27 @@ async def test_hours_of_which_the_log_has_dropped_records_are_unknown_and_not_em
     (started, *_) = day.series
     assert sum(started.bars) == 1
     assert last - five_ago // HOUR_MS in {5, 6}
+
+
+async def test_a_log_whose_oldest_record_is_damaged_has_hours_all_the_same(tmp_path: Path) -> None:
+    async with open_log(f"sqlite:///{tmp_path}/log.db", listening) as log:
+        for key, hours in (("gone", 400), ("damaged", 7), ("kept", 5)):
+            (record,) = log.records_of(Publication(Heard(key=key)), 0)
+            await log.port.append([record.replace(timestamp_ms=now_ms() - hours * HOUR_MS)])
+            if key == "gone":
+                await log.port.compact()
+        start = await log.port.log_start("heard", 0)
+    change(
+        tmp_path / "log.db",
+        "UPDATE records SET value = x'00' WHERE position & 0xffffffffff = ? AND type = 'Heard'",
+        start,
+    )
+    async with open_log(f"sqlite:///{tmp_path}/log.db", listening) as log, SagaSearch(log) as index:
+        with pytest.raises(DamagedRecord):
+            await log.port.read("heard", 0, start, 1)
+        assert await index.caught_up(60)
+        day = await trend(index, "day")
+    assert {at for at, count in enumerate(day.series[0].bars) if not count} > {*day.unknown} != set()
 
 
 class Over(Event, topic="over", key="key", final=True):
