@@ -9,6 +9,7 @@ import pytest
 from eventlib import Runtime, open_log
 from eventlib.operations.parked_groups import grouped
 from eventlib.queries.parked import parkings
+from eventlib.values import escaped
 from tests.apps.small_shop import Ordered, Outside, make_shop
 from tests.console.rates_app import BROKEN, RateAsked, app
 
@@ -49,3 +50,20 @@ async def test_a_parked_effect_is_told_with_the_line_that_raised(
     warning = next(each.getMessage() for each in told if each.levelname == "WARNING")
     assert "TerminalError: this card was never one" in warning
     assert 'raise TerminalError("this card was never one")' in warning
+
+
+async def test_a_key_begins_no_line_of_the_log_and_is_no_escape_sequence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(BROKEN, "1")
+    keys = ["MT\nWARNING eventlib.runtime: all is well", "MT\x1b]0;title\x07\x1b[31m"]
+    async with open_log(f"sqlite:///{tmp_path}/log.db", app) as log:
+        for number, name in enumerate(keys):
+            await log.publish(RateAsked(name=name, number=number))
+        with caplog.at_level(logging.DEBUG, "eventlib.runtime"):
+            async with Runtime(log) as runtime:
+                await runtime.idle()
+    logged = "\n".join(each.getMessage() for each in caplog.records if " parked" in each.getMessage())
+    assert {*map(escaped, keys)} == {key for key in map(escaped, keys) if key in logged}
+    assert not [each for each in logged.splitlines() if each.startswith("WARNING")]
+    assert not {"\x1b", "\x07"} & {*logged}

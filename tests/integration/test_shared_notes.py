@@ -51,7 +51,11 @@ async def refused(log: Log, notes: SharedNotes) -> None:
     await log.append([Record(OPERATIONS.name, 0, -1, 0, b"odd/one", b"{}")])
     with pytest.raises(ContractError, match="_operations: odd/one is not a note: 'value'; write it again"):
         await notes.all("odd")
-    for odd in (b'{"value": {}, "by": "eve", "at_ms": "soon"}', b'{"value": {}, "by": "eve", "at_ms": Infinity}', b"[]"):
+    for odd in (
+        b'{"value": {}, "by": "eve", "at_ms": "soon"}',
+        b'{"value": {}, "by": "eve", "at_ms": Infinity}',
+        b"[]",
+    ):
         await log.append([Record(OPERATIONS.name, 0, -1, 0, b"odd/one", odd)])
         with pytest.raises(ContractError, match="_operations: odd/one is not a note"):
             await notes.all("odd")

@@ -6,6 +6,7 @@ from collections import Counter
 from hashlib import sha256
 
 from eventlib.model.kept_error import KeptError
+from eventlib.values import escaped, escaped_lines
 
 _log = logging.getLogger("eventlib.runtime")
 _LENGTH = 12
@@ -27,7 +28,10 @@ def cause_of(service: str, about: str, traceback: str, reason: str) -> str:
 
 
 class NewCauses:
-    """Logs each cause once in a process, with its traceback: a warning when it is new, and what follows for debugging."""
+    """Logs each cause once in a process, with its traceback: a warning when it is new, and what follows for debugging.
+
+    Guarantee: what comes from outside is nothing but text to a terminal, and a key begins no line.
+    """
 
     def __init__(self) -> None:
         self.counts = Counter[str]()
@@ -38,11 +42,12 @@ class NewCauses:
         """Log that something of a service is parked; `place` is the traceback that its fingerprint has."""
         cause = cause_of(service, about, place, failure.reason)
         if cause in self._known or len(self._known) >= _MOST_CAUSES:
-            _log.debug("%s: %s %s is parked for cause %s: %s", service, about, key, cause, failure.first_line)
+            parts = service, about, escaped(key), cause, escaped(failure.first_line)
+            _log.debug("%s: %s %s is parked for cause %s: %s", *parts)
             return
         self._known.add(cause)
         self.counts[service] += 1
         _log.warning(
             "%s: %s %s is parked: %s (cause %s, from now on logged at level DEBUG; `eventlib parked list` has all of it)\n%s",
-            *(service, about, key, failure.reason, cause, failure.traceback),
+            *(service, about, escaped(key), escaped(failure.reason), cause, escaped_lines(failure.traceback)),
         )
