@@ -1,5 +1,6 @@
 """The index that sagas are found by: pages of them, at a cost that does not grow with their number."""
 
+import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -88,6 +89,7 @@ class SagaSearch(LogIndex):
     async def page(self, query: SagaQuery) -> SagaPage:
         """Return a page of sagas. Raises: QueryError, with the place; ContractError for a wrong limit or `after`."""
         age_s = await self.age_s()
+        await asyncio.sleep(0)  # who reads page after page lets others be answered meanwhile
         rowids, further = self._find(query)
         place = {f"{topic}/{partition}": offset for (topic, partition), offset in self.read_positions.items()}
         damaged = sum(topic in self._topics for topic, _, _ in self.damaged)

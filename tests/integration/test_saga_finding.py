@@ -1,5 +1,6 @@
 """One text that finds sagas: what it may mean, a word of a payload, what completes a query, and examples in messages."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -194,3 +195,23 @@ async def test_a_file_has_all_pages_and_no_formula(
     attributes = [search.catalogue.named(name, 0) for name in ("country", "grams", "packed_at")]
     text = "".join([part async for part in await saga_file(search, SagaQuery("saga = 'P0001'"), attributes, "csv")])
     assert "P0001,'=1+1,-5,2026" in text
+
+
+async def test_others_are_answered_between_the_pages_of_a_file(
+    search: ConsoleIndex, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventlib.search.saga_file._AT_ONCE", 1)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    answered = asyncio.create_task(other())
+    try:
+        parts = [part async for part in await saga_file(search, SagaQuery(), [], "txt")]
+    finally:
+        answered.cancel()
+    assert turns >= len(parts) == len(sent[1])
