@@ -16,7 +16,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Log
 from eventlib.operations.shared_notes import SharedNote, SharedNotes
 from eventlib.runtime.records import code_version
-from eventlib.values import from_ms, iso, now_ms
+from eventlib.values import escaped, from_ms, iso, now_ms
 
 _log = logging.getLogger(__name__)
 _KIND = "deployment"
@@ -130,8 +130,7 @@ async def deployments(log: Log, derived: Iterable[ServiceDeployment] = ()) -> li
 
     Raises: LogUnavailable and the like.
     """
-    recorded = [_read(note) for note in (await SharedNotes(log).all(_KIND)).values()]
-    recorded.sort(key=_in_time)
+    recorded = sorted(_read(await SharedNotes(log).all(_KIND)).values(), key=_in_time)
     first = {each.service: each for each in reversed(recorded)}
     older = [each for each in derived if each.is_before(first.get(each.service))]
     return _grouped(sorted([*recorded, *older], key=_in_time))
@@ -146,9 +145,18 @@ def _in_time(each: ServiceDeployment) -> tuple[int, str]:
     return each.at_ms, each.service
 
 
-def _read(note: SharedNote) -> ServiceDeployment:
-    names = {each.name for each in fields(ServiceDeployment)}
-    return ServiceDeployment(**{name: value for name, value in note.value.items() if name in names})
+def _read(notes: Mapping[str, SharedNote]) -> dict[str, ServiceDeployment]:
+    """Return the deployments in notes; a note of something else is in the way of no other."""
+    types, found = {each.name: type(each.default) for each in fields(ServiceDeployment)}, dict[str, ServiceDeployment]()
+    types |= {"service": str, "code_version": str, "at_ms": int}
+    for name, note in notes.items():
+        value = note.value if isinstance(note.value, dict) else {}
+        known = {each: value[each] for each in types if each in value}
+        if {"service", "code_version", "at_ms"} <= {*known} and all(type(known[each]) is types[each] for each in known):
+            found[name] = ServiceDeployment(**known)
+        else:
+            _log.warning("_operations: %s/%s is not a deployment, and is left out", _KIND, escaped(name))
+    return found
 
 
 def _grouped(found: Iterable[ServiceDeployment]) -> list[Deployment]:
@@ -178,7 +186,7 @@ async def record_deployments(log: EventLog, services: Sequence[str], revision: s
     process that starts with it at the same time, which `deployments` counts as one. The oldest of a service are deleted.
     """
     notes, code = SharedNotes(log.port), code_version(log.choreography)
-    known = {name: _read(note) for name, note in (await notes.all(_KIND)).items()}
+    known = _read(await notes.all(_KIND))
     recorded = list[ServiceDeployment]()
     for service in services:
         own = sorted((each.at_ms, name) for name, each in known.items() if each.service == service)

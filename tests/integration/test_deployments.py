@@ -279,3 +279,14 @@ def test_a_window_has_no_other_deployment_of_its_services_in_it() -> None:
     assert window_ms(chosen, [chosen], 5_000, 11_000) == 1_000
     assert window_ms(chosen, [at(7_000, "b"), chosen, at(14_000, "a")], 5_000, 100_000) == 3_000
     assert window_ms(chosen, [at(9_000, "c"), chosen], 5_000, 100_000) == 5_000
+
+
+@pytest.mark.parametrize("odd", [7, {"service": "order"}, {"service": "order", "code_version": "v", "at_ms": "soon"}])
+async def test_a_note_of_something_else_is_in_the_way_of_no_deployment(
+    tmp_path: Path, odd: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_log(f"sqlite:///{tmp_path}/log.db", APP) as log:
+        await SharedNotes(log.port).put("deployment", "order/odd", odd, "eve")
+        (recorded,) = await record_deployments(log, ["order"], "r1")
+        assert [each.services for each in await deployments(log.port)] == [(recorded.service,)]
+    assert "_operations: deployment/order/odd is not a deployment, and is left out" in caplog.text
