@@ -95,15 +95,19 @@ class DeploymentPreviews:
 
     async def _make(self, run: PreviewRun) -> None:
         command = [sys.executable, "-m", "eventlib", "prove", "deploy", "--json", *run.asked.options, *self._place]
-        code, out, err = await _ended(command)
         try:
-            run.found = json.loads(out)
+            code, out, err = await _ended(command)
+            try:
+                run.found = json.loads(out)
+            except ValueError:
+                said = " ".join(err.decode(errors="replace").split())
+                run.status, run.error = "failed", said or f"it ended with exit code {code}"
+                return
             await self._keep(run)
             run.status = "done"
-        except ValueError:
-            lines = err.decode(errors="replace").split("\n")
-            run.error = " ".join(" ".join(lines).split()) or f"it ended with exit code {code}"
-            run.status = "failed"
+        except BaseException:  # the next one may begin
+            run.status, run.error = "failed", "the preview was interrupted: begin it again"
+            raise
 
     async def _keep(self, run: PreviewRun) -> None:
         try:

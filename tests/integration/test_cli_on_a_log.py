@@ -156,6 +156,11 @@ def test_what_waits_is_shown_with_its_place_and_its_bytes(objects: Objects, show
     assert effect["data"]["amount_cents"] == 250
 
 
+@pytest.mark.parametrize("command", [["saga"], ["state", "order"], ["history", "order"]])
+def test_a_key_that_is_not_utf_8_is_refused_in_a_sentence(shown: Print, command: list[str]) -> None:
+    assert "not UTF-8" in shown(*command, "\udcff", code=1)
+
+
 def test_nothing_is_parked_under_a_key(shown: Print) -> None:
     assert "`eventlib parked list` shows what is" in shown("parked", "show", "completed", code=1)
     assert "nothing is parked under 'broken'" in shown("parked", "retry", "order", "broken", code=1)

@@ -79,8 +79,7 @@ def _run(app: typer.Typer, program: str, arguments: Sequence[str], interrupted: 
         code = _code_before(error)
         lacks = lacking(error) if isinstance(error, ModuleNotFoundError) else None
         if code is None:
-            expected = str(error) or type(error).__name__ if isinstance(error, _EXPECTED) else ""
-            return _complain(program, lacks or expected or _unforeseen(error), 1)
+            return _complain(program, lacks or _foreseen(error) or _unforeseen(error), 1)
     if code == INTERRUPTED:
         return _complain(program, interrupted, INTERRUPTED)
     return code if isinstance(code, int) else 0
@@ -96,6 +95,12 @@ def _code_before(error: BaseException) -> int | None:
             return before.code if isinstance(before.code, int) else 1
         before = before.__context__
     return None
+
+
+def _foreseen(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        return f"the text {error.object!a:.60} has bytes that are not UTF-8: keys and other texts on a log are UTF-8"
+    return str(error) or type(error).__name__ if isinstance(error, _EXPECTED) else ""
 
 
 def _unforeseen(error: Exception) -> str:
