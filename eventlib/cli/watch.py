@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-import termios
 import tty
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from eventlib.cli._common.status_screen import status_screen
 from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
+from eventlib.ground.posix import termios
 from eventlib.operations.as_json import status_json
 from eventlib.operations.complaints import Limits, complaints
 from eventlib.operations.status import Status, StatusReader

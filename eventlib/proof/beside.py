@@ -28,6 +28,7 @@ from eventlib.replay.scanner import LogScanner
 from eventlib.replay.shadowing import ShadowTask, shares_outputs
 from eventlib.replay.spilling_cache import Spill
 from eventlib.runtime.records import code_version
+from eventlib.values import now_ms
 
 RUNNING = "the code that runs"
 THIS = "this code"
@@ -160,6 +161,8 @@ class Beside:
                 continue
             before, why = why, await self._in_the_way()
             lived += 0.0 if why else now - looked
+            for task in self._tasks if why else ():
+                task.was_away(now_ms())
             looked = now
             if why != before or now - printed >= _TELL_S:
                 printed = now

@@ -121,6 +121,10 @@ class Compare:
             self._behind_ms = self.player.at_ms
         return self._is_current
 
+    def was_away(self, at_ms: int) -> None:
+        """Take note that no process ran the task at a time: what follows is late, and so are its deadlines."""
+        self._behind_ms = max(self._behind_ms, at_ms)
+
     @property
     def _is_current(self) -> bool:
         return self.player.at_ms - self._behind_ms > _CATCHES_UP_MS

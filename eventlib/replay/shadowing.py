@@ -240,6 +240,10 @@ class ShadowTask:
     def _as_event(self, state: object, key: str) -> ComparedEvent:
         return ComparedEvent(type(state).__name__, key, self._changelog, json_of(state))
 
+    def was_away(self, at_ms: int) -> None:
+        """See `Compare.was_away`."""
+        self._compare.was_away(at_ms)
+
     def end(self) -> None:
         """Report deadlines that the current code would have passed by now, and the running one did not."""
         for decider in self.service.deciders:

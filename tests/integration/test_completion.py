@@ -16,7 +16,7 @@ SHELLS = {
 }
 
 
-@pytest.fixture(params=SHELLS)
+@pytest.fixture(params=["bash", *(pytest.param(each, marks=pytest.mark.extended) for each in ("zsh", "fish"))])
 def terminal(request: pytest.FixtureRequest, tmp_path: Path, filled: str) -> Iterator[Terminal]:
     """A terminal in which completion is set up."""
     command, setup = SHELLS[request.param]

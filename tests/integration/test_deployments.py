@@ -110,7 +110,7 @@ class Services:
         await until(lambda: self.processes[-1].poll() is not None or "Running " in stderr.read_text(), pause_s=0.05)
 
 
-@pytest.fixture(params=["sqlite", "kafka"])
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.extended)])
 def services(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Services]:
     kafka = request.param == "kafka"
     made = Services(tmp_path, request.getfixturevalue("kafka_url") if kafka else f"sqlite:///{tmp_path}/log.db")

@@ -1,5 +1,6 @@
 """With --json every command prints what its page in the reference says: one object a line, with the fields named there."""
 
+import asyncio
 import json
 import re
 import shlex
@@ -8,7 +9,10 @@ from shutil import copytree
 
 import pytest
 
+from eventlib import open_log
 from eventlib.cli.app import PANELS
+from eventlib.operations.deployments import record_deployments
+from services import shop
 from tests.commands import ended, said
 
 REFERENCE = (Path(__file__).parents[2] / "docs/reference/cli.md").read_text(encoding="utf-8")
@@ -20,6 +24,7 @@ READING = {
     "acts": "acts",
     "check": "check",
     "config": "config",
+    "deployments": "deployments",
     "doctor": "doctor",
     "export": "export dashboards",
     "graph": "graph",
@@ -55,12 +60,18 @@ def fields_of(text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def url(filled: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The URL of a copy of the shop's log, with acts on it."""
+    """The URL of a copy of the shop's log, with acts and a deployment on it."""
     copy = copytree(Path(filled.removeprefix("sqlite:///")).parent, tmp_path_factory.mktemp("acted") / "log")
     url = f"sqlite:///{copy}/shop.db"
     said("pause", "payment", "--reason", "the bank migrates", "--log", url)
     said("rerun", "begin", "payment", "payment-2", "--log", url)
+    asyncio.run(deployed(url))
     return url
+
+
+async def deployed(url: str) -> None:
+    async with open_log(url, shop) as log:
+        await record_deployments(log, ["order"], "v1")
 
 
 @pytest.mark.parametrize("command", READING)

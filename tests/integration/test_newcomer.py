@@ -71,6 +71,7 @@ def test_what_the_docs_show_works_after_the_demo(tmp_path: Path) -> None:
         ["doctor", "--deep"],
         ["backup", "--to", str(tmp_path / "backup.db")],
         ["repair", "--dry-run"],
+        ["deployments"],
         ["publish", "ProductDelisted", "--data", '{"sku": "none"}'],
         ["parked", "list"],
         ["sagas", "list", "--where", "status = 'open'"],

@@ -160,7 +160,9 @@ async def test_what_is_thrown_away_is_gone_and_can_be_begun_anew(
         assert [(each.name, each.note.why, each.switched) for each in await listing.reruns(log)] == [("again", WHY, 0)]
         with monkeypatch.context() as patched:
             patched.setattr(metadata, "code_version", lambda _: "other")
-            with pytest.raises(ContractError, match=r"begun by code .*, and this is other: .* --drop again"):
+            with pytest.raises(
+                ContractError, match=r"begun by code .*, and this is other: .* `eventlib rerun drop store again`"
+            ):
                 await run_it_again(log, "store")
         await listing.drop(log, service, "again")
         assert await listing.reruns(log) == []

@@ -98,7 +98,7 @@ class Fleet:
             return {*(await log.port.owners("orders") or {}).values()}
 
 
-@pytest.fixture(params=["file", "kafka"])
+@pytest.fixture(params=["file", pytest.param("kafka", marks=pytest.mark.extended)])
 async def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Fleet]:
     url = request.getfixturevalue("kafka_url") if request.param == "kafka" else f"sqlite:///{tmp_path}/log.db"
     made = Fleet(url, tmp_path)
@@ -176,7 +176,14 @@ async def test_a_difference_that_is_declared_is_counted_and_the_code_takes_over(
 TAKEN_OVER = "Running orders"
 
 
-@pytest.mark.parametrize("step", ["Deciding beside orders", "Differs, first for ", TAKEN_OVER])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "Deciding beside orders",
+        pytest.param("Differs, first for ", marks=pytest.mark.extended),
+        pytest.param(TAKEN_OVER, marks=pytest.mark.extended),
+    ],
+)
 async def test_a_process_that_is_killed_leaves_nothing_behind(fleet: Fleet, step: str) -> None:
     old = fleet.start("old")
     async with fleet.traffic():

@@ -134,7 +134,7 @@ RUNTIME: dict[str, Mutant] = {
     "a wrong key is hashed": changed(
         EMIT,
         "topic.partition_of(key),",
-        '(topic.partition_of(key) + (contract.type == "LineReleased")) % 8,',
+        '(topic.partition_of(key) + (target.type == "LineReleased")) % 8,',
         "orders_come_to_an_end",
         seed=1,
     ),
@@ -188,8 +188,8 @@ RUNTIME: dict[str, Mutant] = {
     ),
     "a parked key is overtaken": changed(
         f"{PARKING}/parked.py",
-        '"""Whether any key may be parked; called for every input."""',
-        "return False",
+        "        self._known.add((parked.decider, parked.key))\n        self.any = True\n",
+        "        self._known.add((parked.decider, parked.key))\n",
         "orders_come_to_an_end",
         seed=1663,
     ),
@@ -204,7 +204,9 @@ RUNTIME: dict[str, Mutant] = {
         TASK, '"""Discard a transaction that was not appended."""', "return", "causes_come_first", seed=127
     ),
     "each attempt has a key of its own": Mutant(each_attempt_has_a_key_of_its_own, "nothing_stays_parked", seed=2),
-    "one id for all that a turn says": changed(EMIT, "return ids[ordinal]", "return ids[0]", "ids_are_unique", seed=0),
+    "one id for all that a turn says": changed(
+        EMIT, "(self, emitted, self._ids)", "(self, emitted, self._ids[:1] * len(emitted))", "ids_are_unique", seed=0
+    ),
     "the future is believed": changed(
         TASK, "inputs.now_ms + self._ahead_ms", f"inputs.now_ms + {ANY_TIME_MS}", "times_are_of_the_clock", seed=46
     ),
