@@ -46,7 +46,7 @@ test: setup      ## run the tests, in five processes, since many wait
 	$(RUN)pytest -n 5 --no-loadscope-reorder --durations 25 --minutes
 
 test-extended: setup  ## run the costly variants of what `make test` runs, as CI does
-	$(RUN)pytest -n 4 --no-loadscope-reorder --durations 10 --minutes -m "extended and not slow"
+	$(RUN)pytest -n 5 --no-loadscope-reorder --durations 10 --minutes -m "extended and not slow"
 
 test-quick: setup  ## run the tests that need neither processes, nor a broker, nor a JVM
 	$(RUN)pytest -n 4 --no-loadscope-reorder -m "not slow and not extended and not heavy" tests/saga tests/contract tests/unit

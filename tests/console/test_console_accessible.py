@@ -22,7 +22,16 @@ OPEN = "for (const each of [...document.querySelectorAll('main details:not([hx-g
 GROUP = "/parked/group/"
 PAGES = ("/sagas?where=status+=+'open'", "/sagas?where=nothing+=+1", "/sagas?where=declined", "/sagas/words?text=T-completed", "/saga/large?view=tree", "/saga/broken?view=effects&scale=time", "/parked", "/parked/payment/payment/broken", "/parked/order/order/garbled", GROUP, "/choreography", "/choreography/arrow?source=OrderSubmitted&target=OrderPlaced", "/topics", "/topics/orders", "/record/orders/0/0", "/send/OrderSubmitted", "/compare?one=declined&other=large", "/deployment", "/reruns", "/reruns/new?service=order", "/pause?service=order", "/overview", "/acts", "/login", "/nothing")  # fmt: skip
 
-SAGAS = ("broken", "broken?view=effects", "garbled", "declined", "declined?at=3&view=tree", "completed?scale=steps", "large?at=30&all=true")  # fmt: skip
+SAGAS = (
+    "broken",
+    "garbled",
+    "declined?at=3&view=tree",
+    "large?at=30&all=true",
+    *(
+        pytest.param(each, marks=pytest.mark.extended)
+        for each in ("broken?view=effects", "declined", "completed?scale=steps")
+    ),
+)
 """Sagas that are stuck, open and ended: as they open, and at a moment."""
 PALEST = """() => {
   const parts = (color) => color.match(/[\\d.]+/g).slice(0, 4).map((each) => each / 255);
