@@ -17,9 +17,7 @@ from eventlib.model.event import Event, contract_of
 from eventlib.model.personal import personal_fields
 from eventlib.model.record import Record
 from eventlib.operations.parked_groups import ParkedGroup
-from eventlib.queries.parked import Parking
-from eventlib.runtime.parking.parked import is_waiting, original_of
-from eventlib.runtime.processor import MAX_EMITTED
+from eventlib.queries.parked import Parking, waiting_inputs
 from eventlib.runtime.records import parked_key
 
 _MOST = 100
@@ -27,7 +25,7 @@ _MOST = 100
 _AROUND = 2_000
 """So many events before and after those of the members are of the same time."""
 _SHARE, _GAP, _FEWEST, _CHANCE = 0.8, 0.3, 5, 0.001
-_LONGEST, _CHUNK = 80, 100
+_LONGEST = 80
 _OF_SAGA = " of the saga"
 Facts = Mapping[str, Any]
 
@@ -114,15 +112,8 @@ async def _input_of(log: EventLog, index: LogIndex, parking: Parking) -> Record 
         rows = index.rows('SELECT topic, partition, "offset" FROM _events WHERE id = ? LIMIT 1', (parking.id,))
         found = [each for topic, at, offset in rows for each in await log.port.read(topic, at, offset, 1)]
         return found[0] if found else None
-    place = log.choreography.service(parking.service).parked.name, parking.partition
-    offset, until = parking.first, parking.first + MAX_EMITTED  # it is in the transaction that begins there
-    while offset < until and (records := await log.port.read(*place, offset, _CHUNK)):
-        for each in records:
-            if is_waiting(each, parking.decider, parking.key):
-                original = original_of(each)[1]
-                return original if original.topic else None
-        offset = records[-1].offset + 1
-    return None
+    waiting = await waiting_inputs(log, parking, 1)
+    return waiting[0].record if waiting and waiting[0].record.topic else None
 
 
 def _passed(
