@@ -6,7 +6,6 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from eventlib.eventlog import EventLog
-from eventlib.index.hours import fold_parked
 from eventlib.model.event import Event, contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.record import Record, key_text
@@ -81,11 +80,8 @@ class ActFold:
 
     def apply(self, db: sqlite3.Connection, record: Record, value: Any) -> None:
         """Write what one record means."""
-        if isinstance(value, JournalEntry):
-            name, resets = self.services[record.topic].name, TaskClock().after(value).resets
-            for first_ms, last_ms, at_ms in resets:
-                db.execute(_RESET, (at_ms - 1, name, first_ms, last_ms))
-            fold_parked(db, (name, record.partition), value, resets)
+        for first_ms, last_ms, at_ms in TaskClock().after(value).resets if isinstance(value, JournalEntry) else ():
+            db.execute(_RESET, (at_ms - 1, self.services[record.topic].name, first_ms, last_ms))
         for name, act in self._named(record, value):
             db.execute(_PUT, (name, *astuple(act)))
 

@@ -3,13 +3,13 @@
 import sqlite3
 
 from eventlib.eventlog import EventLog
-from eventlib.index.hours import is_own_failure
 from eventlib.index.schema import text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.record import Record
 from eventlib.runtime.parking.causes import kind_of
-from eventlib.runtime.records import JournalEntry
+from eventlib.runtime.parking.parked import is_own_failure
+from eventlib.runtime.records import JournalEntry, TaskClock
 
 _TABLES = """
 CREATE TABLE _code (
@@ -30,8 +30,7 @@ AND rowid = (SELECT max(rowid) FROM _code WHERE topic = ?5 AND partition = ?6 AN
 _BEGIN = "INSERT INTO _code VALUES (?5, ?6, ?7, ?4, ?3, ?1, ?2, ?2)"
 _OF_KEY = "INSERT OR IGNORE INTO _values VALUES ('code version', ?, ?)"
 _FAILED = "INSERT OR REPLACE INTO _failed VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-
-
+_MOVED = "UPDATE _failed SET at_ms = ? WHERE service = ? AND partition = ? AND at_ms BETWEEN ? AND ?"
 _OF_KEYS = frozenset({"deadline", "release", "edit"})
 
 
@@ -53,13 +52,21 @@ class CodeFold:
     def apply(self, db: sqlite3.Connection, record: Record, entry: JournalEntry) -> None:
         """Write what one entry means."""
         service, version = self._journals[record.topic], entry.code_version
-        for number, step in enumerate(entry.steps):
+        for step in entry.steps:
             if step.kind == "run" and version:
                 row = step.last, entry.at_ms, step.first, version, step.topic, record.partition, service
                 if not db.execute(_ON, row).rowcount:
                     db.execute(_BEGIN, row)
             elif step.kind in _OF_KEYS and step.decider in self._keyed:
                 db.execute(_OF_KEY, (version, step.key))
-            elif is_own_failure(step):
-                place = service, record.partition, record.offset, number
-                db.execute(_FAILED, (*place, entry.at_ms, version, step.decider, kind_of(step.detail)))
+        fold_failures(db, (service, record.partition), record.offset, entry)
+
+
+def fold_failures(db: sqlite3.Connection, task: tuple[str, int], offset: int, entry: JournalEntry) -> None:
+    """Write what a task has parked by itself; what a wrong clock had dated ahead is dated as its reset."""
+    for first_ms, last_ms, at_ms in TaskClock().after(entry).resets:
+        db.execute(_MOVED, (at_ms - 1, *task, first_ms, last_ms))
+    for number, step in enumerate(entry.steps):
+        if step.kind in {"park", "stall"} and is_own_failure(step.detail):
+            values = entry.at_ms, entry.code_version, step.decider, kind_of(step.detail)
+            db.execute(_FAILED, (*task, offset, number, *values))

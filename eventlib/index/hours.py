@@ -4,14 +4,9 @@ Of sagas they follow from the rows of `_sagas` alone, by triggers: a saga whose 
 So they are the same in whichever order records are read.
 """
 
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-
-from eventlib.runtime.parking.causes import kind_of
-from eventlib.runtime.parking.parked import PAUSED, WAITS_BEHIND
-from eventlib.runtime.records import ClockReset, JournalEntry, Step
 
 HOUR_MS = 3_600_000
 _DIGITS = 100
@@ -36,10 +31,6 @@ CREATE TABLE _hours (
     failed INTEGER NOT NULL DEFAULT 0, compensated INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE _hour_durations (hour INTEGER, ms INTEGER, count INTEGER NOT NULL, PRIMARY KEY (hour, ms)) WITHOUT ROWID;
-CREATE TABLE _parked_hours (
-    hour INTEGER, service TEXT, partition INTEGER, about TEXT, kind TEXT, count INTEGER NOT NULL, first_ms INTEGER NOT NULL,
-    last_ms INTEGER NOT NULL, PRIMARY KEY (hour, service, partition, about, kind)
-) WITHOUT ROWID;
 CREATE TRIGGER _hours_begun AFTER INSERT ON _sagas WHEN NEW.steps BEGIN {_START} END;
 CREATE TRIGGER _hours_begun_anew AFTER UPDATE OF started_at ON _sagas
 WHEN OLD.steps = 0 OR OLD.started_at / {HOUR_MS} != NEW.started_at / {HOUR_MS} BEGIN
@@ -60,37 +51,9 @@ ON CONFLICT (hour, ms) DO UPDATE SET count = count + 1;
 END
 """  # noqa: S608  of this file
 """Tables and triggers; an hour is counted since 1970, a duration has two significant digits."""
-_PARKED = """
-INSERT INTO _parked_hours VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?6) ON CONFLICT DO UPDATE SET
-count = count + 1, first_ms = min(first_ms, ?6), last_ms = max(last_ms, ?6)
-"""
-_MOVED = """
-INSERT INTO _parked_hours SELECT ?1, service, partition, about, kind, sum(count), ?2, ?2 FROM _parked_hours
-WHERE service = ?3 AND partition = ?4 AND first_ms >= ?5 AND last_ms <= ?6 AND hour != ?1 GROUP BY about, kind
-ON CONFLICT DO UPDATE SET count = count + excluded.count, last_ms = max(last_ms, excluded.last_ms)
-"""
-_GONE = "DELETE FROM _parked_hours WHERE service = ? AND partition = ? AND first_ms >= ? AND last_ms <= ? AND hour != ?"
-
-
-def fold_parked(
-    db: sqlite3.Connection, task: tuple[str, int], entry: JournalEntry, resets: Iterable[ClockReset] = ()
-) -> None:
-    """Count what a task has parked by itself; what waits behind that, or for a pause to end, does not count.
-
-    What a wrong clock had dated ahead counts at the reset, but for what is in one hour with what it had dated right.
-    """
-    for first_ms, last_ms, at_ms in resets:
-        hour = (at_ms - 1) // HOUR_MS
-        db.execute(_MOVED, (hour, at_ms - 1, *task, first_ms, last_ms))
-        db.execute(_GONE, (*task, first_ms, last_ms, hour))
-    for step in entry.steps:
-        if is_own_failure(step):
-            db.execute(_PARKED, (entry.at_ms // HOUR_MS, *task, step.decider, kind_of(step.detail), entry.at_ms))
-
-
-def is_own_failure(step: Step) -> bool:
-    """Return whether a step parks something for its own sake, and not since it waits behind that or for a pause to end."""
-    return step.kind in {"park", "stall"} and step.detail != WAITS_BEHIND and not step.detail.startswith(PAUSED)
+_PARKED = f"""
+SELECT at_ms / {HOUR_MS}, service, decider, kind, count(*) FROM _failed WHERE at_ms >= ? AND at_ms < ? GROUP BY 1, 2, 3, 4
+"""  # noqa: S608  of this file
 
 
 class Counts(NamedTuple):
@@ -131,8 +94,7 @@ def hours_of(rows: Rows, first: int, last: int) -> list[Hour]:
     for hour, ms, count in rows("SELECT * FROM _hour_durations WHERE hour BETWEEN ? AND ? AND count", span):
         took.setdefault(hour, []).append((ms, count))
     parked = dict[int, dict[tuple[str, str, str], int]]()
-    question = "SELECT hour, service, about, kind, sum(count) FROM _parked_hours WHERE hour BETWEEN ? AND ? GROUP BY 1, 2, 3, 4"
-    for hour, *cause, count in rows(question, span):
+    for hour, *cause, count in rows(_PARKED, (first * HOUR_MS, (last + 1) * HOUR_MS)):
         parked.setdefault(hour, {})[cause[0], cause[1], cause[2]] = count
     quantiles = {hour: (_quantile(each, 0.5), _quantile(each, 0.99)) for hour, each in took.items()}
     return [

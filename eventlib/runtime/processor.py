@@ -37,6 +37,7 @@ from eventlib.runtime.parking.parked import (
     SkippedInputs,
     dated,
     deadline_copy,
+    is_own_failure,
     parked_copy,
     why_ahead,
 )
@@ -301,7 +302,7 @@ class InputProcessor:
     def wait(self, parked: ParkedKey, record: Record, failure: KeptError) -> None:
         """Park a key from one of its inputs on; the input is written to the parked topic."""
         self.parked.add(replace(parked, code_version=self._code_version, traceback=failure.traceback))
-        if failure.reason != WAITS_BEHIND and not failure.reason.startswith(PAUSED):
+        if is_own_failure(failure.reason):
             self.draft.failures.append((parked.decider, parked.key, failure))
         place = record.topic, record.offset, record.offset
         self.draft.steps.act(Step("park", *place, parked.decider, parked.key, failure.reason))

@@ -8,13 +8,14 @@ from random import Random
 
 import pytest
 
+from eventlib.index.code import code_schema, fold_failures
 from eventlib.index.columns import COLLATIONS
 from eventlib.index.fold import _END, _STATE, _STEP
-from eventlib.index.hours import HOUR_MS, fold_parked, hours_of
+from eventlib.index.hours import HOUR_MS, hours_of
 from eventlib.index.schema import core_schema
 from eventlib.index.tables import Declared
 from eventlib.runtime.parking.parked import PAUSED, WAITS_BEHIND
-from eventlib.runtime.records import ClockReset, JournalEntry, Step
+from eventlib.runtime.records import JournalEntry, Step
 from services import shop
 
 
@@ -23,7 +24,7 @@ def db() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:")) as db:
         for name in COLLATIONS.values():
             db.create_collation(name, lambda one, other: (one > other) - (one < other))
-        db.executescript(core_schema(Declared(shop), ()))
+        db.executescript(f"{core_schema(Declared(shop), ())};{code_schema(shop)}")
         yield db
 
 
@@ -84,13 +85,17 @@ def parked(at_ms: int, *reasons: str) -> JournalEntry:
     )
 
 
+def reset(at_ms: int, first_ms: int, last_ms: int) -> JournalEntry:
+    return JournalEntry(at_ms=at_ms, steps=(Step("clock", first=first_ms, last=last_ms),))
+
+
 def test_what_is_parked_is_counted_by_kind_and_a_reset_clock_moves_it(db: sqlite3.Connection) -> None:
     task, now, ahead = ("rates", 3), 10 * HOUR_MS, 900 * HOUR_MS
-    fold_parked(db, task, parked(now, "KeyError: 'MT'", "KeyError: 'IS'", WAITS_BEHIND, f"{PAUSED}eve: a call"))
-    for at_ms in (ahead, ahead + 2 * HOUR_MS):
-        fold_parked(db, task, parked(at_ms, "KeyError: 'FO'"))
-    fold_parked(db, ("rates", 4), parked(ahead, "TypeError: 7 of 9"))  # another task has a clock of its own
-    fold_parked(db, task, parked(now + 5), [ClockReset(ahead - 1, ahead + 3 * HOUR_MS, now + 5)])
+    fold_failures(db, task, 0, parked(now, "KeyError: 'MT'", "KeyError: 'IS'", WAITS_BEHIND, f"{PAUSED}eve: a call"))
+    for number, at_ms in enumerate((ahead, ahead + 2 * HOUR_MS)):
+        fold_failures(db, task, 1 + number, parked(at_ms, "KeyError: 'FO'"))
+    fold_failures(db, ("rates", 4), 0, parked(ahead, "TypeError: 7 of 9"))  # another task has a clock of its own
+    fold_failures(db, task, 3, reset(now + 5, ahead - 1, ahead + 3 * HOUR_MS))
     rows = hours_of(db.execute, 0, 1_000)
     assert {each.sagas.hour: each.parked for each in rows if each.parked} == {
         10: {("rates", "quotes", "KeyError: …"): 4},
@@ -99,7 +104,7 @@ def test_what_is_parked_is_counted_by_kind_and_a_reset_clock_moves_it(db: sqlite
 
 
 def test_a_clock_that_was_ahead_within_one_hour_counts_each_once(db: sqlite3.Connection) -> None:
-    fold_parked(db, ("rates", 0), parked(20, "KeyError: 'MT'"))
-    fold_parked(db, ("rates", 0), parked(10), [ClockReset(15, 30, 10)])
-    ((count,),) = db.execute("SELECT sum(count) FROM _parked_hours")
+    fold_failures(db, ("rates", 0), 0, parked(20, "KeyError: 'MT'"))
+    fold_failures(db, ("rates", 0), 1, reset(10, 15, 30))
+    ((count,),) = db.execute("SELECT count(*) FROM _failed")
     assert count == 1

@@ -23,6 +23,11 @@ _CHUNK = 1_000
 _PLACE = re.compile(r".+/\d+/\d+")
 
 
+def is_own_failure(reason: str) -> bool:
+    """Return whether an input is parked for its own sake: it waits neither behind another one nor for a pause to end."""
+    return reason != WAITS_BEHIND and not reason.startswith(PAUSED)
+
+
 def parked_copy(record: Record, parked: ParkedKey, parked_topic: str) -> Record:
     """Return the copy of an input for the parked topic: its bytes and attributes, where it came from, why it waits."""
     facts = {
