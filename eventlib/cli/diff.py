@@ -1,7 +1,7 @@
 """`eventlib prove diff`: what two versions of the code decide differently on what was recorded."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,7 +11,7 @@ from eventlib.cli._common.options import JsonOption, LogOptions, SinceOption, ar
 from eventlib.cli.replay_report import print_lines
 from eventlib.errors import WiringError
 from eventlib.model.project import nearest
-from eventlib.proof import Diff, DifferenceGroup, Expected, Versions
+from eventlib.proof import Diff, DifferenceGroup, Expected, Versions, deploying
 from eventlib.proof import diff as compare
 from eventlib.proof.formats import (
     as_json,
@@ -26,6 +26,10 @@ from eventlib.proof.formats import (
 from eventlib.proof.sharing import Wanted
 from eventlib.replay.difference_lines import difference_lines
 from eventlib.values import iso_ms
+
+if TYPE_CHECKING:
+    from eventlib.proof.beside import LiveProof
+    from eventlib.proof.deploying import DeploymentPreview
 
 Form = Literal["text", "markdown", "json", "junit", "sarif"]
 _NAMED = 5
@@ -104,6 +108,15 @@ def _print(found: Diff, form: Form, limit: int) -> None:
         "sarif": lambda: output.json_line(as_sarif(found)),
     }
     output.write_lines([made[form]()])
+
+
+def print_verdict(found: "DeploymentPreview | LiveProof", past: Diff, limit: int) -> None:
+    """Print the verdict on a deployment: its headline, the contracts that it breaks, and what is decided otherwise."""
+    output.say(found.headline, "bold red" if found.objections else "bold green")
+    for each in found.problems:
+        output.say(f"✗ {deploying.line(each)}", "red")
+    output.say()
+    print_diff(past, limit)
 
 
 def print_diff(found: Diff, limit: int) -> None:

@@ -24,7 +24,7 @@ from eventlib.cli._common.scenario import ScenarioOption, staged
 from eventlib.cli._common.typer_ext import group
 from eventlib.cli.bisect import bisect
 from eventlib.cli.corpus import corpus
-from eventlib.cli.diff import diff, print_diff
+from eventlib.cli.diff import diff, print_verdict
 from eventlib.cli.shrink import shrink
 from eventlib.ground.fork_pool import cores
 from eventlib.log.open import open_port
@@ -178,11 +178,7 @@ def _write(
 
 
 def _print_deployment(found: DeploymentPreview) -> None:
-    output.say(found.headline, "bold red" if found.objections else "bold green")
-    for each in found.problems:
-        output.say(f"✗ {deploying.line(each)}", "red")
-    output.say()
-    print_diff(found.past, _SHOWN)
+    print_verdict(found, found.past, _SHOWN)
     output.say()
     _print(found.ahead)
 

@@ -9,13 +9,13 @@ import typer
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import refuse_missing
-from eventlib.cli.diff import accept_differences, print_diff
+from eventlib.cli.diff import accept_differences, print_verdict
 from eventlib.errors import RetryableError, WiringError
 from eventlib.ground.startup import Startup
 from eventlib.model.choreography import Choreography
 from eventlib.model.project import nearest
 from eventlib.opening import open_log
-from eventlib.proof import Expected, deploying
+from eventlib.proof import Expected
 from eventlib.proof.beside import Beside, LiveProof, as_json, unproved
 from eventlib.telemetry.logs import tell
 
@@ -74,16 +74,8 @@ class ShadowFirst:
         if self.is_json:
             output.print_json([as_json(proof)])
         else:
-            _print(proof)
+            print_verdict(proof, proof.found, _SHOWN)
         if self.accept is not None and proof.found.unexpected:
             accept_differences(nearest(Path.cwd())[0], proof.found, self.accept)
         if proof.objections:
             raise typer.Exit(_DIFFERS)
-
-
-def _print(proof: LiveProof) -> None:
-    output.say(proof.headline, "bold red" if proof.objections else "bold green")
-    for each in proof.problems:
-        output.say(f"✗ {deploying.line(each)}", "red")
-    output.say()
-    print_diff(proof.found, _SHOWN)

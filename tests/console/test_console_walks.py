@@ -39,24 +39,25 @@ def job(title: str) -> Callable[[Job], Job]:
     return registered
 
 
-@job("Find the order of a customer")
-async def find(walk: Walk, _log: EventLog) -> None:
+async def search(walk: Walk, text: str, key: str) -> None:
+    """Find a saga by a text, from any page."""
     await walk.open("/overview")
     await walk.key("/")
-    await walk.write("where", NAME)
+    await walk.write("where", text)
     await walk.key("Enter")
-    await walk.sees("a.row-link", "theirs")
+    await walk.sees("a.row-link", key)
+
+
+@job("Find the order of a customer")
+async def find(walk: Walk, _log: EventLog) -> None:
+    await search(walk, NAME, "theirs")
 
 
 @job("Find the order of an event's id in a log line")
 async def find_event(walk: Walk, log: EventLog) -> None:
     records = [each for p in range(8) for each in await log.port.read("payments", p, 0, 50)]
     declined = next(each for each in records if each.type == "PaymentFailed")
-    await walk.open("/overview")
-    await walk.key("/")
-    await walk.write("where", declined.event_id)
-    await walk.key("Enter")
-    await walk.sees("a.row-link", "declined")
+    await search(walk, declined.event_id, "declined")
 
 
 @job("See why an order is stuck")
